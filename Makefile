@@ -1,0 +1,86 @@
+# Everything needs only python 3.11 or newer (with venv and pip) and make. Each target makes .venv itself, and
+# re-installs when pyproject.toml has changed.
+#
+#   make test PYTEST_ARGS="-k moments --seeds 0-9"     make bench BENCH_ARGS=sum-gram     make test PYTHON=python3.12
+
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+            if $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo $$p; break; fi; done)
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+PYTEST_ARGS ?= -n auto --maxprocesses 8
+BENCH_ARGS ?=
+
+# A virtual environment cannot be moved: its stamps carry the folder they were made in.
+HERE := $(shell pwd | cksum | cut -d' ' -f1)
+MADE := $(VENV)/.made-$(HERE)
+CORE := $(VENV)/.core-$(HERE)
+DEV  := $(VENV)/.dev-$(HERE)
+DOCS := $(VENV)/.docs-$(HERE)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test test-all bench docs lint clean distclean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo       install and recover the hidden layer of a trained network (about a minute the first time)"
+	@echo "make test       all tests but the slow ones"
+	@echo "make test-all   all tests"
+	@echo "make bench      every measured claim against its baseline; writes benchmarks/results.json"
+	@echo "make docs       the documentation, in docs/_build/html"
+	@echo "make lint       ruff, mypy and the import layers"
+	@echo "make clean      remove caches and everything generated; distclean removes $(VENV) too"
+
+demo: $(CORE)
+	@$(VENV)/bin/laybare demo
+
+test: $(DEV)
+	@OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)
+
+test-all: $(DEV)
+	@OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m "slow or not slow" $(PYTEST_ARGS)
+
+bench: $(CORE)
+	@$(RUN) benchmarks/run.py $(BENCH_ARGS)
+
+docs: $(DOCS)
+	@$(RUN) -m sphinx -W -E --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+lint: $(DEV)
+	@$(RUN) -m ruff check .
+	@$(RUN) -m mypy
+	@$(VENV)/bin/lint-imports
+
+clean:
+	@rm -rf build dist docs/_build docs/generated benchmarks/results.json .pytest_cache .mypy_cache .ruff_cache \
+	        .hypothesis .import_linter_cache
+	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	@rm -rf $(VENV)
+
+$(MADE):
+	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { \
+	    echo "laybare needs Python 3.11 or newer, and $(or $(PYTHON),python3) is not one. Install one, or name one:" \
+	         "make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Making $(VENV) with $$($(PYTHON) --version) ..."
+	@$(PYTHON) -m venv $(VENV) || { \
+	    echo "Python could not make a virtual environment (Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
+	@touch $@
+
+$(CORE): pyproject.toml | $(MADE)
+	@echo "Installing laybare into $(VENV) ..."
+	@$(RUN) -m pip install -qq -e .
+	@touch $@
+
+$(DEV): pyproject.toml | $(MADE)
+	@echo "Installing laybare and its test tools into $(VENV) ..."
+	@$(RUN) -m pip install -qq -e '.[dev]'
+	@touch $@ $(CORE)
+
+$(DOCS): pyproject.toml | $(MADE)
+	@echo "Installing laybare and its documentation tools into $(VENV) ..."
+	@$(RUN) -m pip install -qq -e '.[docs]'
+	@touch $@ $(CORE)

@@ -1,0 +1,37 @@
+"""Sphinx: pages in Markdown (MyST), docstrings in numpydoc."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version as installed_version
+from inspect import isfunction
+
+project = "laybare"
+author = "The laybare developers"
+copyright = "2026, The laybare developers"
+release = version = installed_version("laybare")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc"]
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates"]
+
+
+def own_members(module: str, name: str) -> list[str]:
+    """Public methods and properties of a class; fields are described in its docstring."""
+    members = vars(getattr(import_module(module), name)).items()
+    return [key for key, value in members if not key.startswith("_") and (isfunction(value) or isinstance(value, MEMBERS))]
+
+
+MEMBERS = (property, classmethod, staticmethod)
+autosummary_generate = True
+autosummary_context = {"own_members": own_members}
+suppress_warnings = ["config.cache"]  # own_members is a function: Sphinx cannot cache it, and need not
+autodoc_typehints = "none"  # numpydoc sections say it in words
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+
+html_theme = "furo"
+html_title = f"laybare {release}"
+html_copy_source = False

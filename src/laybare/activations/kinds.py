@@ -1,0 +1,137 @@
+"""The built-in activations, and their names as text.
+
+Different names never mean the same function: leaky_relu(0) and power_relu(1) are relu, leaky_relu(-1) is absolute.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from math import isfinite
+from typing import NamedTuple
+
+from laybare.activations import hermite, values
+from laybare.activations.activation import CUSTOM, Activation
+from laybare.errors import InvalidInput
+
+LARGEST_POWER = 100.0
+"""Beyond it moments of t^p leave the range of a float."""
+
+_homogeneous = partial(partial, hermite.homogeneous)
+
+relu = Activation(
+    name="relu", value=values.relu, slope=values.relu_slope, kinks=(0.0,), degree=1.0, mirror=1.0,
+    coefficients=_homogeneous(right=1.0, left=0.0, power=1))
+absolute = Activation(
+    name="absolute", value=values.absolute, slope=values.absolute_slope, kinks=(0.0,), degree=1.0, mirror=0.0,
+    coefficients=_homogeneous(right=1.0, left=1.0, power=1))
+step = Activation(
+    name="step", value=values.step, slope=values.step_slope, kinks=(0.0,), degree=0.0, centre=0.5,
+    coefficients=_homogeneous(right=1.0, left=0.0, power=0))
+sigmoid = Activation(name="sigmoid", value=values.sigmoid, slope=values.sigmoid_slope, centre=0.5)
+tanh = Activation(name="tanh", value=values.tanh, slope=values.tanh_slope, centre=0.0)
+erf = Activation(name="erf", value=values.erf, slope=values.erf_slope, centre=0.0, coefficients=hermite.erf)
+softplus = Activation(name="softplus", value=values.softplus, slope=values.sigmoid, mirror=1.0)
+gelu = Activation(name="gelu", value=values.gelu, slope=values.gelu_slope, mirror=1.0, coefficients=hermite.gelu)
+
+
+def leaky_relu(slope: float) -> Activation:
+    """t for t > 0, slope·t for t ≤ 0."""
+    slope = _number("leaky_relu", slope)
+    if slope == 1:
+        raise InvalidInput(
+            "leaky_relu(1) is the identity.", "No data determine the weights of linear units.",
+            "Give another slope.", slope=slope)
+    if slope in (0, -1):
+        return relu if slope == 0 else absolute
+    return Activation(
+        name=f"leaky_relu({_text(slope)})", value=partial(values.leaky, slope=slope),
+        slope=partial(values.leaky_slope, slope=slope), kinks=(0.0,), degree=1.0, mirror=1 + slope,
+        coefficients=_homogeneous(right=1.0, left=-slope, power=1))
+
+
+def power_relu(power: float) -> Activation:
+    """max(t, 0)^power for a real power ≥ 1."""
+    power = _number("power_relu", power)
+    if not 1 <= power <= LARGEST_POWER:
+        raise InvalidInput(
+            f"The power is {_text(power)}.", "Below 1 the derivative is infinite at 0; above 100 moments overflow.",
+            "Give a power from 1 to 100.", power=power)
+    if power == 1:
+        return relu
+    whole = _homogeneous(right=1.0, left=0.0, power=int(power))
+    return Activation(
+        name=f"power_relu({_text(power)})", value=partial(values.power, power=power),
+        slope=partial(values.power_slope, power=power), kinks=(0.0,), degree=power,
+        coefficients=whole if power.is_integer() else partial(hermite.fractional_power, power=power))
+
+
+def exponential(rho: float) -> Activation:
+    """exp(rho·t)."""
+    rho = _number("exponential", rho)
+    if rho == 0:
+        raise InvalidInput("exponential(0) is a constant.", "It does not depend on the weights.", "Give another rate.", rho=rho)
+    return Activation(
+        name=f"exponential({_text(rho)})", value=partial(values.exponential, rate=rho),
+        slope=partial(values.exponential_slope, rate=rho), coefficients=partial(hermite.exponential, rate=rho))
+
+
+class _Family(NamedTuple):
+    make: Callable[[float], Activation]
+    example: str
+
+
+_PLAIN = {act.name: act for act in (relu, absolute, sigmoid, tanh, erf, softplus, gelu, step)}
+_FAMILIES = {
+    "leaky_relu": _Family(leaky_relu, "leaky_relu(0.1)"),
+    "power_relu": _Family(power_relu, "power_relu(2)"),
+    "exponential": _Family(exponential, "exponential(0.5)"),
+}
+
+
+def activation_named(text: str) -> Activation:
+    """The built-in activation of that name, such as "relu" or "leaky_relu(0.1)": the inverse of `act.name`.
+
+    The text is matched, never evaluated. InvalidInput for unknown names, and for custom activations, which no text holds.
+    """
+    if isinstance(text, str) and text.startswith(CUSTOM):
+        raise InvalidInput(
+            f"{text!r} is an activation that a user made from callables.", "Text and files hold its name, not its code.",
+            "Make it again with Activation.custom, and the network from its arrays.", name=text)
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text) if isinstance(text, str) else None
+    name, inside = (match[1], match[2]) if match else (text, None)
+    if name in _PLAIN and inside is None:
+        return _PLAIN[name]
+    if name in _FAMILIES and inside is not None:
+        return _FAMILIES[name].make(_parsed(text, inside))
+    known = ", ".join([*_PLAIN, *(family.example for family in _FAMILIES.values())])
+    raise InvalidInput(
+        f"No activation is called {text!r}.", "A name stands for one built-in activation, with its number where it has one.",
+        f"Known are {known}.", name=text)
+
+
+def _parsed(text: str, inside: str) -> float:
+    try:
+        return float(inside)
+    except ValueError:
+        raise InvalidInput(
+            f"{text!r} has {inside!r} where a number belongs.", "The number is part of the activation.",
+            "Write it as in leaky_relu(0.1).", name=text) from None
+
+
+def _number(family: str, given: float) -> float:
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not isfinite(number):
+        raise InvalidInput(
+            f"{family} was given {given!r}.", "Its parameter is a finite number.",
+            f"Write, for example, {_FAMILIES[family].example}.")
+    return number
+
+
+def _text(number: float) -> str:
+    """The shortest text that float() reads back exactly, whole numbers without a point."""
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)

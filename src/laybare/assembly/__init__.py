@@ -1,0 +1,1 @@
+"""From components to a network: signs, scales, biases, readout."""

@@ -1,0 +1,224 @@
+"""Symmetries of a hidden layer, and one representative of every class of equal networks.
+
+What may change while f(x) = Σᵢ aᵢ act(wᵢ·x + bᵢ) + Lᵀx + c stays the same function:
+
+    order       any permutation of the units
+    scale       act homogeneous of degree p:  (w, b, a) ~ (s w, s b, a/s^p) for s > 0   (p = 0, the step: a unchanged)
+    shift       act exponential:              (w, b, a) ~ (w, 0, a act(b)/act(0))
+    reflection  act(u) = σ act(-u) + s u + c: (w, b, a) ~ (-w, -b, σ a), with a s (w·x + b) + a c added to the affine part
+                    sigmoid, step             σ = -1, c = 2 centre: the offset changes (odd: centre 0, nothing is added)
+                    ReLU, softplus, GELU      σ = +1, s = mirror: the linear part changes (even: mirror 0, nothing is added)
+    merging     units with the same (w, b) add their readouts; zero readouts and zero weights are no units at all
+
+Sources: Zhong et al. (2017), section 2 (scale, odd, even); Awasthi et al. (2021), Claim 4.8 (reflection of ReLU).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.activations import Activation
+from laybare.shapes import Array
+
+ROUNDING = 1e-12
+"""Units that agree to this relative precision are one unit; a sum of readouts this much smaller than its terms is zero."""
+
+SAME = 1e-9
+"""Coordinates closer than this fraction of the largest one do not decide the order of the units."""
+
+NEGLIGIBLE = 1e-6
+"""Coordinates smaller than this fraction of their row's largest one do not decide its sign."""
+
+UNIT_NORM = 1e-13
+"""Rows whose norm is 1 up to this are left alone, so that a canonical form is its own canonical form to the last bit."""
+
+
+class Units(NamedTuple):
+    """The parts of f: weights (k, d), biases (k,), readout (k, m), offset (m,), linear (d, m).
+
+    `parts[i]` lists the units of the original network that unit i is made of.
+    """
+
+    weights: Array
+    biases: Array
+    readout: Array
+    offset: Array
+    linear: Array
+    parts: tuple[tuple[int, ...], ...]
+
+    def take(self, chosen: Array) -> Units:
+        """The chosen units (indices or a mask), with the same affine part."""
+        places = np.arange(len(self.weights))[chosen]
+        return self._replace(
+            weights=self.weights[places], biases=self.biases[places], readout=self.readout[places],
+            parts=tuple(self.parts[i] for i in places))
+
+
+class Reflection(NamedTuple):
+    """act(u) = sign · act(-u) + slope · u + constant."""
+
+    sign: float
+    slope: float = 0.0
+    constant: float = 0.0
+
+
+def reflection(activation: Activation) -> Reflection | None:
+    """How the activation at u follows from that at -u, or None if it does not (powers of ReLU, exponentials).
+
+    The step obeys it except at u = 0.
+    """
+    if activation.centre is not None:
+        return Reflection(-1.0, constant=2 * activation.centre)
+    if activation.mirror is not None:
+        return Reflection(1.0, slope=activation.mirror)
+    return None
+
+
+def canonical_units(units: Units, activation: Activation, has_linear: bool) -> Units:
+    """The representative: normalised, reflected, merged, ordered.
+
+    A reflection that needs a linear part is used only if the network has one: otherwise the sign belongs to the function.
+    """
+    units = normalised(units, activation)
+    mirror = reflection(activation)
+    may_reflect = mirror is not None and (has_linear or mirror.slope == 0)
+    return ordered(merged(all_forward(units, mirror if may_reflect else None)))
+
+
+def normalised(units: Units, activation: Activation) -> Units:
+    """No zero readouts, no constant units; unit rows if the scale is free, no biases if the shift is."""
+    units = units.take(_nonzero(units.readout))
+    if activation.degree is not None:
+        units = _unit_rows(units, activation.degree)
+    constant = ~_nonzero(units.weights)
+    at_zero = activation(units.biases[constant])
+    units = units._replace(offset=units.offset + at_zero @ units.readout[constant]).take(~constant)
+    if _is_exponential(activation):
+        units = _without_biases(units, activation)
+    return units.take(_nonzero(units.readout))
+
+
+def reflected(units: Units, chosen: Array, mirror: Reflection) -> Units:
+    """Reflect the chosen units (a mask); what that adds goes into the offset and the linear part."""
+    w, b, a = units.weights[chosen], units.biases[chosen], units.readout[chosen]
+    turn = np.where(chosen, -1.0, 1.0)
+    return units._replace(  # + 0.0 turns -0.0 into 0.0
+        weights=units.weights * turn[:, None] + 0.0,
+        biases=units.biases * turn + 0.0,
+        readout=units.readout * np.where(chosen, mirror.sign, 1.0)[:, None],
+        offset=units.offset + (mirror.slope * b + mirror.constant) @ a,
+        linear=units.linear + mirror.slope * (w.T @ a))
+
+
+def all_forward(units: Units, mirror: Reflection | None) -> Units:
+    """Every unit reflected to its canonical sign, whatever that does to the linear part."""
+    return units if mirror is None else reflected(units, _points_backwards(units.weights), mirror)
+
+
+def merged(units: Units) -> Units:
+    """Add the readouts of units with the same (w, b) up to rounding; drop those whose readouts cancel."""
+    sets = [rows for group in _close(units) for rows in _same(units, group)]
+    readout = np.array([_cancelled_sum(units.readout[rows]) for rows in sets]).reshape(len(sets), units.readout.shape[1])
+    parts = tuple(sum((units.parts[i] for i in rows), ()) for rows in sets)
+    units = units.take(np.array([rows[0] for rows in sets], dtype=int))
+    return units._replace(readout=readout, parts=parts).take(_nonzero(readout))
+
+
+def ordered(units: Units) -> Units:
+    """Sort by the first weight, then the second, ..., then the bias.
+
+    Two values count as equal if a chain of the other units' values leads from one to the other in steps below 1e-9 of the
+    largest weight (bias): rounding cannot decide the order unless a gap happens to have exactly that size. Units that are
+    equal in this sense everywhere are sorted by their exact values.
+    """
+    exact = np.lexsort(np.column_stack([units.weights, units.biases]).T[::-1])
+    units = units.take(exact)
+    return units.take(np.array([i for group in _close(units) for i in group], dtype=int))
+
+
+def _nonzero(rows: Array) -> Array:
+    return np.asarray(rows.any(axis=1))
+
+
+def _unit_rows(units: Units, degree: float) -> Units:
+    """|w| = 1, and |w|^degree in the readout. A row so short that b/|w| overflows is a constant."""
+    exponent = np.frexp(np.abs(units.weights).max(axis=1, initial=0.0))[1]
+    shrunk = np.ldexp(units.weights, -exponent[:, None])  # entries below 1: the norm neither overflows nor underflows
+    fraction = np.linalg.norm(shrunk, axis=1)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        norms = np.ldexp(fraction, exponent)
+        biases = np.ldexp(units.biases / fraction, -exponent)
+        free = (fraction > 0) & np.isfinite(biases) & np.isfinite(norms) & (np.abs(norms - 1) > UNIT_NORM)
+        weights = np.where(free[:, None], shrunk / fraction[:, None], units.weights)
+    weights[~np.isfinite(biases)] = 0.0
+    return units._replace(
+        weights=weights, biases=np.where(free, biases, units.biases),
+        readout=units.readout * np.where(free, norms, 1.0)[:, None] ** degree)
+
+
+def _is_exponential(activation: Activation) -> bool:
+    """act(s) act(t) = act(s + t) act(0) at a few points, act(0) ≠ 0: the shift is free."""
+    s, t = np.array([-0.7, 0.3, 1.1, -0.2]), np.array([0.9, 0.4, -1.6, -0.5])
+    left, right = activation(s) * activation(t), activation(s + t) * activation(np.zeros(4))
+    return bool(right.all() and np.allclose(left, right, rtol=1e-13, atol=0))
+
+
+def _without_biases(units: Units, activation: Activation) -> Units:
+    """The bias of an exponential unit as a factor of its readout, where that factor can be represented."""
+    with np.errstate(over="ignore", under="ignore"):
+        readout = units.readout * (activation(units.biases) / activation(np.zeros(1)))[:, None]
+    fits = np.isfinite(readout).all(axis=1) & _nonzero(np.abs(readout) > np.finfo(float).tiny)
+    return units._replace(
+        biases=np.where(fits, 0.0, units.biases), readout=np.where(fits[:, None], readout, units.readout))
+
+
+def _points_backwards(weights: Array) -> Array:
+    """Rows whose first coordinate that is not negligible is negative."""
+    if not weights.size:
+        return np.zeros(len(weights), dtype=bool)
+    size = np.abs(weights)
+    first = np.argmax(size > NEGLIGIBLE * size.max(axis=1, keepdims=True), axis=1)
+    backwards: Array = weights[np.arange(len(weights)), first] < 0
+    return backwards
+
+
+def _close(units: Units) -> list[list[int]]:
+    """Units in order, those that are equal within SAME in one list; between them the given order."""
+    keys = np.column_stack([units.weights, units.biases])
+    largest = [np.abs(units.weights).max(initial=0.0)] * units.weights.shape[1] + [np.abs(units.biases).max(initial=0.0)]
+    label, order = np.zeros(len(keys), dtype=int), np.arange(len(keys))
+    for values, scale in zip(keys.T, largest, strict=True):
+        order = np.lexsort((values, label))
+        new = (np.diff(label[order]) != 0) | (np.diff(values[order]) > SAME * scale)
+        label[order] = np.concatenate([np.zeros(1, dtype=int), np.cumsum(new)])[: len(order)]
+        if len(order) == 0 or label[order[-1]] == len(order) - 1:
+            break
+    order = np.argsort(label, kind="stable")
+    return [group.tolist() for group in np.split(order, np.flatnonzero(np.diff(label[order])) + 1) if len(group)]
+
+
+def _same(units: Units, group: list[int]) -> list[list[int]]:
+    """Split a list of close units into lists of equal ones (greedily: the first of each is its representative)."""
+    sets: list[list[int]] = []
+    for i in group:
+        home = next((rows for rows in sets if _equal(units, rows[0], i)), None)
+        if home is None:
+            sets.append([i])
+        else:
+            home.append(i)
+    return sets
+
+
+def _equal(units: Units, i: int, j: int) -> bool:
+    size = np.abs(units.weights[j]).max(initial=0.0)
+    apart = np.abs(units.weights[i] - units.weights[j]).max(initial=0.0)
+    gap = abs(units.biases[i] - units.biases[j])
+    return bool(apart <= ROUNDING * size and gap <= ROUNDING * max(size, abs(units.biases[j])))
+
+
+def _cancelled_sum(readouts: Array) -> Array:
+    total: Array = readouts.sum(axis=0)
+    total[np.abs(total) <= ROUNDING * np.abs(readouts).sum(axis=0)] = 0.0
+    return total

@@ -1,0 +1,123 @@
+"""What every decomposition returns: rank-one parts cᵢ uᵢ⊗…⊗uᵢ, how much they leave unexplained, how well they are told apart.
+
+Gauge. A part of odd order does not change under (c, u) → (−c, −u): the coefficient is made positive. A part of even order does
+not change under u → −u: the largest entry of u is made positive. Parts are sorted by falling |c|.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.shapes import Array
+
+SAME_COSINE = 0.95
+"""Two directions with a larger |cosine| count as one (digest of the general-ReLU method: finer pairs are lost to noise anyway)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Rank-one parts.
+
+    `coefficients` (r,): cᵢ of cᵢ uᵢ^{⊗order}. For a stack of slices A_l = Σᵢ λ_lᵢ uᵢuᵢᵀ (order 2) it is the length of part i's
+        loadings, |λ_·ᵢ| ≥ 0; `loadings` gives the loadings themselves.
+    `directions` (r, d): unit rows uᵢ.
+    `residual`: |input − parts| / |input| in the Frobenius norm, coefficients (or loadings) by least squares.
+    `separation` in [0, 1]: see the function of that name; 1 for orthogonal parts, 0 when two parts cannot be told apart.
+    `order`: 3 or 4 for a symmetric tensor, 2 for a stack of symmetric matrices, l for a stack of symmetric tensors of order l.
+    """
+
+    coefficients: Array
+    directions: Array
+    residual: float
+    separation: float
+    order: int
+
+    @property
+    def rank(self) -> int:
+        return len(self.coefficients)
+
+
+class Decomposer(Protocol):
+    """A symmetric tensor (k, k, k), or a stack of symmetric slices (s, k, k), into `rank` parts."""
+
+    def __call__(self, tensor: Array, rank: int, *, rng: Generator) -> Components: ...
+
+
+def rank_one_sum(components: Components, order: int | None = None) -> Array:
+    """Σᵢ cᵢ uᵢ^{⊗order} as a dense array with `order` axes; `order` None means the components' own."""
+    order = components.order if order is None else order
+    dim = components.directions.shape[1]
+    flat: Array = components.coefficients @ powers(components.directions, order)
+    return flat.reshape((dim,) * order)
+
+
+def powers(directions: Array, order: int) -> Array:
+    """Rows uᵢ^{⊗order}, flattened: (r, d^order)."""
+    rows = np.ones((len(directions), 1))
+    for _ in range(order):
+        rows = (rows[:, :, None] * directions[:, None, :]).reshape(len(directions), -1)
+    return rows
+
+
+def separation(directions: Array, loadings: Array, order: int = 1) -> float:
+    """min over pairs of sin∠(λᵢ, λⱼ), times the smallest singular value of the matrix with rows uᵢ^{⊗order}.
+
+    λᵢ (s,) is what tells part i from the others in the s matrices that were diagonalised: a joint diagonaliser is unique if and
+    only if no two λ are parallel (Afsari 2008, modulus of uniqueness), and the noise of uᵢ grows like 1/sin. For a symmetric
+    tensor λᵢ = cᵢuᵢ. For one matrix pencil λᵢ has two entries, and the sine is the chordal distance of two eigenvalues.
+    The second factor says how far the directions are from dependent; `order` > 1 is for more directions than dimensions.
+    """
+    return _smallest_sine(loadings) * _smallest_singular_value(directions, order)
+
+
+def deduplicate(directions: Array, scores: Array, cosine: float = SAME_COSINE) -> Array:
+    """Indices of the rows to keep, best score first: a row is dropped if its |cosine| with a kept one exceeds `cosine`."""
+    alike = np.abs(directions @ directions.T) > cosine
+    free = np.ones(len(directions), dtype=bool)
+    kept = []
+    for index in np.argsort(-scores, kind="stable"):
+        if free[index]:
+            kept.append(index)
+            free &= ~alike[index]
+    return np.array(kept, dtype=int)
+
+
+def in_canonical_form(parts: Components) -> Components:
+    """The same parts in the gauge of this module: signs fixed, falling |coefficient|."""
+    c, u = parts.coefficients, parts.directions
+    largest = np.take_along_axis(u, np.argmax(np.abs(u), axis=1)[:, None], axis=1)[:, 0]
+    sign = np.where((c if parts.order % 2 else largest) < 0, -1.0, 1.0)
+    c, u = c * sign**parts.order, u * sign[:, None]
+    order = np.argsort(-np.abs(c), kind="stable")
+    return Components(c[order], u[order], parts.residual, parts.separation, parts.order)
+
+
+def unit_rows(rows: Array) -> Array:
+    """Rows divided by their lengths; a zero row stays zero."""
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    scaled: Array = rows / np.where(length > 0, length, 1.0)
+    return scaled
+
+
+def _smallest_sine(loadings: Array) -> float:
+    """Smallest sine between two columns of `loadings` (s, r); accurate for tiny angles, which 1 − cos² is not."""
+    if loadings.shape[1] < 2:
+        return 1.0
+    if len(loadings) > loadings.shape[1]:
+        loadings = np.linalg.qr(loadings, mode="r")
+    rows = unit_rows(loadings.T)
+    apart = np.linalg.norm(rows[:, None] - rows[None], axis=2) * np.linalg.norm(rows[:, None] + rows[None], axis=2) / 2
+    if not np.all(np.linalg.norm(rows, axis=1) > 0):
+        return 0.0
+    return float(np.min(apart[np.triu_indices(len(rows), 1)]))
+
+
+def _smallest_singular_value(directions: Array, order: int) -> float:
+    if order == 1:
+        return float(np.linalg.svd(directions, compute_uv=False)[-1]) if len(directions) <= directions.shape[1] else 0.0
+    lowest = np.linalg.eigvalsh((directions @ directions.T) ** order)[0]
+    return float(np.sqrt(max(lowest, 0.0)))

@@ -1,0 +1,52 @@
+"""Findings, not accidents: everything laybare refuses to do, and why.
+
+A message has three parts: what was seen (with its numbers), why it matters, what to do about it. The exception carries the
+numbers in `values`, so that a program can act on them. Non-convergence is not an exception: it is a claim that failed inside
+the returned certificate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class LaybareError(Exception):
+    """Base of all findings: `seen`, `why`, `do`, and the numbers in `values`."""
+
+    def __init__(self, seen: str, why: str, do: str, **values: Any) -> None:
+        super().__init__(f"{seen} {why} {do}")
+        self.seen = seen
+        self.why = why
+        self.do = do
+        self.values = values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.seen, self.why, self.do, self.values)
+
+
+class InvalidInput(LaybareError, ValueError):
+    """The data, a file or an argument cannot be what it should be."""
+
+
+class Unidentifiable(LaybareError):
+    """No amount of such data determines the weights."""
+
+
+class TooFewSamples(LaybareError, ValueError):
+    """More samples would help; the message says how many."""
+
+
+class NotSeparated(LaybareError):
+    """Two things that must be told apart are closer than their noise."""
+
+
+class AssumptionViolated(LaybareError):
+    """The data contradict an assumption of the chosen method."""
+
+
+class BudgetExhausted(LaybareError):
+    """The queries, the memory or the disk space that were granted are used up."""
+
+
+def _rebuild(kind: type[LaybareError], seen: str, why: str, do: str, values: dict[str, Any]) -> LaybareError:
+    return kind(seen, why, do, **values)

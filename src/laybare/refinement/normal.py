@@ -1,0 +1,138 @@
+"""Normal equations of a network, added up block by block.
+
+Letters: F (n, q) the features that enter linearly, [act(U), 1, x] with U = x Wᵀ + b; C (q, m) their coefficients (readout,
+offset, linear part); R = y - F C the residual; X̃ = [x, 1] (or x, without biases); S = act'(U); Xs (n, k·p) the Khatri-Rao rows
+S_j ⊗ X̃, so that moving unit j by δ_j changes output o by C_jo · Xs_j δ_j.
+
+Variable projection: for any hidden layer the best C is a least-squares fit, so C is eliminated. With G = FᵀF the projected
+problem has (for all outputs at once)
+
+    Schur[(j,a),(l,b)] = (C Cᵀ)_jl · [XsᵀXs - XsᵀF G⁻¹ FᵀXs]      and      gradient[(j,a)] = Σ_o C_jo [Xsᵀ R - XsᵀF G⁻¹ FᵀR]_(ja,o).
+
+Both come from the Gram matrix of [F, Xs] and its product with R: one pass. R is formed inside the pass from the current C, never
+as a difference of Gram matrices, so that the gradient keeps its relative accuracy down to a residual of 1e-16.
+Source: Golub and Pereyra (1973); Kaufman (1975); the form for several outputs is derived in Ge et al.'s setting (A is their C).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.activations import Activation
+from laybare.network import Layer, Network
+from laybare.shapes import Array, Sums
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A network as the solver sees it: hidden rows `units` (k, p), p = dim + 1 with biases; `coefficients` (q, m)."""
+
+    units: Array
+    coefficients: Array
+    activation: Activation
+    biases: bool
+    offset: bool
+    linear: bool
+
+    @property
+    def width(self) -> int:
+        return len(self.units)
+
+    def moved(self, units: Array, coefficients: Array) -> Point:
+        """The same model at other parameters."""
+        return replace(self, units=units, coefficients=coefficients)
+
+    def extended(self, x: Array) -> Array:
+        """X̃: the inputs with a column of ones if there are biases."""
+        return np.column_stack([x, np.ones(len(x))]) if self.biases else x
+
+    def features(self, x: Array, u: Array) -> Array:
+        """F = [act(U), 1, x]."""
+        parts = [self.activation(u)]
+        if self.offset:
+            parts.append(np.ones((len(x), 1)))
+        if self.linear:
+            parts.append(x)
+        return np.hstack(parts)
+
+
+def point_of(network: Network, *, biases: bool, offset: bool, linear: bool) -> Point:
+    """The solver's view of a network; parts that are not free must be zero in it."""
+    readout, shift, slope = network.columns
+    units = np.column_stack([network.layer.weights, network.layer.biases]) if biases else np.array(network.layer.weights)
+    rows = [readout, *([shift[None]] if offset else []), *([slope] if linear else [])]
+    return Point(units, np.vstack(rows), network.activation, biases, offset, linear)
+
+
+def network_of(point: Point, *, vector: bool) -> Network:
+    """Back to a network; `vector` says that the readout is one-dimensional."""
+    k, dim = point.width, point.units.shape[1] - point.biases
+    rest = point.coefficients[k:]
+    readout = point.coefficients[:k]
+    offset = rest[0] if point.offset else np.zeros(readout.shape[1])
+    slope = rest[int(point.offset) :] if point.linear else None
+    layer = Layer(point.units[:, :dim], point.units[:, dim] if point.biases else None, point.activation)
+    if not vector:
+        return Network(layer, readout, offset, slope)
+    return Network(layer, readout[:, 0], float(offset[0]), None if slope is None else slope[:, 0])
+
+
+class Fit(NamedTuple):
+    """Sums that decide the linear coefficients: FᵀF, FᵀR, RᵀR summed over outputs, yᵀy centred is the caller's, n."""
+
+    gram: Array
+    moment: Array
+    loss: Array
+    count: Array
+
+
+class Step(NamedTuple):
+    """Sums of one Gauss-Newton step: Gram of [F, Xs], its product with R, the loss, n."""
+
+    gram: Array
+    moment: Array
+    loss: Array
+    count: Array
+
+
+@dataclass(frozen=True, eq=False)
+class FitStatistic:
+    """(x, y) -> Fit at a point: cheap, n·(q² + k·d)."""
+
+    point: Point
+
+    @property
+    def row_floats(self) -> int:
+        return 3 * len(self.point.coefficients)
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        F = self.point.features(x, self.point.extended(x) @ self.point.units.T)
+        R = y - F @ self.point.coefficients
+        return Fit(F.T @ F, F.T @ R, np.einsum("no,no->", R, R), np.array(float(len(x))))
+
+
+@dataclass(frozen=True, eq=False)
+class StepStatistic:
+    """(x, y) -> Step at a point: n·(q + k·p)², one symmetric product a block."""
+
+    point: Point
+
+    @property
+    def row_floats(self) -> int:
+        return 2 * (self.point.units.size + len(self.point.coefficients))
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        point = self.point
+        X1 = point.extended(x)
+        U = X1 @ point.units.T
+        F = point.features(x, U)
+        R = y - F @ point.coefficients
+        q = F.shape[1]
+        Z = np.empty((len(x), q + point.units.size))
+        Z[:, :q] = F
+        slopes = point.activation.derivative(U)
+        np.multiply(slopes[:, :, None], X1[:, None, :], out=Z[:, q:].reshape(len(x), *point.units.shape))
+        return Step(Z.T @ Z, Z.T @ R, np.einsum("no,no->", R, R), np.array(float(len(x))))

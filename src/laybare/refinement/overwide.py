@@ -1,0 +1,165 @@
+"""Over-wide search: more units than needed, Gauss-Newton, then pruning: the practical engine for noiseless networks.
+
+At exact width the squared error has bad local minima; a few spare units remove most of them (general_relu, section 4.0 of the
+measurements that precede this code). What is still stuck is *repaired*: the cheapest third of the units, by exact cost, is thrown away and
+drawn anew, the good ones stay. Against fresh restarts this halves the number of runs and works from 2.5 samples a parameter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.activations import Activation
+from laybare.errors import TooFewSamples
+from laybare.refinement.levenberg import Effort, Refined, levenberg_marquardt
+from laybare.refinement.normal import Fit, FitStatistic, Point
+from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
+from laybare.shapes import Array, Event, Progress, Sums
+from laybare.source import Source
+
+SOLVED = 1e-20
+"""Relative loss at which noiseless data count as fitted: stuck fits end above 1e-5, solved ones below 1e-28."""
+
+AGREE = 1e-6
+"""Two runs from different units that end at the same loss, to this relative difference, have found the same minimum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How hard to look: `spares` None means max(2, 15 % of the width); `hops` repairs after the first run."""
+
+    spares: int | None = None
+    hops: int = 8
+    bias_scale: float = 0.5
+    effort: Effort = Effort()
+
+    def extra(self, width: int) -> int:
+        return self.spares if self.spares is not None else max(2, -(-15 * width // 100))
+
+
+class Model(NamedTuple):
+    """Which model is fitted: its activation and which parts are free."""
+
+    activation: Activation
+    biases: bool = True
+    offset: bool = True
+    linear: bool = False
+
+    def start(self, units: Array, outputs: int) -> Point:
+        """Units with coefficients still to be fitted (zero)."""
+        dim = units.shape[1] - self.biases
+        rows = len(units) + self.offset + self.linear * dim
+        return Point(units, np.zeros((rows, outputs)), *self)
+
+
+def over_wide(
+    source: Source, model: Model, width: int | None, known: Array | None = None, *,
+    search: Search = Search(), rng: Generator, progress: Progress | None = None,
+) -> Refined:
+    """The best fit found and pruned: to `width` units if given, else to as many as the data call for.
+
+    `known` rows (from a spectral start, say) come first, random spares beside them.
+    """
+    scale = total_variation(source)
+    if width is not None:
+        found = _search(source, model, width, known, scale, search, rng, progress)
+        return prune(source, found, scale, width=width, effort=search.effort, progress=progress)
+    found = _widen(source, model, known, scale, search, rng, progress)
+    return prune(source, found, scale, effort=search.effort, progress=progress)
+
+
+def total_variation(source: Source) -> float:
+    """Sum of squares of y about its mean: the unit of every relative loss. Two passes, so that a large mean does no harm."""
+    count = float(source.size)
+    (total,) = source.sum(_total, stage="mean")
+    mean = total / count
+    (squares,) = source.sum(lambda x, y: (np.sum((y - mean) ** 2),), stage="variance")
+    return float(squares)
+
+
+def random_units(model: Model, count: int, dim: int, bias_scale: float, rng: Generator) -> Array:
+    """Unit rows in random directions, with Gaussian biases, for whitened inputs."""
+    rows = rng.standard_normal((count, dim))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    return np.column_stack([rows, bias_scale * rng.standard_normal(count)]) if model.biases else rows
+
+
+def _total(x: Array, y: Array) -> Sums:
+    return (y.sum(axis=0),)
+
+
+def _widen(
+    source: Source, model: Model, known: Array | None, scale: float, search: Search, rng: Generator, progress: Progress | None
+) -> Refined:
+    """Double the width until the data are fitted, or until doubling no longer pays or the samples no longer allow it."""
+    width, best = max(4, 0 if known is None else len(known)), None
+    while True:
+        found = _search(source, model, width, known, scale, replace(search, hops=min(search.hops, 3)), rng, progress)
+        if best is None or _schwarz(source, found) < _schwarz(source, best):
+            best, worse = found, 0
+        else:
+            worse += 1
+        if best.loss <= SOLVED * scale or worse == 2 or found.trace.reason == "interrupted":
+            return best
+        limit = _largest_width(source, model)
+        if width >= limit:
+            return best
+        width = min(2 * width, limit)
+
+
+def _search(
+    source: Source, model: Model, width: int, known: Array | None, scale: float, search: Search, rng: Generator,
+    progress: Progress | None,
+) -> Refined:
+    limit = _largest_width(source, model)
+    if limit < width:
+        raise TooFewSamples(
+            f"{source.size:,} samples for width {width} in dimension {source.dim}.",
+            f"The network has more free numbers than that leaves to check: at most width {limit} could be told from noise.",
+            f"About {int(3 * source.size * width / max(limit, 1)):,} samples would do, or ask for a smaller width.",
+            samples=source.size, width=width, largest_width=limit)
+    wide = min(width + search.extra(width), limit)
+    units = random_units(model, wide, source.dim, search.bias_scale, rng)
+    if known is not None:
+        units[: min(len(known), wide)] = known[:wide]
+    best = levenberg_marquardt(source, model.start(units, source.outputs), scale, effort=search.effort, progress=progress)
+    trace = best.trace
+    for hop in range(search.hops):
+        if best.loss <= SOLVED * scale or trace.reason == "interrupted":
+            break
+        if progress is not None:
+            progress(Event("repairing", hop + 1, search.hops, f"relative loss {best.loss / scale:.1e}"))
+        start = _repaired(source, model, best.point, search.bias_scale, rng)
+        run = levenberg_marquardt(source, start, scale, effort=search.effort, progress=progress)
+        trace = trace.then(run.trace)
+        agree = abs(run.loss - best.loss) <= AGREE * best.loss
+        best = run if run.loss < best.loss else best
+        if agree:
+            break
+    return best._replace(trace=trace)
+
+
+def _repaired(source: Source, model: Model, point: Point, bias_scale: float, rng: Generator) -> Point:
+    """The point with its cheapest third of units drawn anew."""
+    order, _ = elimination_order(point, Fit(*source.sum(FitStatistic(point), stage="repair")))
+    new = -(-point.width // 3)
+    rest = without(point, np.sort(order[new:]))
+    fresh = random_units(model, new, source.dim, bias_scale, rng)
+    k = rest.width
+    coefficients = np.vstack([rest.coefficients[:k], np.zeros((new, source.outputs)), rest.coefficients[k:]])
+    return rest.moved(np.vstack([rest.units, fresh]), coefficients)
+
+
+def _schwarz(source: Source, found: Refined) -> float:
+    size = source.size * source.outputs
+    return size * float(np.log(max(found.loss, np.finfo(float).tiny))) + parameter_count(found.point) * float(np.log(size))
+
+
+def _largest_width(source: Source, model: Model) -> int:
+    """Largest width that leaves at least a sixth of the equations over."""
+    one, two = (parameter_count(model.start(np.zeros((k, source.dim + model.biases)), source.outputs)) for k in (1, 2))
+    return int((source.size * source.outputs / 1.2 - (2 * one - two)) // (two - one))

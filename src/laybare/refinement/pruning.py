@@ -1,0 +1,108 @@
+"""Fewer units: remove what the data do not need, by the exact increase of the squared error.
+
+Removing feature i from a least-squares fit with Gram matrix G raises the loss by exactly |C_i|² / (G⁻¹)_ii; that orders the
+candidates. A removal stands only if, after refining again, the loss has not risen by more than the removed parameters are worth
+
+    n m log((loss_without + floor) / (loss_with + floor)) < parameters · log(n m)        (Schwarz 1978)
+
+where `floor` is rounding, so that the same rule serves noiseless data (any true unit raises the loss 1e10-fold) and noisy data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from laybare.refinement.levenberg import Effort, Refined, levenberg_marquardt
+from laybare.refinement.normal import Fit, FitStatistic, Point
+from laybare.shapes import Array, Progress
+from laybare.source import Source
+
+ROUNDING = 1e-24
+"""Relative loss below which two fits are both exact: a solved problem ends at 1e-28 or lower."""
+
+TENTATIVE = 1e-12
+"""Relative loss that a batch of removals may cost before refinement has to win it back."""
+
+
+def prune(
+    source: Source, refined: Refined, scale: float, *, width: int | None = None, effort: Effort = Effort(),
+    progress: Progress | None = None,
+) -> Refined:
+    """Remove units one batch after another: down to `width` if given, else as long as the removals are worth it."""
+    goal = 0 if width is None else width
+    batch = refined.point.width
+    while refined.point.width > goal and batch >= 1:
+        order, cumulative = elimination_order(refined.point, Fit(*source.sum(FitStatistic(refined.point), stage="pruning")))
+        cheap = int(np.sum(_worth(source, refined, refined.loss + cumulative, scale, TENTATIVE)))
+        batch = max(1, min(batch, cheap, refined.point.width - goal))
+        kept = np.sort(order[batch:])
+        shorter = levenberg_marquardt(source, without(refined.point, kept), scale, effort=effort, progress=progress)
+        done = shorter._replace(trace=refined.trace.then(shorter.trace))
+        if shorter.trace.reason == "interrupted":
+            return refined._replace(trace=done.trace)
+        lost = batch * parameters_per_unit(refined.point)
+        if _pays(source, refined.loss, shorter.loss, scale, lost, ROUNDING) or (width is not None and batch == 1):
+            refined, batch = done, refined.point.width
+        else:
+            batch //= 2
+    return refined
+
+
+def elimination_order(point: Point, fit: Fit) -> tuple[Array, Array]:
+    """Units from the cheapest to the dearest, each time the cheapest of those left, and the loss added up so far."""
+    k = point.width
+    inverse = _inverse(fit.gram)
+    coefficients = point.coefficients + inverse @ fit.moment
+    left, order, costs = list(range(k)), [], []
+    for _ in range(k):
+        rows = np.array(left)
+        each = np.sum(coefficients[rows] ** 2, axis=1) / np.diag(inverse)[rows]
+        i = left.pop(int(np.argmin(each)))
+        order.append(i)
+        costs.append(float(each.min()))
+        ratio = inverse[:, i] / inverse[i, i]
+        coefficients = coefficients - ratio[:, None] * coefficients[i]
+        inverse = inverse - np.outer(ratio, inverse[i])
+        inverse[i, i] = 1.0  # gone: keeps the diagonal positive
+    return np.array(order, dtype=int), np.cumsum(costs)
+
+
+def without(point: Point, kept: Array) -> Point:
+    """The point with only the units `kept` (their indices)."""
+    k = point.width
+    rows = np.concatenate([kept, np.arange(k, len(point.coefficients))]).astype(int)
+    return replace(point, units=point.units[kept], coefficients=point.coefficients[rows])
+
+
+def parameters_per_unit(point: Point) -> int:
+    """Free numbers of one unit: its row and readout, less the scale that a homogeneous activation leaves open."""
+    gauge = 0 if point.activation.degree is None else 1
+    return int(point.units.shape[1] + point.coefficients.shape[1]) - gauge
+
+
+def parameter_count(point: Point) -> int:
+    """Free numbers of the whole model."""
+    k, m = point.width, point.coefficients.shape[1]
+    return k * parameters_per_unit(point) + (len(point.coefficients) - k) * m
+
+
+def _worth(source: Source, refined: Refined, losses: Array, scale: float, floor: float) -> Array:
+    lost = parameters_per_unit(refined.point) * np.arange(1, len(losses) + 1)
+    return np.array([_pays(source, refined.loss, loss, scale, n, floor) for loss, n in zip(losses, lost, strict=True)])
+
+
+def _pays(source: Source, loss: float, without_loss: float, scale: float, parameters: int, floor: float) -> bool:
+    size = source.size * source.outputs
+    rounding = floor * scale
+    return bool(size * np.log((without_loss + rounding) / (max(loss, 0.0) + rounding)) < parameters * np.log(size))
+
+
+def _inverse(gram: Array) -> Array:
+    """Inverse of a Gram matrix with a whisper of ridge: an exactly redundant feature gets a huge entry, so a tiny cost."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(gram * scale[:, None] * scale)
+    values = np.maximum(values, 1e-15 * values[-1])
+    inverse: Array = (vectors / values) @ vectors.T
+    return inverse * scale[:, None] * scale

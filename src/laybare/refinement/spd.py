@@ -1,0 +1,33 @@
+"""Solving with symmetric positive semi-definite matrices that may be close to singular."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from laybare.shapes import Array
+
+RANK_TOL = 1e-13
+"""Eigenvalues below this share of the largest are rounding: a Gram matrix is only known to about 1e-16 times its size."""
+
+
+def solve_spd(matrix: Array, right: Array) -> Array:
+    """Solution of matrix · z = right: Cholesky on the unit-diagonal scaling, or the pseudo-inverse when that breaks down.
+
+    `right` is (p,) or (p, columns). Scaling to a unit diagonal is within a factor √p of the best diagonal scaling
+    (van der Sluis 1969), so that units of very different size do not spoil each other.
+    """
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+    scaled = matrix * scale[:, None] * scale
+    columns = right.reshape(len(right), -1) * scale[:, None]
+    try:
+        factor = scipy.linalg.cholesky(scaled, lower=True, check_finite=False)
+        if np.square(np.diag(factor)).min() < RANK_TOL:
+            raise scipy.linalg.LinAlgError
+        solved = scipy.linalg.cho_solve((factor, True), columns, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
+        kept = values > RANK_TOL * values[-1]
+        V = vectors[:, kept]
+        solved = V @ ((V.T @ columns) / values[kept, None])
+    return (solved * scale[:, None]).reshape(right.shape)

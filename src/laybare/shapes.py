@@ -1,0 +1,34 @@
+"""Shapes as types. They cost nothing in use; the tests check them with beartype.
+
+Letters: n samples, d input dimension (dim), k hidden units (width), m outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Inputs: TypeAlias = Float[np.ndarray, "n d"]
+Outputs: TypeAlias = Float[np.ndarray, "n m"]
+Weights: TypeAlias = Float[np.ndarray, "k d"]
+Biases: TypeAlias = Float[np.ndarray, " k"]
+Readout: TypeAlias = Float[np.ndarray, "k m"]
+Square: TypeAlias = Float[np.ndarray, "d d"]
+Sums: TypeAlias = tuple[Array, ...]
+Statistic: TypeAlias = Callable[[Array, Array], Sums]
+
+
+class Event(NamedTuple):
+    """One tick of progress: `done` of `total` in `stage`; total 0 means that the end is not known."""
+
+    stage: str
+    done: int
+    total: int
+    detail: str = ""
+
+
+Progress: TypeAlias = Callable[[Event], None]

@@ -1,0 +1,125 @@
+"""The verbs of a source, written once, and the one view: some rows of a source, their inputs mapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import InvalidInput
+from laybare.shapes import Array, Progress, Statistic, Sums
+from laybare.source.affine import Affine
+from laybare.source.protocol import Law, Parts, Rows, Source, Whitened
+from laybare.source.sums import Schedule, add_up, block_rows
+
+
+class Verbs(Protocol):
+    """What can be done with anything that reads its rows by number. Nothing here is overridden, and no row is copied."""
+
+    def sum(self: Source, statistic: Statistic, *, stage: str = "pass") -> Sums:
+        """`statistic` added up over all rows (see `laybare.source.sums`)."""
+        self.ready(0, self.size, self.schedule.progress)
+        return add_up(self.read, self.size, self.dim + self.outputs, statistic, self.schedule, stage)
+
+    def split(self: Source, fraction: float, *, rng: Generator | int) -> Parts:
+        """Two parts at random; the first has round(fraction * size) rows, both keep the order of the rows."""
+        first = round(fraction * self.size) if 0 < fraction < 1 else 0
+        if not 0 < first < self.size:
+            raise InvalidInput(
+                f"A split of {self.size} rows at fraction {fraction} leaves one part empty.", "Both parts need rows.",
+                "Give a fraction between 0 and 1, not too close to either.", fraction=fraction, size=self.size)
+        if self.exchangeable:
+            return Parts(_view(self, range(first)), _view(self, range(first, self.size)))
+        chosen = np.zeros(self.size, dtype=bool)
+        chosen[np.random.default_rng(rng).choice(self.size, first, replace=False, shuffle=False)] = True
+        return Parts(_view(self, np.flatnonzero(chosen)), _view(self, np.flatnonzero(~chosen)))
+
+    def take(self: Source, rows: int) -> Source:
+        """The first rows."""
+        if not 0 < rows <= self.size:
+            raise InvalidInput(
+                f"{rows} rows were asked for.", f"There are {self.size}.", f"Take between 1 and {self.size}.",
+                rows=rows, size=self.size)
+        return _view(self, range(rows))
+
+    def whitened(self: Source) -> Whitened:
+        """The same rows with inputs of mean 0 and covariance I; `.transform` leads back."""
+        return _view(self, range(self.size), transform=self.law.whitening(self), law=self.law.white())
+
+    def with_schedule(self: Source, schedule: Schedule) -> Source:
+        """The same rows, passed over in another way."""
+        return replace(_view(self, range(self.size)), schedule=schedule)
+
+    def with_progress(self: Source, progress: Progress | None) -> Source:
+        """The same rows; every block that is done calls `progress`."""
+        return self.with_schedule(replace(self.schedule, progress=progress))
+
+
+@dataclass(frozen=True, eq=False)
+class View(Verbs):
+    """Chosen rows of a source (a range, or sorted row numbers), their inputs mapped by `transform`."""
+
+    origin: Source
+    rows: range | Array
+    transform: Affine
+    law: Law
+    schedule: Schedule
+
+    @property
+    def dim(self) -> int:
+        return self.origin.dim
+
+    @property
+    def outputs(self) -> int:
+        return self.origin.outputs
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    @property
+    def exchangeable(self) -> bool:
+        return self.origin.exchangeable
+
+    def ready(self, start: int, stop: int, progress: Progress | None) -> None:
+        """Make the origin ready as far as these rows reach."""
+        if start < stop:
+            self.origin.ready(int(self.rows[start]), int(self.rows[stop - 1]) + 1, progress)
+
+    def read(self, start: int, stop: int) -> Rows:
+        """Rows start..stop of the view."""
+        picked = self.rows[start:stop]
+        x, y = self.origin.read(picked.start, picked.stop) if isinstance(picked, range) else _gather(self.origin, picked)
+        return Rows(self.transform.apply(x), y)
+
+
+def _view(source: Source, rows: range | Array, transform: Affine | None = None, law: Law | None = None) -> View:
+    """A view of `source`; a view of a view looks at the origin itself, so that chains of splits cost nothing."""
+    transform = transform or Affine.identity(source.dim)
+    law = law or source.law
+    if isinstance(source, View):
+        return View(source.origin, _compose(source.rows, rows), source.transform.then(transform), law, source.schedule)
+    return View(source, rows, transform, law, source.schedule)
+
+
+def _compose(outer: range | Array, inner: range | Array) -> range | Array:
+    if isinstance(inner, range):
+        return outer[inner.start : inner.stop]
+    return inner + outer.start if isinstance(outer, range) else outer[inner]
+
+
+def _gather(source: Source, index: Array) -> Rows:
+    """The rows with these sorted numbers, read in stretches no longer than a block, so that few rows far apart stay cheap."""
+    x, y = np.empty((len(index), source.dim)), np.empty((len(index), source.outputs))
+    stretch = block_rows(source.dim + source.outputs)
+    at = 0
+    while at < len(index):
+        start = int(index[at])
+        end = int(np.searchsorted(index, start + stretch))
+        read = source.read(start, int(index[end - 1]) + 1)
+        for whole, part in ((x, read.x), (y, read.y)):
+            np.take(part, index[at:end] - start, axis=0, out=whole[at:end], mode="clip")
+        at = end
+    return Rows(x, y)

@@ -1,0 +1,170 @@
+"""Arrays and a description in one safetensors file: written whole or not at all, read without running anything.
+
+The description is JSON under one key of the header (safetensors orders several keys differently from run to run, and equal
+networks should give equal bytes).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from laybare.errors import BudgetExhausted, InvalidInput, LaybareError
+from laybare.shapes import Array
+
+KEY = "laybare"
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LARGEST_HEADER = 1 << 20
+"""A network's header has a few hundred bytes; safetensors itself would parse one of 100 MB."""
+
+TEXT_PICKLES = (b"(lp", b"(dp", b"(ip", b"cnumpy", b"ccopy_reg", b"c__", b"csklearn", b"ctorch")
+
+
+class Contents(NamedTuple):
+    """What a file held."""
+
+    arrays: dict[str, Array]
+    description: dict[str, Any]
+
+
+def write(path: str | os.PathLike[str], contents: Contents) -> None:
+    """Put `contents` at `path`, which holds either the old file or the complete new one at any moment."""
+    from safetensors.numpy import save
+
+    # safetensors writes the memory as it lies: an array in column order would come back scrambled
+    arrays = {name: np.asarray(array, dtype="<f8", order="C") for name, array in contents.arrays.items()}
+    data = save(arrays, {KEY: json.dumps(contents.description, sort_keys=True)})
+    target = Path(os.path.realpath(path))  # through a link, as open() would
+    if target.is_dir():
+        raise InvalidInput(f"{path} is a directory.", "A network is saved as one file.", "Give the name of a file in it.")
+    beside = target.parent / f".{KEY}-{secrets.token_hex(8)}.tmp"
+    try:
+        with _removed_afterwards(beside):
+            _write_through(beside, data)
+            os.replace(beside, target)
+    except OSError as error:
+        raise _cannot_write(path, error, len(data)) from error
+
+
+def read(path: str | os.PathLike[str]) -> Contents:
+    """Arrays and description of a file that `write` wrote; everything else is refused."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        _check_start(Path(path))
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            names = sorted(file.keys())
+            if KEY not in metadata:
+                raise InvalidInput(
+                    f"{path} is a safetensors file without the mark of laybare (its arrays: {_some(names)}).",
+                    "Which array would be which part of a network is not known.",
+                    "Build Layer(weights, biases, activation) and Network(layer, readout) from its arrays.", names=names)
+            for name in names:
+                _check_type(path, name, file.get_slice(name).get_dtype())
+            return Contents({name: file.get_tensor(name) for name in names}, _description(path, metadata[KEY]))
+    except SafetensorError as error:
+        raise InvalidInput(
+            f"{path} is not a complete safetensors file ({error}).", "It was cut short, damaged, or is another kind of file.",
+            "Fetch it again, or write it again with network.save(path).") from error
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be read ({error.strerror or error}).", "Nothing was loaded.",
+            "Check the path and your permission to read it.") from error
+
+
+@contextlib.contextmanager
+def _removed_afterwards(path: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    """Write and wait for the disk: a rename may reach it before the data otherwise."""
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _cannot_write(path: str | os.PathLike[str], error: OSError, size: int) -> LaybareError:
+    reason = error.strerror or str(error)
+    if error.errno in NO_SPACE:
+        return BudgetExhausted(
+            f"{path} was not written: {reason} ({size:,} bytes were needed).", "What was there before is unchanged.",
+            "Free some space or save to another disk.", bytes=size)
+    return InvalidInput(
+        f"{path} was not written: {reason}.", "What was there before is unchanged.",
+        "Give a path in a directory that exists and that you may write to.", errno=error.errno)
+
+
+def _check_start(path: Path) -> None:
+    """Refuse what is no regular file, what is known to be something else, and absurd headers."""
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a directory.", "A network is saved as one file.", "Give the path of that file.")
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{path} is not a regular file.", "Only files can be checked before they are read.",
+                           "Copy its content into a file first.")
+    with open(path, "rb") as file:
+        start = file.read(16)
+    length = int.from_bytes(start[:8], "little")
+    if length > LARGEST_HEADER or len(start) < 8:
+        _refuse_kind(path, start)
+        raise InvalidInput(
+            f"{path} is not a safetensors file (its first 8 bytes announce a header of {length:,} bytes).",
+            f"A network has one of at most {LARGEST_HEADER:,}.", "Give a file written by network.save(path).", header=length)
+
+
+def _refuse_kind(path: Path, start: bytes) -> None:
+    """A sentence for the kinds of file that people take for a saved network."""
+    inside = _zip_names(path) if start.startswith(b"PK") else []
+    if start[:1] == b"\x80" or start.startswith(TEXT_PICKLES) or any(name.endswith(".pkl") for name in inside):
+        kind = "a PyTorch file, which is a zip archive with a pickle in it" if inside else "a pickle"
+        raise InvalidInput(
+            f"{path} is {kind}.", "Loading a pickle can run any code, so laybare never does.",
+            "If you trust it, open it with the program that wrote it and save the arrays, or use from_torch or from_sklearn.")
+    if inside:
+        raise InvalidInput(f"{path} is a zip archive ({_some(inside)}).", "A network is saved as a safetensors file.",
+                           "If it is an .npz file, build Layer and Network from its arrays.", names=inside)
+
+
+def _zip_names(path: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return ["damaged"]
+
+
+def _check_type(path: str | os.PathLike[str], name: str, kind: str) -> None:
+    if kind != "F64":
+        raise InvalidInput(
+            f"{name} in {path} has type {kind}.", "Networks are saved in float64 (F64), bit for bit.",
+            "Convert the arrays, build the network from them and save it again.", name=name, kind=kind)
+
+
+def _description(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
+    try:
+        description = json.loads(text)
+    except (ValueError, RecursionError):
+        description = None
+    if not isinstance(description, dict):
+        raise InvalidInput(f"The description in {path} is not a JSON object ({text[:60]!r}).",
+                           "It names the activation.", "Write the file again with network.save(path).")
+    return description
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") or "none"
