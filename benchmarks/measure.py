@@ -30,16 +30,17 @@ def row(name: str, *, ours: float, baseline: float, need: float, unit: str = "s"
 
 
 class Best(NamedTuple):
-    """Fastest wall-clock seconds of each rival."""
+    """Fastest wall-clock seconds: of ours, and of the best baseline."""
 
     ours: float
     baseline: float
 
 
-def race(ours: Callable[[], object], baseline: Callable[[], object], repeats: int = 7) -> Best:
-    """Best of several runs, the rivals in turn, so that a busy spell of the machine hits both. One run each to warm up."""
-    runs = [(seconds(ours), seconds(baseline)) for _ in range(repeats + 1)][1:]
-    return Best(min(a for a, _ in runs), min(b for _, b in runs))
+def race(ours: Callable[[], object], *baselines: Callable[[], object], repeats: int = 7) -> Best:
+    """Best of several runs, the rivals in turn, so that a busy spell of the machine hits all. One run each to warm up."""
+    runs = [[seconds(run) for run in (ours, *baselines)] for _ in range(repeats + 1)][1:]
+    fastest = [min(times) for times in zip(*runs, strict=True)]
+    return Best(fastest[0], min(fastest[1:]))
 
 
 def seconds(run: Callable[[], object]) -> float:

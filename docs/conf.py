@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from inspect import isfunction
+from typing import Any
 
 project = "laybare"
 author = "The laybare developers"
@@ -31,6 +33,21 @@ suppress_warnings = ["config.cache"]  # own_members is a function: Sphinx cannot
 autodoc_typehints = "none"  # numpydoc sections say it in words
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
+
+default_role = "code"  # `x` in a docstring is code
+
+
+def formulas_as_text(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """|w| and x_ in docstrings are formulas, not the markup that they would be in reStructuredText."""
+    for number, line in enumerate(lines):
+        spoken = re.split(r"(`+[^`]*`+_*)", line)  # code between backticks stays as it is
+        spoken[::2] = [re.sub(r"\||(?<=\w)_(?!\w)", r"\\\g<0>", words) for words in spoken[::2]]
+        lines[number] = "".join(spoken)
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", formulas_as_text, priority=900)  # after numpydoc
+
 
 html_theme = "furo"
 html_title = f"laybare {release}"

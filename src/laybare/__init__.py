@@ -1,0 +1,88 @@
+"""Lay bare the hidden layer: recover a neural network's weights from samples or queries, with a certificate.
+
+    samples / files / oracle           ->  Source
+    Source.sum(statistics)             ->  sums                (one verb for every pass over the data)
+    sums                               ->  Network             (a method finds a start)
+    Network + Source.sum(statistics)   ->  Network             (refinement: machine precision, or the statistical floor)
+    Network + fresh samples            ->  Certificate         (claims with numbers; never silently wrong)
+    Recovery                           ->  report | save | predict
+
+Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them.
+"""
+
+from laybare.activations import (
+    Activation,
+    absolute,
+    activation_named,
+    erf,
+    exponential,
+    gelu,
+    leaky_relu,
+    power_relu,
+    relu,
+    sigmoid,
+    softplus,
+    step,
+    tanh,
+)
+from laybare.certificate import Certificate, Claim
+from laybare.errors import (
+    AssumptionViolated,
+    BudgetExhausted,
+    InvalidInput,
+    LaybareError,
+    NotSeparated,
+    TooFewSamples,
+    Unidentifiable,
+)
+from laybare.export import from_sklearn, to_sklearn
+from laybare.matching import Match, compare
+from laybare.methods import RandomStart
+from laybare.network import Layer, Network, load
+from laybare.recover import Recovery, recover, refine
+from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Activation",
+    "AssumptionViolated",
+    "BudgetExhausted",
+    "Certificate",
+    "Claim",
+    "Gaussian",
+    "InvalidInput",
+    "Layer",
+    "LaybareError",
+    "Match",
+    "Network",
+    "NotSeparated",
+    "Oracle",
+    "RandomStart",
+    "Recovery",
+    "Samples",
+    "Schedule",
+    "Symmetric",
+    "TooFewSamples",
+    "Unidentifiable",
+    "Unknown",
+    "absolute",
+    "activation_named",
+    "compare",
+    "erf",
+    "exponential",
+    "from_sklearn",
+    "gelu",
+    "leaky_relu",
+    "load",
+    "open_samples",
+    "power_relu",
+    "recover",
+    "refine",
+    "relu",
+    "sigmoid",
+    "softplus",
+    "step",
+    "tanh",
+    "to_sklearn",
+]

@@ -25,6 +25,9 @@ from laybare.shapes import Array
 READOUT_WEIGHT = 1e-6
 """Readouts decide between pairings that are equally good for the weights, such as u and -u in one ReLU network; no more."""
 
+SHOWN = 12
+"""Units named in print; the attributes hold all."""
+
 
 @dataclass(frozen=True, eq=False)
 class Match:
@@ -65,7 +68,8 @@ class Match:
             lines.append(f"  {part:<9}{getattr(self, part + '_error'):.1e}")
         for kind, units, whose in (("missing", self.missing, "true"), ("spurious", self.spurious, "found")):
             if units:
-                lines.append(f"  {kind:<9}{whose} units {', '.join(map(str, units))}")
+                more = f" and {len(units) - SHOWN} more" if len(units) > SHOWN else ""
+                lines.append(f"  {kind:<9}{whose} units {', '.join(map(str, units[:SHOWN]))}{more}")
         return "\n".join(lines)
 
 
@@ -82,14 +86,14 @@ def compare(found: Network, truth: Network, pairing: Literal["bottleneck", "hung
     if found.activation != truth.activation:
         found, truth = sign_free(found), sign_free(truth)
     activation = truth.activation
-    units = normalised(found.units, activation), normalised(truth.units, activation)
-    match = _match(*units, activation, pairing)
+    f, t = normalised(found.units, activation), normalised(truth.units, activation)
+    match = _match(f, t, activation, pairing)
     if match.max_error <= ROUNDING:
         return match
-    whole = [merged(all_forward(side, reflection(activation))) for side in units]
-    if all(len(after.weights) == len(before.weights) for after, before in zip(whole, units, strict=True)):
+    f_merged, t_merged = (merged(all_forward(side, reflection(activation))) for side in (f, t))
+    if len(f_merged.weights) == len(f.weights) and len(t_merged.weights) == len(t.weights):
         return match
-    return min(match, _match(*whole, activation, pairing), key=_how_bad)
+    return min(match, _match(f_merged, t_merged, activation, pairing), key=_how_bad)
 
 
 def _how_bad(match: Match) -> tuple[float, int]:
@@ -172,4 +176,5 @@ def _check(found: Network, truth: Network, pairing: str) -> None:
     if one != other and not (absolute in (one, other) and one.degree == other.degree):
         raise InvalidInput(
             f"The found network has activation {one.name}, the true one {other.name}.",
-            "Their hidden units are different functions.", "Compare networks with one activation.", found=one.name, truth=other.name)
+            "Their hidden units are different functions.", "Compare networks with one activation.",
+            found=one.name, truth=other.name)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.assignment import bottleneck_cost, hungarian
-from laybare.canonical import Units
 from laybare.errors import InvalidInput
 from laybare.network import Network
 from laybare.shapes import Array, Square, Weights
@@ -36,8 +35,7 @@ def recovered(found: Network, truth: Network, tol: float = RECOVERED) -> bool:
     as one more weight; the readouts' sizes do not count for other activations (there the paper has them ±1).
     Source: Zhong et al. (2017), section 6.
     """
-    _same_shape("outputs", (found.dim, found.outputs), (truth.dim, 1))
-    _same_shape("outputs", (truth.dim, truth.outputs), (truth.dim, 1))
+    _check_single_output(found, truth)
     if found.activation != truth.activation:
         return False
     (w, a), (w_true, a_true) = _signed_rows(found), _signed_rows(truth)
@@ -82,7 +80,7 @@ def normalised_squared_errors(found: Network, truth: Network) -> SquaredErrors:
     weights = _squared(_directions(found.layer.weights), _directions(truth.layer.weights))
     pick = hungarian(readout + weights)
     sums = float(readout[pick].sum()), float(weights[pick].sum())
-    return SquaredErrors(*sums, *(sqrt(each / truth.width) for each in sums))
+    return SquaredErrors(*sums, *(sqrt(each / max(truth.width, 1)) for each in sums))
 
 
 def mean_squared_error(predicted: Array, y: Array) -> float:
@@ -95,7 +93,7 @@ def max_angle(found: Weights, true: Weights) -> float:
     """Largest angle between paired directions, in radians, for the pairing that makes it smallest.
 
     By 2 atan2(|u - v|, |u + v|), which is accurate at 0 and at π; arccos(u·v) cannot tell angles below 1e-8 from 0.
-    Source: the error measure of Goel & Panigrahy, section 3; formula: W. Kahan.
+    The usual measure for a lowest layer under an unknown top, as in Goel & Panigrahy.
     """
     from scipy.spatial.distance import cdist
 
@@ -106,7 +104,7 @@ def max_angle(found: Weights, true: Weights) -> float:
 
 def _signed_rows(network: Network) -> tuple[Array, Array]:
     """Rows (w, b) and the signs of the readouts, of the units that have one."""
-    units: Units = network.units
+    units = network.units
     units = units.take(units.readout[:, 0] != 0)
     rows, signs = np.column_stack([units.weights, units.biases]), np.sign(units.readout[:, 0])
     if network.activation.parity == "odd":
@@ -114,6 +112,13 @@ def _signed_rows(network: Network) -> tuple[Array, Array]:
     if network.activation.degree:
         rows = rows * np.abs(units.readout) ** (1 / network.activation.degree)
     return rows, signs
+
+
+def _check_single_output(found: Network, truth: Network) -> None:
+    if found.dim != truth.dim or found.outputs != 1 or truth.outputs != 1:
+        raise InvalidInput(
+            f"The networks are {found} and {truth}.", "This criterion is for two networks on the same inputs with one output.",
+            "Use compare(found, truth).max_error for several outputs.")
 
 
 def _relative_distances(found: Array, true: Array) -> Array:

@@ -49,6 +49,11 @@ class Layer:
         u += self.biases
         return u
 
+    @property
+    def rows(self) -> Array:
+        """Weights and bias of each unit side by side, (width, dim + 1)."""
+        return np.column_stack([self.weights, np.asarray(self.biases)])
+
     def __repr__(self) -> str:
         return f"Layer(dim={self.dim}, width={self.width}, activation={self.activation.name})"
 
@@ -206,7 +211,8 @@ def load(path: str | os.PathLike[str]) -> Network:
         _expect(where, key, description.get(key), wanted)
     _expect(where, "description", sorted(description), ["activation", "format", "outputs", "version"])
     _expect(where, "arrays", sorted({*arrays} - {"linear"}), ["biases", "offset", "readout", "weights"])
-    width, dim = (*arrays["weights"].shape, 0, 0)[:2]
+    _expect(where, "number of dimensions of weights", arrays["weights"].ndim, 2)
+    width, dim = arrays["weights"].shape
     tail = () if description["outputs"] is None else (description["outputs"],)
     shapes = {"weights": (width, dim), "biases": (width,), "readout": (width, *tail), "offset": tail, "linear": (dim, *tail)}
     for name, array in arrays.items():

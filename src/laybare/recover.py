@@ -13,7 +13,7 @@ from laybare.certificate import Certificate, Claim, certify
 from laybare.errors import InvalidInput
 from laybare.methods import Method, RandomStart, Start
 from laybare.network import Network
-from laybare.refinement.levenberg import levenberg_marquardt
+from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.overwide import total_variation
 from laybare.refinement.trace import Trace
@@ -109,7 +109,7 @@ def refine(start: Network, source: Source, *, rng: Generator | int = 0, progress
     used, fresh = source.split(1.0 - _held_out(source.size) / source.size, rng=rng)
     view = used.whitened()
     biases = bool(np.any(start.layer.biases != 0.0))
-    network, trace = _refined(view.transform.push_forward(start), view, biases=biases, progress=progress)
+    network, trace = _refined(view.transform.inverse().pull_back(start), view, biases=biases, progress=progress)
     network = view.transform.pull_back(network).canonical()
     certificate = certify(network, used, fresh, biases=_biased(network, biases), offset=True, rng=rng, extra=(_converged(trace),))
     return Recovery(network, start, certificate, None, time.perf_counter() - begun, source.size, (trace,))
@@ -117,7 +117,7 @@ def refine(start: Network, source: Source, *, rng: Generator | int = 0, progress
 
 def _refined(start: Network, view: Source, *, biases: bool, progress: Progress | None) -> tuple[Network, Trace]:
     point = point_of(start, biases=_biased(start, biases), offset=True, linear=start.linear is not None)
-    refined = levenberg_marquardt(view, point, total_variation(view), progress=progress)
+    refined = minimise(view, point, total_variation(view), progress=progress)
     return network_of(refined.point, vector=start.readout.ndim == 1), refined.trace
 
 

@@ -26,8 +26,6 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LARGEST_HEADER = 1 << 20
 """A network's header has a few hundred bytes; safetensors itself would parse one of 100 MB."""
 
-TEXT_PICKLES = (b"(lp", b"(dp", b"(ip", b"cnumpy", b"ccopy_reg", b"c__", b"csklearn", b"ctorch")
-
 
 class Contents(NamedTuple):
     """What a file held."""
@@ -42,10 +40,15 @@ def write(path: str | os.PathLike[str], contents: Contents) -> None:
 
     # safetensors writes the memory as it lies: an array in column order would come back scrambled
     arrays = {name: np.asarray(array, dtype="<f8", order="C") for name, array in contents.arrays.items()}
-    data = save(arrays, {KEY: json.dumps(contents.description, sort_keys=True)})
+    put(path, save(arrays, {KEY: json.dumps(contents.description, sort_keys=True)}))
+
+
+def put(path: str | os.PathLike[str], data: bytes) -> None:
+    """Make `data` the content of the file `path`, in one move: nobody ever finds half of it, and a failure leaves no trace."""
     target = Path(os.path.realpath(path))  # through a link, as open() would
-    if target.is_dir():
-        raise InvalidInput(f"{path} is a directory.", "A network is saved as one file.", "Give the name of a file in it.")
+    if target.exists() and not target.is_file():  # a rename onto a device would take its place
+        kind = "a directory" if target.is_dir() else "a device or a pipe"
+        raise InvalidInput(f"{path} is {kind}.", "What is written here is one file.", "Give the name of a file.")
     beside = target.parent / f".{KEY}-{secrets.token_hex(8)}.tmp"
     try:
         with _removed_afterwards(beside):
@@ -130,7 +133,7 @@ def _check_start(path: Path) -> None:
 def _refuse_kind(path: Path, start: bytes) -> None:
     """A sentence for the kinds of file that people take for a saved network."""
     inside = _zip_names(path) if start.startswith(b"PK") else []
-    if start[:1] == b"\x80" or start.startswith(TEXT_PICKLES) or any(name.endswith(".pkl") for name in inside):
+    if any(name.endswith(".pkl") for name in inside) or _is_pickle(path, start):
         kind = "a PyTorch file, which is a zip archive with a pickle in it" if inside else "a pickle"
         raise InvalidInput(
             f"{path} is {kind}.", "Loading a pickle can run any code, so laybare never does.",
@@ -138,6 +141,19 @@ def _refuse_kind(path: Path, start: bytes) -> None:
     if inside:
         raise InvalidInput(f"{path} is a zip archive ({_some(inside)}).", "A network is saved as a safetensors file.",
                            "If it is an .npz file, build Layer and Network from its arrays.", names=inside)
+
+
+def _is_pickle(path: Path, start: bytes) -> bool:
+    """Protocols 2 and later have a mark; older ones are recognised by taking the operations apart, without doing them."""
+    import pickletools
+
+    if start[:1] == b"\x80" or path.stat().st_size > LARGEST_HEADER:
+        return start[:1] == b"\x80"
+    data = path.read_bytes()
+    try:
+        return [place for _, _, place in pickletools.genops(data)][-1] == len(data) - 1
+    except (ValueError, IndexError):
+        return False
 
 
 def _zip_names(path: Path) -> list[str]:

@@ -31,12 +31,12 @@ BUILT_IN = (
 )
 
 
-@pytest.fixture(params=(*BUILT_IN, HARD_TANH), ids=str)
+@pytest.fixture(params=(*BUILT_IN, HARD_TANH), ids=str, scope="session")
 def act(request):
     return request.param
 
 
-@pytest.fixture(params=BUILT_IN, ids=str)
+@pytest.fixture(params=BUILT_IN, ids=str, scope="session")
 def built_in(request):
     return request.param
 

@@ -9,14 +9,15 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from laybare.activations.checks import check_claims
+from laybare.activations.checks import Claims, check_claims
 from laybare.activations.hermite import at_zero_bias
 from laybare.activations.properties import Properties, measure
 from laybare.activations.quadrature import expected_product
 from laybare.errors import InvalidInput
 from laybare.shapes import Array
 
-Numbers: TypeAlias = Array | np.number[Any] | float | int
+Number: TypeAlias = float | int | np.number[Any]
+Numbers: TypeAlias = Array | Number
 CUSTOM = "custom:"
 
 
@@ -53,11 +54,11 @@ class Activation:
         value: Callable[[Array], Array],
         derivative: Callable[[Array], Array],
         *,
-        kinks: Sequence[float] = (),
-        degree: float | None = None,
+        kinks: Sequence[Number] = (),
+        degree: Number | None = None,
         parity: str | None = None,
-        centre: float | None = None,
-        mirror: float | None = None,
+        centre: Number | None = None,
+        mirror: Number | None = None,
     ) -> Activation:
         """An activation from two callables, each mapping a float array to one of the same shape.
 
@@ -82,13 +83,13 @@ class Activation:
             raise InvalidInput(
                 f"The parity {parity!r} comes with centre {centre} and mirror {mirror}.",
                 "Odd means centre 0, even means mirror 0.", "Give the parity alone, or the numbers alone.")
-        centre = 0.0 if parity == "odd" else centre
-        mirror = 0.0 if parity == "even" else mirror
-        where = tuple(sorted({float(kink) for kink in kinks}))
-        check_claims(name, value, derivative, where, degree, centre, mirror)
-        return Activation(
-            name=CUSTOM + name, value=value, slope=derivative, kinks=where, degree=degree, centre=centre, mirror=mirror,
-            origin=(value, derivative))
+        claims = Claims(
+            kinks=tuple(sorted({float(kink) for kink in kinks})),
+            degree=None if degree is None else float(degree),
+            centre=0.0 if parity == "odd" else None if centre is None else float(centre),
+            mirror=0.0 if parity == "even" else None if mirror is None else float(mirror))
+        check_claims(name, value, derivative, claims)
+        return Activation(name=CUSTOM + name, value=value, slope=derivative, origin=(value, derivative), **claims._asdict())
 
     @property
     def parity(self) -> str | None:
@@ -132,10 +133,10 @@ class Activation:
         found: Array = coefficients(k, s.ravel(), b.ravel()).reshape(s.shape)
         return found[()]
 
-    def properties(self, scale: float = 1.0) -> Properties:
+    def properties(self, scale: Number = 1.0) -> Properties:
         """Properties 3.1-3.3 of Zhong et al. (2017) for units whose weights have norm `scale`."""
         _, checked, _ = _checked(0, scale, 0.0)
-        return measure(self.derivative, self.kinks, self.degree, float(checked))
+        return measure(self.derivative, self.kinks, self.degree, checked.item())
 
     def _by_quadrature(self, order: int, scale: Array, bias: Array) -> Array:
         found = expected_product(self.value, order, scale, bias, self.kinks)

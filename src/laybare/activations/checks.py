@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,11 +19,18 @@ PROBES = 0.1 * np.arange(1, 40) + 0.003 * np.cos(np.arange(1, 40))
 Function = Callable[[Array], Array]
 
 
-def check_claims(
-    name: str, value: Function, derivative: Function, kinks: tuple[float, ...], degree: float | None,
-    centre: float | None, mirror: float | None,
-) -> None:
+class Claims(NamedTuple):
+    """What is declared beside the two callables; meanings as in `Activation`."""
+
+    kinks: tuple[float, ...]
+    degree: float | None
+    centre: float | None
+    mirror: float | None
+
+
+def check_claims(name: str, value: Function, derivative: Function, claims: Claims) -> None:
     """Raise InvalidInput unless value, derivative and declared symmetries agree on the probes."""
+    kinks, degree, centre, mirror = claims
     if not isinstance(name, str) or not name.strip():
         raise InvalidInput(f"The activation's name is {name!r}.", "Reports and errors speak of it by name.", "Give some text.")
     if not all(isfinite(number) for number in (*kinks, *(c for c in (degree, centre, mirror) if c is not None))):

@@ -62,7 +62,7 @@ def gelu(order: int, scale: Array, bias: Array) -> Array:
     """Coefficients of t Φ(t)."""
     spread = np.sqrt(1 + scale * scale)
     z, ratio = bias / spread, scale / spread
-    total = bias * ratio**order * _normal_derivative(order, z) + scale * ratio ** (order + 1) * _normal_derivative(order + 1, z)
+    total: Array = ratio**order * (bias * _normal_derivative(order, z) + scale * ratio * _normal_derivative(order + 1, z))
     if order > 0:
         total = total + order * scale * ratio ** (order - 1) * _normal_derivative(order - 1, z)
     return total

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from laybare.activations import hermite, values
-from laybare.activations.activation import CUSTOM, Activation
+from laybare.activations.activation import CUSTOM, Activation, Number
 from laybare.errors import InvalidInput
 
 LARGEST_POWER = 100.0
@@ -36,45 +36,45 @@ softplus = Activation(name="softplus", value=values.softplus, slope=values.sigmo
 gelu = Activation(name="gelu", value=values.gelu, slope=values.gelu_slope, mirror=1.0, coefficients=hermite.gelu)
 
 
-def leaky_relu(slope: float) -> Activation:
+def leaky_relu(slope: Number) -> Activation:
     """t for t > 0, slope·t for t ≤ 0."""
-    slope = _number("leaky_relu", slope)
-    if slope == 1:
+    a = _number("leaky_relu", slope)
+    if a == 1:
         raise InvalidInput(
             "leaky_relu(1) is the identity.", "No data determine the weights of linear units.",
-            "Give another slope.", slope=slope)
-    if slope in (0, -1):
-        return relu if slope == 0 else absolute
+            "Give another slope.", slope=a)
+    if a in (0, -1):
+        return relu if a == 0 else absolute
     return Activation(
-        name=f"leaky_relu({_text(slope)})", value=partial(values.leaky, slope=slope),
-        slope=partial(values.leaky_slope, slope=slope), kinks=(0.0,), degree=1.0, mirror=1 + slope,
-        coefficients=_homogeneous(right=1.0, left=-slope, power=1))
+        name=f"leaky_relu({_text(a)})", value=partial(values.leaky, slope=a),
+        slope=partial(values.leaky_slope, slope=a), kinks=(0.0,), degree=1.0, mirror=1 + a,
+        coefficients=_homogeneous(right=1.0, left=-a, power=1))
 
 
-def power_relu(power: float) -> Activation:
+def power_relu(power: Number) -> Activation:
     """max(t, 0)^power for a real power ≥ 1."""
-    power = _number("power_relu", power)
-    if not 1 <= power <= LARGEST_POWER:
+    p = _number("power_relu", power)
+    if not 1 <= p <= LARGEST_POWER:
         raise InvalidInput(
-            f"The power is {_text(power)}.", "Below 1 the derivative is infinite at 0; above 100 moments overflow.",
-            "Give a power from 1 to 100.", power=power)
-    if power == 1:
+            f"The power is {_text(p)}.", "Below 1 the derivative is infinite at 0; above 100 moments overflow.",
+            "Give a power from 1 to 100.", power=p)
+    if p == 1:
         return relu
-    whole = _homogeneous(right=1.0, left=0.0, power=int(power))
+    whole = _homogeneous(right=1.0, left=0.0, power=int(p))
     return Activation(
-        name=f"power_relu({_text(power)})", value=partial(values.power, power=power),
-        slope=partial(values.power_slope, power=power), kinks=(0.0,), degree=power,
-        coefficients=whole if power.is_integer() else partial(hermite.fractional_power, power=power))
+        name=f"power_relu({_text(p)})", value=partial(values.power, power=p),
+        slope=partial(values.power_slope, power=p), kinks=(0.0,), degree=p,
+        coefficients=whole if p.is_integer() else partial(hermite.fractional_power, power=p))
 
 
-def exponential(rho: float) -> Activation:
+def exponential(rho: Number) -> Activation:
     """exp(rho·t)."""
-    rho = _number("exponential", rho)
-    if rho == 0:
-        raise InvalidInput("exponential(0) is a constant.", "It does not depend on the weights.", "Give another rate.", rho=rho)
+    rate = _number("exponential", rho)
+    if rate == 0:
+        raise InvalidInput("exponential(0) is a constant.", "It does not depend on the weights.", "Give another rate.", rho=rate)
     return Activation(
-        name=f"exponential({_text(rho)})", value=partial(values.exponential, rate=rho),
-        slope=partial(values.exponential_slope, rate=rho), coefficients=partial(hermite.exponential, rate=rho))
+        name=f"exponential({_text(rate)})", value=partial(values.exponential, rate=rate),
+        slope=partial(values.exponential_slope, rate=rate), coefficients=partial(hermite.exponential, rate=rate))
 
 
 class _Family(NamedTuple):
@@ -120,7 +120,7 @@ def _parsed(text: str, inside: str) -> float:
             "Write it as in leaky_relu(0.1).", name=text) from None
 
 
-def _number(family: str, given: float) -> float:
+def _number(family: str, given: Number) -> float:
     try:
         number = float(given)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """The signs of ReLU units: from the sign-free form Σ αᵢ|uᵢ| + v·x + c back to Σ aᵢ act(ξᵢuᵢ) + offset.
 
-act(t) = κ₊ t + κ₋ |t| with κ± = (1 ± slope)/2 (ReLU: slope 0). Orders ≥ 2 of the function never see the signs ξ ∈ {±1}ᵏ; the linear
-part does:
+act(t) = κ₊ t + κ₋ |t| with κ± = (1 ± slope)/2 (ReLU: slope 0). Orders ≥ 2 of the function never see the signs ξ ∈ {±1}ᵏ; the
+linear part does:
 
     Σᵢ ξᵢ gᵢ = v,      gᵢ = κ₊ aᵢ wᵢ  (stacked over outputs: dim·outputs equations),   aᵢ = αᵢ / κ₋.
 
@@ -98,7 +98,7 @@ def _meet(base: Array, follow: Array, tol: float) -> Array:
     """
     free = follow.shape[1]
     half = free // 2
-    lead, *others = np.argsort(-np.abs(follow).sum(axis=1))
+    lead, *others = map(int, np.argsort(-np.abs(follow).sum(axis=1)))
     left, right = _halves(base, follow, lead, half)
     order = np.argsort(right)
     ordered = right[order]

@@ -44,14 +44,14 @@ def unfold(folded: Network, activation: Activation, tol: float = 1e-7) -> Unfold
     assert fold is not None
     alpha, offset, linear = folded.columns
     readout = alpha / fold.even
-    rows = np.column_stack([folded.layer.weights, folded.layer.biases])
+    rows = folded.layer.rows
     pulls = fold.odd * readout[:, None, :] * rows[:, :, None]  # (k, d+1, m): what each unit adds to the linear part and offset
     signs = decode_signs(pulls[:, :-1].reshape(len(rows), -1), linear.ravel(), tol)
     shifts = [np.abs(offset - pattern @ pulls[:, -1]).sum() for pattern in signs.alternatives]
     xi = signs.alternatives[int(np.argmin(shifts))] if shifts else signs.signs
     rest = linear - np.einsum("k,kdm->dm", xi, pulls[:, :-1])
     vector = folded.readout.ndim == 1
-    layer = Layer(xi[:, None] * folded.layer.weights, xi * folded.layer.biases, activation)
+    layer = Layer(xi[:, None] * rows[:, :-1], xi * rows[:, -1], activation)
     network = Network(
         layer, _form(readout, vector), _form((offset - xi @ pulls[:, -1])[None], vector)[0],
         None if signs.alternatives else _form(rest, vector))
@@ -66,19 +66,19 @@ def absorb_linear(network: Network) -> Network:
     if network.activation != relu or network.linear is None:
         return network
     readout, offset, linear = network.columns
-    weights, biases, rows = [network.layer.weights], [network.layer.biases], [readout]
+    hidden, rows = [network.layer.rows], [readout]
     for o in range(network.outputs):
         length = float(np.linalg.norm(linear[:, o]))
         if length > 0.0:
-            w, b = linear[:, o] / length, offset[o] / length
-            weights.append(np.stack([w, -w]))
-            biases.append(np.array([b, -b]))
+            row = np.append(linear[:, o], offset[o]) / length
+            hidden.append(np.stack([row, -row]))
             pair = np.zeros((2, network.outputs))
             pair[:, o] = length, -length
             rows.append(pair)
             offset = np.where(np.arange(network.outputs) == o, 0.0, offset)
     vector = network.readout.ndim == 1
-    layer = Layer(np.vstack(weights), np.concatenate(biases), network.activation)
+    units = np.vstack(hidden)
+    layer = Layer(units[:, :-1], units[:, -1], network.activation)
     return Network(layer, _form(np.vstack(rows), vector), _form(offset[None], vector)[0])
 
 

@@ -124,7 +124,7 @@ def _no_removable_unit(point: Point, fit: Fit, noise2: float, variance: float) -
     _, costs = elimination_order(point, fit)
     noise = max(noise2, EXACT * variance) * (point.units.shape[1] + 1)
     value = float(costs[0]) / noise if len(costs) else np.inf
-    limit = float(np.log(max(float(fit.count), 2.0)))
+    limit = float(np.log(max(float(fit.rows), 2.0)))
     return Claim(
         "cheapest unit over noise", value, limit, value > limit, "tested",
         "what leaving out the least important unit would add to the squared error, over what its free numbers would take from noise; "
@@ -132,7 +132,7 @@ def _no_removable_unit(point: Point, fit: Fit, noise2: float, variance: float) -
 
 
 def _separated(network: Network) -> Claim:
-    rows = np.column_stack([network.layer.weights, network.layer.biases])
+    rows = network.layer.rows
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
     cosines = np.abs(rows @ rows.T) - np.eye(len(rows)) * 2.0
     value = max(0.0, float(cosines.max())) if len(rows) > 1 else 0.0

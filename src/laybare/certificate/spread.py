@@ -59,7 +59,7 @@ def constrained_inverse(matrix: Array, point: Point) -> Array:
     size = float(np.diag(matrix)[: k * p].mean())
     inverse = solve_spd(matrix + size * fixed.T @ fixed, np.eye(len(matrix)))
     pull = null / np.sum(null * fixed, axis=1)[:, None]
-    return inverse - pull.T @ pull / size
+    return np.asarray(inverse - pull.T @ pull / size)
 
 
 def _shaped(errors: Array, network: Network, point: Point) -> StandardErrors:

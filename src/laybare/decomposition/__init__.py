@@ -1,0 +1,49 @@
+"""Ways to pull rank-one parts out of moments; all return the same `Components`.
+
+    symmetric tensor, or stack of symmetric slices  →  Decomposer  →  Components (coefficients, directions, residual, separation)
+
+`joint_diagonalisation` is the default: either sign, not orthogonal, rank at most dimension. `SubspacePower` finds more parts than
+dimensions. `Jennrich`, `KCL`, `TensorPower`, `AlternatingLeastSquares`, `GaussNewton` are other choices; `best_of` repeats one.
+`subspace` holds dominant eigenspaces of indefinite operators, `rank` the number of parts that a spectrum shows.
+"""
+
+from laybare.decomposition.als import AlternatingLeastSquares, alternating_least_squares
+from laybare.decomposition.best_of import BestOf, best_of
+from laybare.decomposition.components import Components, Decomposer, deduplicate, rank_one_sum, separation
+from laybare.decomposition.cp import GaussNewton, polish_tensor
+from laybare.decomposition.definite import DefiniteJacobi, definite_jacobi
+from laybare.decomposition.diagonaliser import Diagonalise, Diagonalised, directions_of, rows_for
+from laybare.decomposition.explain import explain, explain_stack, explain_tensor, loadings, tensor_coefficients
+from laybare.decomposition.ffdiag import ffdiag
+from laybare.decomposition.jacobi import jacobi
+from laybare.decomposition.jennrich import Jennrich, jennrich
+from laybare.decomposition.joint import JointDiagonalisation, joint_diagonalisation
+from laybare.decomposition.kcl import KCL, kcl
+from laybare.decomposition.power import TensorPower, Whitened, tensor_power
+from laybare.decomposition.qrj1d import qrj1d
+from laybare.decomposition.rank import RankEstimate, detect_rank
+from laybare.decomposition.shrinkage import nearest_orthogonal, shrink_to_orthogonal
+from laybare.decomposition.slices import Span, condense, project
+from laybare.decomposition.spm import SubspacePower, joint_span, subspace_power
+from laybare.decomposition.stack_fit import polish_stack
+from laybare.decomposition.subspace import (
+    Subspace,
+    block_power,
+    dense_subspace,
+    lanczos,
+    shifted_power,
+    top_subspace,
+)
+from laybare.decomposition.uwedge import uwedge
+
+__all__ = [
+    "Components", "Decomposer", "deduplicate", "rank_one_sum", "separation",
+    "explain", "explain_stack", "explain_tensor", "loadings", "tensor_coefficients",
+    "JointDiagonalisation", "joint_diagonalisation", "DefiniteJacobi", "definite_jacobi", "Jennrich", "jennrich", "KCL", "kcl",
+    "TensorPower", "tensor_power", "Whitened", "SubspacePower", "subspace_power", "joint_span",
+    "AlternatingLeastSquares", "alternating_least_squares", "GaussNewton", "BestOf", "best_of",
+    "Diagonalise", "Diagonalised", "directions_of", "rows_for", "jacobi", "ffdiag", "uwedge", "qrj1d",
+    "polish_stack", "polish_tensor", "nearest_orthogonal", "shrink_to_orthogonal", "Span", "project", "condense",
+    "Subspace", "top_subspace", "dense_subspace", "lanczos", "block_power", "shifted_power",
+    "RankEstimate", "detect_rank",
+]

@@ -13,7 +13,7 @@ ASYMMETRY = 1e-8
 
 def as_slices(tensor: Array, rank: int) -> Array:
     """The stack (s, k, k) in float64, exactly symmetric; refuses what is not one, and a rank outside 1..k."""
-    slices = _finite(tensor)
+    slices = finite(tensor)
     if slices.ndim != 3 or slices.shape[1] != slices.shape[2] or 0 in slices.shape:
         raise InvalidInput(
             f"An array of shape {slices.shape} was given.", "A decomposition needs a stack of square slices.",
@@ -27,7 +27,7 @@ def as_slices(tensor: Array, rank: int) -> Array:
     size, gap = float(np.abs(slices).max()), float(np.abs(slices - slices.transpose(0, 2, 1)).max())
     if gap > ASYMMETRY * size:
         raise InvalidInput(
-            f"The slices are not symmetric: entries differ from their transposes by up to {gap:.2g}, the largest entry is {size:.2g}.",
+            f"The slices are not symmetric: entries differ from their transposes by up to {gap:.2g}, the largest is {size:.2g}.",
             "The parts are u uᵀ, and no sum of them is asymmetric.", "Symmetrise the estimate first, or check the order of axes.",
             asymmetry=gap, largest=size)
     return (slices + slices.transpose(0, 2, 1)) / 2
@@ -35,7 +35,7 @@ def as_slices(tensor: Array, rank: int) -> Array:
 
 def as_tensor(tensor: Array, rank: int) -> Array:
     """A dense symmetric tensor of order 3 or 4 in float64; refuses anything else."""
-    dense = _finite(tensor)
+    dense = finite(tensor)
     if dense.ndim not in (3, 4) or len(set(dense.shape)) != 1:
         raise InvalidInput(
             f"An array of shape {dense.shape} was given.", "This decomposition needs a symmetric tensor of order 3 or 4.",
@@ -57,7 +57,8 @@ def is_symmetric(tensor: Array) -> bool:
     return all(bool(np.abs(tensor - tensor.swapaxes(axis, axis + 1)).max() <= limit) for axis in range(tensor.ndim - 1))
 
 
-def _finite(tensor: Array) -> Array:
+def finite(tensor: Array) -> Array:
+    """The array in float64; refuses NaN, infinity, and an array of zeros."""
     array = np.asarray(tensor, dtype=float)
     bad = int(np.sum(~np.isfinite(array)))
     if bad:

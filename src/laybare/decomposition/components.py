@@ -7,7 +7,7 @@ not change under u → −u: the largest entry of u is made positive. Parts are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,7 @@ from numpy.random import Generator
 from laybare.shapes import Array
 
 SAME_COSINE = 0.95
-"""Two directions with a larger |cosine| count as one (digest of the general-ReLU method: finer pairs are lost to noise anyway)."""
+"""Two directions with a larger |cosine| count as one: closer pairs are not told apart in moments of practical sample sizes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,7 @@ class Components:
         return len(self.coefficients)
 
 
+@runtime_checkable
 class Decomposer(Protocol):
     """A symmetric tensor (k, k, k), or a stack of symmetric slices (s, k, k), into `rank` parts."""
 
@@ -59,7 +60,7 @@ def powers(directions: Array, order: int) -> Array:
     """Rows uᵢ^{⊗order}, flattened: (r, d^order)."""
     rows = np.ones((len(directions), 1))
     for _ in range(order):
-        rows = (rows[:, :, None] * directions[:, None, :]).reshape(len(directions), -1)
+        rows = (rows[:, :, None] * directions[:, None, :]).reshape(len(directions), rows.shape[1] * directions.shape[1])
     return rows
 
 
@@ -71,7 +72,7 @@ def separation(directions: Array, loadings: Array, order: int = 1) -> float:
     tensor λᵢ = cᵢuᵢ. For one matrix pencil λᵢ has two entries, and the sine is the chordal distance of two eigenvalues.
     The second factor says how far the directions are from dependent; `order` > 1 is for more directions than dimensions.
     """
-    return _smallest_sine(loadings) * _smallest_singular_value(directions, order)
+    return min(1.0, _smallest_sine(loadings) * _smallest_singular_value(directions, order))
 
 
 def deduplicate(directions: Array, scores: Array, cosine: float = SAME_COSINE) -> Array:
@@ -107,9 +108,9 @@ def _smallest_sine(loadings: Array) -> float:
     """Smallest sine between two columns of `loadings` (s, r); accurate for tiny angles, which 1 − cos² is not."""
     if loadings.shape[1] < 2:
         return 1.0
-    if len(loadings) > loadings.shape[1]:
-        loadings = np.linalg.qr(loadings, mode="r")
-    rows = unit_rows(loadings.T)
+    tall = len(loadings) > loadings.shape[1]
+    triangle: Array = np.asarray(np.linalg.qr(loadings, mode="r")) if tall else loadings
+    rows = unit_rows(triangle.T)
     apart = np.linalg.norm(rows[:, None] - rows[None], axis=2) * np.linalg.norm(rows[:, None] + rows[None], axis=2) / 2
     if not np.all(np.linalg.norm(rows, axis=1) > 0):
         return 0.0

@@ -25,6 +25,10 @@ class TensorFit:
 
     tensor: Array
 
+    @property
+    def energy(self) -> float:
+        return float(np.sum(self.tensor**2))
+
     def misfit(self, directions: Array) -> float:
         c = tensor_coefficients(self.tensor, directions)
         return float(np.sum(tensor_misfit(self.tensor, directions, c) ** 2))

@@ -1,8 +1,8 @@
 """Joint diagonalisation through a positive definite combination of the slices.
 
-If some combination X₀ = Σ xᵢ uᵢuᵢᵀ of the slices has all xᵢ > 0, then R = X₀^{-1/2} makes the directions R uᵢ orthogonal, and Jacobi
-rotations diagonalise the slices R A_l R with no start and no local minima to fear. The signs of the parts do not matter: the
-combination nearest to the identity is tried, which is positive definite unless the directions are badly conditioned.
+If some combination X₀ = Σ xᵢ uᵢuᵢᵀ of the slices has all xᵢ > 0, then R = X₀^{-1/2} makes the directions R uᵢ orthogonal, and
+Jacobi rotations diagonalise the slices R A_l R from any start. The signs of the parts do not matter: the combination nearest to
+the identity is tried, which is positive definite unless the directions are badly conditioned.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def inverse_root(matrix: Array) -> Array:
         raise AssumptionViolated(
             f"The combination of slices nearest to the identity has eigenvalues from {values[0]:.2g} to {values[-1]:.2g}.",
             "It must be positive definite to make the directions orthogonal.",
-            "Use JointDiagonalisation, which also starts from matrix pencils.", smallest=float(values[0]), largest=float(values[-1]))
+            "Use JointDiagonalisation, which also starts from matrix pencils.",
+            smallest=float(values[0]), largest=float(values[-1]))
     root: Array = (vectors / np.sqrt(values)) @ vectors.T
     return root

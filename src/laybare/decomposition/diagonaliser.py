@@ -7,7 +7,7 @@ which pairs are visited.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -26,6 +26,7 @@ class Diagonalised(NamedTuple):
     off: float
 
 
+@runtime_checkable
 class Diagonalise(Protocol):
     """Joint diagonalisation of a stack (s, k, k), from the rows `start` (k, k)."""
 
@@ -38,13 +39,35 @@ def transformed(slices: Array, rows: Array) -> Array:
     return out
 
 
+def slice_last(slices: Array) -> Array:
+    """The stack as (k, k, s), so that a pair of rows is one block of memory."""
+    return np.ascontiguousarray(slices.transpose(1, 2, 0))
+
+
+def congruence(inside: Array, matrix: Array) -> Array:
+    """M A_l Mᵀ for a stack with the slices last, (k, k, s)."""
+    rows = (matrix @ inside.reshape(len(inside), -1)).reshape(inside.shape)
+    out: Array = matrix @ rows
+    return out
+
+
+def compressed(slices: Array) -> Array:
+    """Fewer slices with the same Σ_l A_l⊗A_l, which is all that a joint diagonaliser sees; exact up to rounding."""
+    if len(slices) <= slices.shape[1]:
+        return slices
+    _, sizes, right = np.linalg.svd(slices.reshape(len(slices), -1), full_matrices=False)
+    kept = max(1, int(np.sum(sizes > 1e-15 * sizes[0])))
+    fewer: Array = (sizes[:kept, None] * right[:kept]).reshape(kept, *slices.shape[1:])
+    return fewer
+
+
 def directions_of(rows: Array) -> Array:
     """The parts that rows B tell apart: the columns of B⁻¹, as unit rows."""
     return unit_rows(np.linalg.inv(rows).T)
 
 
 def rows_for(directions: Array) -> Array:
-    """The rows that would tell these directions apart: the inverse of `directions_of`, up to scale; pseudo-inverse if dependent."""
+    """The rows that would tell these directions apart: inverse of `directions_of` up to scale; pseudo-inverse if dependent."""
     return unit_rows(np.linalg.pinv(directions.T))
 
 
@@ -58,9 +81,9 @@ def balanced(slices: Array, rows: Array) -> tuple[Array, Array]:
 
 def off_share(slices: Array, rows: Array) -> float:
     """Share of the energy of the balanced stack that lies off the diagonal."""
-    inside, _ = balanced(slices, rows)
-    total = float(np.sum(inside**2))
-    return 1.0 - float(np.sum(np.einsum("lii->li", inside) ** 2)) / total if total > 0 else 0.0
+    squares = balanced(slices, rows)[0] ** 2
+    off = float(np.sum(squares * (1.0 - np.eye(len(rows)))))
+    return off / (off + float(np.einsum("lii->", squares)) + TINY)
 
 
 def first_order_step(inside: Array) -> Array:

@@ -50,7 +50,8 @@ def tensor_misfit(tensor: Array, directions: Array, coefficients: Array) -> Arra
     """T − Σᵢ cᵢ uᵢ^{⊗order}."""
     half = tensor.ndim // 2
     left, right = powers(directions, half), powers(directions, tensor.ndim - half)
-    return tensor - (left.T @ (coefficients[:, None] * right)).reshape(tensor.shape)
+    misfit: Array = tensor - (left.T @ (coefficients[:, None] * right)).reshape(tensor.shape)
+    return misfit
 
 
 def contract(tensor: Array, directions: Array, keep: int) -> Array:

@@ -28,11 +28,13 @@ def ffdiag(slices: Array, start: Array) -> Diagonalised:
     Quadratic convergence on exact input, linear on noisy input; it follows the start, so give it a good one. Time s·k³ a step.
     """
     inside, rows = balanced(slices, start)
-    for step in range(1, MAX_STEPS + 1):
+    steps = 0
+    for _ in range(MAX_STEPS):
+        steps += 1
         change = first_order_step(inside)
         size = float(np.linalg.norm(change))
         rows = rows + LONGEST / max(size, LONGEST) * change @ rows
         inside, rows = balanced(slices, rows)
         if float(np.abs(change).max()) < STILL:
             break
-    return Diagonalised(rows, step, off_share(slices, rows))
+    return Diagonalised(rows, steps, off_share(slices, rows))

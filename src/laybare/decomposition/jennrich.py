@@ -56,7 +56,7 @@ jennrich = Jennrich()
 
 
 def real_eigenvectors(values: Array, vectors: Array, slices: Array | None) -> Array:
-    """r real unit rows from r eigenvectors (columns), a conjugate pair giving two; `slices` resolve the pairs, None leaves them."""
+    """r real unit rows from r eigenvectors (columns), two from a conjugate pair; `slices` resolve the pairs, None leaves them."""
     columns = np.real(vectors).copy()
     pairs = [(int(first), _partner(values, int(first))) for first in np.flatnonzero(np.imag(values) > 0)]
     for first, second in pairs:

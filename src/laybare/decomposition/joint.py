@@ -35,8 +35,8 @@ MOST_UNKNOWNS = 2000
 class JointDiagonalisation:
     """Rank-one parts of a symmetric tensor, or of a stack of slices, of either sign, not orthogonal, rank at most dimension.
 
-    `diagonalise` works on the stack in its span, from the better of `starts`. `polish` ends with least squares on the input itself,
-    a symmetric CP for a symmetric tensor, free loadings for a stack, then shrinks cosines that are within noise (tensors only).
+    `diagonalise` works on the stack in its span, from each of `starts`. `polish` ends with least squares on the input itself, a
+    symmetric CP for a symmetric tensor, free loadings for a stack; then it shrinks cosines that are within noise (tensors only).
     `separation`: the smallest sine between the loadings of two parts times the smallest singular value of the directions.
     """
 

@@ -16,13 +16,12 @@ from numpy.random import Generator
 
 from laybare.decomposition.checks import as_slices
 from laybare.decomposition.components import Components, unit_rows
-from laybare.decomposition.diagonaliser import Diagonalise, directions_of
+from laybare.decomposition.diagonaliser import Diagonalise, directions_of, rows_for
 from laybare.decomposition.explain import explain, loadings
 from laybare.decomposition.ffdiag import ffdiag
 from laybare.decomposition.jennrich import jennrich
 from laybare.decomposition.qrj1d import qrj1d
 from laybare.decomposition.slices import condense, project
-from laybare.decomposition.diagonaliser import rows_for
 from laybare.errors import InvalidInput
 from laybare.shapes import Array
 
@@ -59,7 +58,9 @@ class KCL:
         rows = rows_for(jennrich(span.slices, rank, rng=rng).directions) if self.warm else np.eye(rank)
         weights = unit_rows(rng.standard_normal((self.projections, len(slices))))
         for _ in range(self.stages):
-            rows = self.diagonalise(np.tensordot(weights, span.slices, axes=1), rows).rows
+            # Joint diagonalisation sees only Σ A_l⊗A_l: R of the weights' QR gives it from no more slices than there were.
+            mixing = np.linalg.qr(weights, mode="r")
+            rows = self.diagonalise(np.tensordot(mixing, span.slices, axes=1), rows).rows
             weights = unit_rows(np.linalg.pinv(loadings(span.slices, directions_of(rows))))
         return explain(slices, unit_rows(directions_of(rows) @ span.basis.T))
 

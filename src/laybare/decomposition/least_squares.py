@@ -7,7 +7,7 @@ blocks, which forbids steps along uᵢ and changes no other.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from laybare.shapes import Array
 
 FIRST_DAMPING = 1e-6
 HIGHEST_DAMPING = 1e6
-STILL = 1e-15
-"""A step whose entries are all smaller is rounding."""
+SPENT = 1e-15
+"""Stop when a step promises a smaller relative gain: it moves directions by 3e-8 of their own error."""
+
+ROUNDING = 1e-29
+"""A squared misfit below this share of the squared input is rounding."""
 
 
 class Normal(NamedTuple):
@@ -27,8 +30,12 @@ class Normal(NamedTuple):
     descent: Array
 
 
+@runtime_checkable
 class Fit(Protocol):
-    """A least-squares problem in unit directions (r, k)."""
+    """A least-squares problem in unit directions (r, k); `energy` is the squared norm of the input."""
+
+    @property
+    def energy(self) -> float: ...
 
     def misfit(self, directions: Array) -> float: ...
 
@@ -39,9 +46,13 @@ def descend(fit: Fit, directions: Array, max_steps: int = 50) -> Array:
     """Directions of a nearby least-squares minimum; never a larger misfit than at the start. Quadratic end on exact input."""
     misfit, damping = fit.misfit(directions), FIRST_DAMPING
     for _ in range(max_steps):
+        if misfit <= ROUNDING * fit.energy:
+            return directions
         normal = fit.normal(directions)
         while damping < HIGHEST_DAMPING:
             step = _damped_step(normal, damping)
+            if float(np.sum(step * normal.descent)) <= SPENT * misfit:
+                return directions
             trial = unit_rows(directions + step)
             reached = fit.misfit(trial)
             if reached < misfit:
@@ -50,13 +61,11 @@ def descend(fit: Fit, directions: Array, max_steps: int = 50) -> Array:
         else:
             return directions
         directions, misfit, damping = trial, reached, damping / 10.0
-        if float(np.abs(step).max()) < STILL:
-            return directions
     return directions
 
 
 def _damped_step(normal: Normal, damping: float) -> Array:
-    """Solution of (JᵀJ + damping · diag JᵀJ) step = descent; zero if the matrix is not positive definite even so."""
+    """Solution of (JᵀJ + damping · diag JᵀJ) step = descent; by least squares if rounding left the matrix indefinite."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     diagonal = np.diag(normal.matrix)
@@ -64,5 +73,5 @@ def _damped_step(normal: Normal, damping: float) -> Array:
     try:
         step: Array = cho_solve(cho_factor(matrix, check_finite=False), normal.descent.ravel(), check_finite=False)
     except LinAlgError:
-        return np.zeros_like(normal.descent)
+        step = np.linalg.lstsq(matrix, normal.descent.ravel(), rcond=None)[0]
     return step.reshape(normal.descent.shape)

@@ -1,8 +1,8 @@
 """Shrink directions towards orthogonal ones as far as the noise makes their angles.
 
-Directions that were estimated separately are not orthogonal even where the true ones are (whitened moments, orthogonal weights): each
-cosine g_ij = uᵢ·uⱼ carries the noise of two estimates. If the q = r(r−1)/2 cosines are no larger than that noise, half of the
-error of every direction is in them. James and Stein's positive-part factor decides how much of them to keep,
+Directions that were estimated separately are not orthogonal even where the true ones are (whitened moments, orthogonal weights):
+each cosine g_ij = uᵢ·uⱼ carries the noise of two estimates. If the q = r(r−1)/2 cosines are no larger than that noise, half of
+the error of every direction is in them. James and Stein's positive-part factor decides how much of them to keep,
     s = max(0, 1 − (q−2) · m/(m+2) / Σ z_ij²),   z_ij = g_ij / sd(g_ij),
 and the directions move by 1 − s of the way to the nearest orthogonal ones. Cosines above the noise give s ≈ 1: nothing happens.
 """

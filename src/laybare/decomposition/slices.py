@@ -18,7 +18,7 @@ NOTHING = 1e-12
 
 
 class Span(NamedTuple):
-    """A stack in coordinates of its column span: `basis` (k, r) orthonormal, `slices` (s, r, r), and A_l ≈ basis slices_l basisᵀ."""
+    """A stack in coordinates of its column span: `basis` Q (k, r) orthonormal, `slices` S (s, r, r), and A_l ≈ Q S_l Qᵀ."""
 
     basis: Array
     slices: Array
@@ -32,7 +32,8 @@ def project(slices: Array, rank: int) -> Span:
     found = int(np.sum(sizes > NOTHING * sizes[0]))
     if found < rank:
         raise Unidentifiable(
-            f"The slices span only {found} dimensions and rank {rank} was asked.", "Parts outside of the span leave no trace in it.",
+            f"The slices span only {found} dimensions and rank {rank} was asked.",
+            "Parts outside of the span leave no trace in it.",
             f"Ask for rank {found}, or use more slices or another moment.", rank=rank, span=found)
     if rank == dim:
         return Span(np.eye(dim), slices)
@@ -48,6 +49,8 @@ def condense(slices: Array, rank: int) -> Array:
         raise Unidentifiable(
             f"All {len(slices)} slices are multiples of one matrix.",
             "One matrix has a continuum of diagonalisers: a pencil of its multiples carries no information about the parts.",
-            "Add slices with other contractions, or another moment.", slices=len(slices), second=float(sizes[1:2].sum() / sizes[0]))
+            "Add slices with other contractions, or another moment.",
+            slices=len(slices), second=float(sizes[1:2].sum() / sizes[0]))
     kept = min(rank, int(np.sum(sizes > NOTHING * sizes[0])))
-    return (sizes[:kept, None] * right[:kept]).reshape(kept, *slices.shape[1:])
+    fewer: Array = (sizes[:kept, None] * right[:kept]).reshape(kept, *slices.shape[1:])
+    return fewer

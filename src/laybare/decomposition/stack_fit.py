@@ -23,6 +23,10 @@ class StackFit:
 
     slices: Array
 
+    @property
+    def energy(self) -> float:
+        return float(np.sum(self.slices**2))
+
     def misfit(self, directions: Array) -> float:
         return float(np.sum(self._left(directions, loadings(self.slices, directions)) ** 2))
 
@@ -44,7 +48,8 @@ class StackFit:
         return Normal(matrix.reshape(rank * dim, rank * dim), descent)
 
     def _left(self, directions: Array, weights: Array) -> Array:
-        return self.slices.reshape(len(self.slices), -1) - weights @ powers(directions, 2)
+        left: Array = self.slices.reshape(len(self.slices), -1) - weights @ powers(directions, 2)
+        return left
 
 
 def polish_stack(slices: Array, directions: Array, max_steps: int = 50) -> Array:

@@ -1,7 +1,7 @@
 """UWEDGE: non-orthogonal joint diagonalisation by fitting the mixing: B ← (I − W)⁻¹ B.
 
-Uniformly weighted exhaustive diagonalisation with Gauss iterations: with A = I + (off-diagonal part), the slices B A_l Bᵀ are fitted
-by A diag(·) Aᵀ to first order, which is the step W of FFDIAG with the other sign, and B is multiplied by A⁻¹.
+Uniformly weighted exhaustive diagonalisation with Gauss iterations: with A = I + (off-diagonal part), the slices B A_l Bᵀ are
+fitted by A diag(·) Aᵀ to first order, which is the step W of FFDIAG with the other sign, and B is multiplied by A⁻¹.
 
 Source: Tichavský and Yeredor (2009), IEEE Trans. Signal Process. 57(3). Deviation: their rows are scaled by the first
 slice, which must then be positive definite; ours by the energy of all slices, so indefinite slices are welcome.
@@ -27,11 +27,13 @@ def uwedge(slices: Array, start: Array) -> Diagonalised:
     """Rows B with B A_l Bᵀ nearly diagonal; the same fixed points as FFDIAG, reached in fewer steps where A is far from I."""
     inside, rows = balanced(slices, start)
     identity = np.eye(len(start))
-    for step in range(1, MAX_STEPS + 1):
+    steps = 0
+    for _ in range(MAX_STEPS):
+        steps += 1
         change = first_order_step(inside)
         size = float(np.linalg.norm(change))
         rows = np.linalg.solve(identity - LONGEST / max(size, LONGEST) * change, rows)
         inside, rows = balanced(slices, rows)
         if float(np.abs(change).max()) < STILL:
             break
-    return Diagonalised(rows, step, off_share(slices, rows))
+    return Diagonalised(rows, steps, off_share(slices, rows))

@@ -12,8 +12,8 @@ from laybare.assembly.signs import Signs
 from laybare.assembly.unfold import folding, unfold
 from laybare.certificate import Claim
 from laybare.methods.start import Start
-from laybare.refinement.normal import network_of
-from laybare.refinement.overwide import Model, Search, over_wide, total_variation
+from laybare.refinement.normal import Model, network_of
+from laybare.refinement.overwide import Search, over_wide, total_variation
 from laybare.shapes import Progress
 from laybare.source import Source
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from numpy.random import Generator
 
@@ -22,6 +22,7 @@ class Start(NamedTuple):
     trace: Trace | None = None
 
 
+@runtime_checkable
 class Method(Protocol):
     """A choice of parts that finds a start. `source` is whitened; `width` None means: detect it."""
 

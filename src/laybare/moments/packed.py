@@ -107,6 +107,11 @@ class PackedMoments:
         return PackedMoments(self.dim, self.order, self.values * factor)
 
 
+def same_monomial(dim: int, left: int, right: int) -> Array:
+    """Where x^(β+γ) is found among the monomials of degree left + right, for all β, γ of the two degrees: (D_left, D_right)."""
+    return _flattening(dim, left, right).place
+
+
 class _Flattening(NamedTuple):
     place: Array
     scale: Array

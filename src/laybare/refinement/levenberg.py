@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from laybare.source import Source
 
 DAMPING_LIMIT = 1e10
 DAMPING_FLOOR = 1e-14
+NEAR_FLOOR = 1e-26
+"""Relative loss that only an exact fit reaches; from here a step that gains less than tenfold is rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +62,11 @@ def levenberg_marquardt(
     _check_finite(loss)
     passes, damping, growth = 1, effort.damping, 2.0
     rows = [TraceRow(loss / scale, 0.0, damping, time.perf_counter() - begun, source.size)]
-    reason = "steps"
+    reason = ""
     try:
         for step in range(effort.max_steps):
-            if loss <= effort.floor * scale:
-                reason = "floor"
-                break
-            if _stalled(rows, effort):
-                reason = "stalled"
+            reason = finished(rows, effort)
+            if reason:
                 break
             system = _system(Step(*source.sum(StepStatistic(point), stage="normal equations")), point)
             passes += 1
@@ -91,7 +90,7 @@ def levenberg_marquardt(
                 progress(Event("refining", step + 1, effort.max_steps, f"relative loss {loss / scale:.1e}"))
     except KeyboardInterrupt:
         reason = "interrupted"
-    return Refined(point, loss, Trace(tuple(rows), reason))
+    return Refined(point, loss, Trace(tuple(rows), reason or "steps"))
 
 
 def project(point: Point, fit: Fit) -> tuple[Point, float]:
@@ -142,7 +141,7 @@ def _trial(system: _System, point: Point, damping: float) -> _Trial:
     rows = delta.reshape(k, p)
     A = system.coefficients[:k]
     coefficients = system.coefficients - system.back @ (rows[:, :, None] * A[:, None, :]).reshape(k * p, -1)
-    return _Trial(_unit_rows(point, point.units + rows, coefficients), predicted, float(np.abs(rows).max()))
+    return _Trial(unit_rows(point, point.units + rows, coefficients), predicted, float(np.abs(rows).max()))
 
 
 def _gauge(point: Point, weight: Array) -> Array:
@@ -156,7 +155,7 @@ def _gauge(point: Point, weight: Array) -> Array:
     return matrix.reshape(k * p, k * p)
 
 
-def _unit_rows(point: Point, units: Array, coefficients: Array) -> Point:
+def unit_rows(point: Point, units: Array, coefficients: Array) -> Point:
     """|w| = 1 for homogeneous activations, the length going into the readout."""
     degree = point.activation.degree
     if degree is None:
@@ -168,10 +167,13 @@ def _unit_rows(point: Point, units: Array, coefficients: Array) -> Point:
     return point.moved(units / lengths[:, None], scaled)
 
 
-def _stalled(rows: list[TraceRow], effort: Effort) -> bool:
-    if len(rows) <= effort.stall_steps:
-        return False
-    return rows[-1].loss > (1.0 - effort.stall_gain) * rows[-1 - effort.stall_steps].loss
+def finished(rows: list[TraceRow], effort: Effort) -> str:
+    """Why to stop here, or nothing: at the floor (also: next to it and no longer falling fast), or without progress."""
+    now = rows[-1].loss
+    if now <= effort.floor or (len(rows) > 1 and now <= NEAR_FLOOR and now > 0.1 * rows[-2].loss):
+        return "floor"
+    back = effort.stall_steps
+    return "stalled" if len(rows) > back and now > (1.0 - effort.stall_gain) * rows[-1 - back].loss else ""
 
 
 def _check_differentiable(point: Point) -> None:

@@ -7,7 +7,8 @@ S_j ⊗ X̃, so that moving unit j by δ_j changes output o by C_jo · Xs_j δ_j
 Variable projection: for any hidden layer the best C is a least-squares fit, so C is eliminated. With G = FᵀF the projected
 problem has (for all outputs at once)
 
-    Schur[(j,a),(l,b)] = (C Cᵀ)_jl · [XsᵀXs - XsᵀF G⁻¹ FᵀXs]      and      gradient[(j,a)] = Σ_o C_jo [Xsᵀ R - XsᵀF G⁻¹ FᵀR]_(ja,o).
+    Schur[(j,a),(l,b)] = (C Cᵀ)_jl · [XsᵀXs - XsᵀF G⁻¹ FᵀXs]_(ja,lb)
+    gradient[(j,a)]    = Σ_o C_jo [XsᵀR - XsᵀF G⁻¹ FᵀR]_(ja,o)
 
 Both come from the Gram matrix of [F, Xs] and its product with R: one pass. R is formed inside the pass from the current C, never
 as a difference of Gram matrices, so that the gradient keeps its relative accuracy down to a residual of 1e-16.
@@ -59,10 +60,25 @@ class Point:
         return np.hstack(parts)
 
 
+class Model(NamedTuple):
+    """Which model is fitted: its activation and which parts are free."""
+
+    activation: Activation
+    biases: bool = True
+    offset: bool = True
+    linear: bool = False
+
+    def start(self, units: Array, outputs: int) -> Point:
+        """Units with coefficients still to be fitted (zero)."""
+        dim = units.shape[1] - self.biases
+        rows = len(units) + self.offset + self.linear * dim
+        return Point(units, np.zeros((rows, outputs)), *self)
+
+
 def point_of(network: Network, *, biases: bool, offset: bool, linear: bool) -> Point:
     """The solver's view of a network; parts that are not free must be zero in it."""
     readout, shift, slope = network.columns
-    units = np.column_stack([network.layer.weights, network.layer.biases]) if biases else np.array(network.layer.weights)
+    units = network.layer.rows if biases else np.array(network.layer.weights)
     rows = [readout, *([shift[None]] if offset else []), *([slope] if linear else [])]
     return Point(units, np.vstack(rows), network.activation, biases, offset, linear)
 
@@ -81,21 +97,21 @@ def network_of(point: Point, *, vector: bool) -> Network:
 
 
 class Fit(NamedTuple):
-    """Sums that decide the linear coefficients: FᵀF, FᵀR, RᵀR summed over outputs, yᵀy centred is the caller's, n."""
+    """Sums that decide the linear coefficients: FᵀF, FᵀR, RᵀR summed over outputs, and the number of rows."""
 
     gram: Array
     moment: Array
     loss: Array
-    count: Array
+    rows: Array
 
 
 class Step(NamedTuple):
-    """Sums of one Gauss-Newton step: Gram of [F, Xs], its product with R, the loss, n."""
+    """Sums of one Gauss-Newton step: Gram of [F, Xs], its product with R, the loss, the number of rows."""
 
     gram: Array
     moment: Array
     loss: Array
-    count: Array
+    rows: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +127,7 @@ class FitStatistic:
     def __call__(self, x: Array, y: Array) -> Sums:
         F = self.point.features(x, self.point.extended(x) @ self.point.units.T)
         R = y - F @ self.point.coefficients
-        return Fit(F.T @ F, F.T @ R, np.einsum("no,no->", R, R), np.array(float(len(x))))
+        return Fit(F.T @ F, F.T @ R, np.asarray(np.einsum("no,no->", R, R)), np.array(float(len(x))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,4 +151,4 @@ class StepStatistic:
         Z[:, :q] = F
         slopes = point.activation.derivative(U)
         np.multiply(slopes[:, :, None], X1[:, None, :], out=Z[:, q:].reshape(len(x), *point.units.shape))
-        return Step(Z.T @ Z, Z.T @ R, np.einsum("no,no->", R, R), np.array(float(len(x))))
+        return Step(Z.T @ Z, Z.T @ R, np.asarray(np.einsum("no,no->", R, R)), np.array(float(len(x))))

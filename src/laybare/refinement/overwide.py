@@ -1,22 +1,20 @@
 """Over-wide search: more units than needed, Gauss-Newton, then pruning: the practical engine for noiseless networks.
 
-At exact width the squared error has bad local minima; a few spare units remove most of them (general_relu, section 4.0 of the
-measurements that precede this code). What is still stuck is *repaired*: the cheapest third of the units, by exact cost, is thrown away and
-drawn anew, the good ones stay. Against fresh restarts this halves the number of runs and works from 2.5 samples a parameter.
+At exact width the squared error has bad local minima; a few spare units remove most of them. What is still stuck is *repaired*:
+the cheapest third of the units, by exact cost, is thrown away and drawn anew, the good ones stay.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from laybare.activations import Activation
 from laybare.errors import TooFewSamples
-from laybare.refinement.levenberg import Effort, Refined, levenberg_marquardt
-from laybare.refinement.normal import Fit, FitStatistic, Point
+from laybare.refinement.levenberg import Effort, Refined
+from laybare.refinement.minimise import minimise
+from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
 from laybare.shapes import Array, Event, Progress, Sums
 from laybare.source import Source
@@ -41,21 +39,6 @@ class Search:
         return self.spares if self.spares is not None else max(2, -(-15 * width // 100))
 
 
-class Model(NamedTuple):
-    """Which model is fitted: its activation and which parts are free."""
-
-    activation: Activation
-    biases: bool = True
-    offset: bool = True
-    linear: bool = False
-
-    def start(self, units: Array, outputs: int) -> Point:
-        """Units with coefficients still to be fitted (zero)."""
-        dim = units.shape[1] - self.biases
-        rows = len(units) + self.offset + self.linear * dim
-        return Point(units, np.zeros((rows, outputs)), *self)
-
-
 def over_wide(
     source: Source, model: Model, width: int | None, known: Array | None = None, *,
     search: Search = Search(), rng: Generator, progress: Progress | None = None,
@@ -77,7 +60,7 @@ def total_variation(source: Source) -> float:
     count = float(source.size)
     (total,) = source.sum(_total, stage="mean")
     mean = total / count
-    (squares,) = source.sum(lambda x, y: (np.sum((y - mean) ** 2),), stage="variance")
+    (squares,) = source.sum(lambda x, y: (np.asarray(np.sum((y - mean) ** 2)),), stage="variance")
     return float(squares)
 
 
@@ -96,18 +79,17 @@ def _widen(
     source: Source, model: Model, known: Array | None, scale: float, search: Search, rng: Generator, progress: Progress | None
 ) -> Refined:
     """Double the width until the data are fitted, or until doubling no longer pays or the samples no longer allow it."""
-    width, best = max(4, 0 if known is None else len(known)), None
+    width, best, trace, worse = max(4, 0 if known is None else len(known)), None, None, 0
     while True:
         found = _search(source, model, width, known, scale, replace(search, hops=min(search.hops, 3)), rng, progress)
+        trace = found.trace if trace is None else trace.then(found.trace)
         if best is None or _schwarz(source, found) < _schwarz(source, best):
             best, worse = found, 0
         else:
             worse += 1
-        if best.loss <= SOLVED * scale or worse == 2 or found.trace.reason == "interrupted":
-            return best
         limit = _largest_width(source, model)
-        if width >= limit:
-            return best
+        if best.loss <= SOLVED * scale or worse == 2 or width >= limit or trace.reason == "interrupted":
+            return best._replace(trace=trace)
         width = min(2 * width, limit)
 
 
@@ -126,7 +108,7 @@ def _search(
     units = random_units(model, wide, source.dim, search.bias_scale, rng)
     if known is not None:
         units[: min(len(known), wide)] = known[:wide]
-    best = levenberg_marquardt(source, model.start(units, source.outputs), scale, effort=search.effort, progress=progress)
+    best = minimise(source, model.start(units, source.outputs), scale, effort=search.effort, progress=progress)
     trace = best.trace
     for hop in range(search.hops):
         if best.loss <= SOLVED * scale or trace.reason == "interrupted":
@@ -134,7 +116,7 @@ def _search(
         if progress is not None:
             progress(Event("repairing", hop + 1, search.hops, f"relative loss {best.loss / scale:.1e}"))
         start = _repaired(source, model, best.point, search.bias_scale, rng)
-        run = levenberg_marquardt(source, start, scale, effort=search.effort, progress=progress)
+        run = minimise(source, start, scale, effort=search.effort, progress=progress)
         trace = trace.then(run.trace)
         agree = abs(run.loss - best.loss) <= AGREE * best.loss
         best = run if run.loss < best.loss else best

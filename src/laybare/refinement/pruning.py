@@ -14,7 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from laybare.refinement.levenberg import Effort, Refined, levenberg_marquardt
+from laybare.refinement.levenberg import Effort, Refined
+from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.shapes import Array, Progress
 from laybare.source import Source
@@ -38,7 +39,7 @@ def prune(
         cheap = int(np.sum(_worth(source, refined, refined.loss + cumulative, scale, TENTATIVE)))
         batch = max(1, min(batch, cheap, refined.point.width - goal))
         kept = np.sort(order[batch:])
-        shorter = levenberg_marquardt(source, without(refined.point, kept), scale, effort=effort, progress=progress)
+        shorter = minimise(source, without(refined.point, kept), scale, effort=effort, progress=progress)
         done = shorter._replace(trace=refined.trace.then(shorter.trace))
         if shorter.trace.reason == "interrupted":
             return refined._replace(trace=done.trace)
@@ -84,13 +85,13 @@ def parameters_per_unit(point: Point) -> int:
 
 def parameter_count(point: Point) -> int:
     """Free numbers of the whole model."""
-    k, m = point.width, point.coefficients.shape[1]
+    k, m = point.width, int(point.coefficients.shape[1])
     return k * parameters_per_unit(point) + (len(point.coefficients) - k) * m
 
 
 def _worth(source: Source, refined: Refined, losses: Array, scale: float, floor: float) -> Array:
     lost = parameters_per_unit(refined.point) * np.arange(1, len(losses) + 1)
-    return np.array([_pays(source, refined.loss, loss, scale, n, floor) for loss, n in zip(losses, lost, strict=True)])
+    return np.array([_pays(source, refined.loss, loss, scale, int(n), floor) for loss, n in zip(losses, lost, strict=True)])
 
 
 def _pays(source: Source, loss: float, without_loss: float, scale: float, parameters: int, floor: float) -> bool:
@@ -104,5 +105,5 @@ def _inverse(gram: Array) -> Array:
     scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(gram * scale[:, None] * scale)
     values = np.maximum(values, 1e-15 * values[-1])
-    inverse: Array = (vectors / values) @ vectors.T
-    return inverse * scale[:, None] * scale
+    inverse: Array = (vectors / values) @ vectors.T * scale[:, None] * scale
+    return inverse

@@ -30,4 +30,5 @@ def solve_spd(matrix: Array, right: Array) -> Array:
         kept = values > RANK_TOL * values[-1]
         V = vectors[:, kept]
         solved = V @ ((V.T @ columns) / values[kept, None])
-    return (solved * scale[:, None]).reshape(right.shape)
+    solution: Array = (solved * scale[:, None]).reshape(right.shape)
+    return solution

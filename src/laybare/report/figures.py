@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,56 +14,72 @@ from laybare.shapes import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-INK, ACCENT, SOFT = "#1f2933", "#0b7285", "#9aa5b1"
+INK, ACCENT, SOFT, LINE = "#1f2933", "#0b7285", "#616e7c", "#e4e7eb"
+WIDE = 9.0
+"""Width of a figure in inches; the page shrinks it to the window."""
+
+LEAST = -17.0
+"""log10 of the smallest error on the colour scale: below half a unit in the last place of numbers just below 1."""
+
+STYLE = {
+    "svg.hashsalt": "laybare", "svg.fonttype": "none", "font.size": 9.0, "axes.titlesize": 10.0, "axes.edgecolor": SOFT,
+    "axes.labelcolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT, "text.color": INK, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": False,
+}
 
 
 def trace_figure(traces: tuple[Trace, ...]) -> str:
     """Relative loss against steps, one line a run."""
-    figure = _figure(6.4, 3.0)
-    axes = figure.subplots()
-    begin = 0
-    for trace, colour, label in zip(traces, (ACCENT, INK) if len(traces) > 1 else (INK,), _labels(traces), strict=True):
-        losses = np.maximum([row.loss for row in trace.rows], 1e-34)
-        axes.semilogy(begin + np.arange(len(losses)), losses, color=colour, marker=".", markersize=4, linewidth=1.2, label=label)
-        begin += len(losses)
-    axes.set(xlabel="accepted step", ylabel="relative squared error")
-    axes.legend(frameon=False, fontsize=8)
-    return _svg(figure)
+    labels = ("search and pruning", "refinement")[-len(traces) :]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        begin = 0
+        for trace, colour, label in zip(traces, (ACCENT, INK)[-len(traces) :], labels, strict=True):
+            losses = np.maximum([row.loss for row in trace.rows], np.finfo(float).eps ** 2)
+            axes.semilogy(begin + np.arange(len(losses)), losses, color=colour, marker="o", markersize=3.5, linewidth=1.4, label=label)
+            begin += len(losses)
+        axes.grid(axis="y", color=LINE, linewidth=0.8)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set(xlabel="accepted step", ylabel="squared error over variance of y")
+        axes.legend(frameon=False)
+
+    return _svg(draw, 3.0, "Squared error against steps of the solver")
 
 
-def weights_figure(weights: Array, errors: Array | None) -> str:
-    """The hidden weights as a map, a unit a row, and, if the truth is known, the difference beside them."""
-    tall = min(8.0, 1.2 + 0.16 * len(weights))
-    panels = 1 if errors is None else 2
-    figure = _figure(3.4 * panels, tall)
-    axes = np.atleast_1d(figure.subplots(1, panels, squeeze=True))
-    top = float(np.abs(weights).max())
-    image = axes[0].imshow(weights, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
-    figure.colorbar(image, ax=axes[0], shrink=0.8)
-    axes[0].set(title="recovered weights", xlabel="input", ylabel="hidden unit")
-    if errors is not None:
-        levels = np.log10(np.maximum(np.abs(errors), 1e-17))
-        image = axes[1].imshow(levels, cmap="viridis", vmin=-17, vmax=0, aspect="auto", interpolation="nearest")
-        figure.colorbar(image, ax=axes[1], shrink=0.8)
-        axes[1].set(title="log10 |true - recovered|", xlabel="input")
-    return _svg(figure)
+def weights_figure(weights: Array, errors: Array, title: str) -> str:
+    """The hidden weights as a map, a unit a row, and the sizes of their errors beside it on a logarithmic scale."""
+    largest = float(np.abs(weights).max(initial=0.0)) or 1.0
+    levels = np.log10(np.maximum(np.abs(errors), 10.0**LEAST))
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2, sharey=True)
+        _map(figure, left, weights, "RdBu_r", (-largest, largest), "recovered weights")
+        _map(figure, right, levels, "viridis", (LEAST, 0.0), f"log₁₀ of {title}")
+        left.set_ylabel("hidden unit")
+
+    return _svg(draw, min(9.0, 1.5 + 0.13 * len(weights)), "Map of the hidden weights")
 
 
-def _labels(traces: tuple[Trace, ...]) -> tuple[str, ...]:
-    return ("search and pruning", "refinement") if len(traces) > 1 else ("refinement",)
+def _map(figure: Figure, axes: Any, values: Array, colours: str, limits: tuple[float, float], title: str) -> None:
+    image = axes.imshow(
+        values, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto", interpolation="nearest",
+        extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5))
+    figure.colorbar(image, ax=axes, pad=0.02).outline.set_visible(False)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+    axes.set(title=title, xlabel="input")
 
 
-def _figure(wide: float, tall: float) -> Figure:
+def _svg(draw: Any, tall: float, meaning: str) -> str:
+    """The drawing as an <svg> element that says what it shows; ids are left out where nothing refers to them."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(wide, tall), layout="constrained")
-
-
-def _svg(figure: Figure) -> str:
-    from matplotlib import rc_context
-
     buffer = StringIO()
-    with rc_context({"svg.hashsalt": "laybare", "svg.fonttype": "none"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    with rc_context(STYLE):
+        figure = Figure(figsize=(WIDE, tall), layout="constrained")
+        draw(figure)
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = re.sub(r'<g id="[^"]*">', "<g>", buffer.getvalue())
+    return text[text.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{meaning}"', 1)

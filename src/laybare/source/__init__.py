@@ -1,1 +1,28 @@
 """Where samples come from: arrays, files, a black box. Every pass over them is `source.sum(statistic)`."""
+
+from __future__ import annotations
+
+from laybare.source.affine import Affine
+from laybare.source.files import open_samples
+from laybare.source.inputs import (
+    add_noise,
+    autoregressive_inputs,
+    cube_inputs,
+    gaussian_inputs,
+    laplace_inputs,
+    mixture_inputs,
+    perturbed,
+    rademacher_inputs,
+    student_inputs,
+)
+from laybare.source.laws import Gaussian, Symmetric, Unknown
+from laybare.source.oracle import Oracle
+from laybare.source.protocol import Law, Parts, Rows, Source, Whitened
+from laybare.source.samples import Samples
+from laybare.source.sums import GRAIN, Schedule, add_up, block_rows
+
+__all__ = [
+    "GRAIN", "Affine", "Gaussian", "Law", "Oracle", "Parts", "Rows", "Samples", "Schedule", "Source", "Symmetric", "Unknown",
+    "Whitened", "add_noise", "add_up", "autoregressive_inputs", "block_rows", "cube_inputs", "gaussian_inputs", "laplace_inputs",
+    "mixture_inputs", "open_samples", "perturbed", "rademacher_inputs", "student_inputs",
+]

@@ -45,6 +45,10 @@ class Affine:
         shift = np.linalg.solve(self.matrix.T, following.mean)
         return Affine(self.mean + shift, self.matrix @ following.matrix)
 
+    def inverse(self) -> Affine:
+        """The map from z back to x."""
+        return Affine(-self.mean @ self.matrix, np.linalg.inv(self.matrix))
+
     def pull_back(self, network: Network) -> Network:
         """The network on x that equals `network` on z: every neuron, bias, linear part and offset is carried along.
 

@@ -48,12 +48,13 @@ def numeric(name: str, given: Any) -> Array | Stacked:
     if isinstance(given, Stacked):
         return Stacked([np.asarray(numeric(name, part)) for part in given.parts])
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        masked = int(np.ma.getmaskarray(given).sum())
         raise InvalidInput(
-            f"{name} has {int(np.ma.count_masked(given))} masked entries.", "Missing values are not guessed.",
-            "Drop those rows or fill them in.", masked=int(np.ma.count_masked(given)))
+            f"{name} has {masked} masked entries.", "Missing values are not guessed.", "Drop those rows or fill them in.",
+            masked=masked)
     try:
         array = np.asarray(given)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInput(
             f"{name} is no array ({error}).", "Rows of different length have no columns.", "Give an array of numbers.") from None
     if array.dtype.kind not in "iuf":
@@ -65,4 +66,4 @@ def numeric(name: str, given: Any) -> Array | Stacked:
 
 def floats(block: Array) -> Array:
     """A block as C-contiguous, aligned float64; the block itself if it is that already."""
-    return np.require(block, np.float64, ["C_CONTIGUOUS", "ALIGNED"]).view(np.ndarray)
+    return np.require(block, np.float64, ["C_CONTIGUOUS", "ALIGNED"])

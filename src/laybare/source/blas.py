@@ -1,45 +1,84 @@
-"""One BLAS thread while blocks are being worked on: the cores are used by blocks, and bits do not depend on how many there are."""
+"""One BLAS thread while blocks are worked on: the cores are used by blocks, and bits do not depend on how many there are."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
 
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded before the controller looks for libraries)
 from threadpoolctl import ThreadpoolController
 
+Saved = list[tuple[Any, int]]
 
-class _Gate:
-    """The limit belongs to the whole process, so it is set by the first that enters and lifted by the last that leaves."""
 
-    def __init__(self) -> None:
+class Gate:
+    """Limits for as long as anybody is inside; may be nested, and entered by several threads at once.
+
+    Most libraries have one number of threads for the whole process: the first that enters sets it, the last that leaves restores
+    it. OpenBLAS on OpenMP has a number for each thread: every thread sets and restores its own.
+    """
+
+    def __init__(self, libraries: Callable[[], list[Any]]) -> None:
+        self.libraries = libraries
         self.lock = threading.Lock()
         self.inside = 0
-        self.controller: ThreadpoolController | None = None
-        self.limit: AbstractContextManager[object] | None = None
+        self.shared: Saved = []
+        self.own: list[Any] = []
+        self.mine = threading.local()
 
     def enter(self) -> None:
         with self.lock:
             self.inside += 1
             if self.inside == 1:
-                self.controller = self.controller or ThreadpoolController()
-                self.limit = self.controller.limit(limits=1, user_api="blas")
+                libraries = self.libraries()
+                self.own = [library for library in libraries if getattr(library, "threading_layer", "") == "openmp"]
+                self.shared = _limit([library for library in libraries if library not in self.own])
+        self.mine.depth = getattr(self.mine, "depth", 0) + 1
+        if self.mine.depth == 1:
+            self.mine.saved = _limit(self.own)
 
     def leave(self) -> None:
+        self.mine.depth -= 1
+        if self.mine.depth == 0:
+            _restore(self.mine.saved)
         with self.lock:
             self.inside -= 1
-            if self.inside == 0 and self.limit is not None:
-                self.limit.__exit__(None, None, None)
-                self.limit = None
+            if self.inside == 0:
+                _restore(self.shared)
 
 
-_GATE = _Gate()
+def _limit(libraries: list[Any]) -> Saved:
+    saved = [(library, library.get_num_threads()) for library in libraries]
+    _restore([(library, 1) for library in libraries])
+    return saved
+
+
+def _restore(saved: Saved) -> None:
+    for library, threads in saved:
+        free = getattr(library, "clear_controlling_thread", _nothing)
+        free(force=True)  # the controller listens to one thread only; the limit may have been set by another than this
+        library.set_num_threads(threads)
+        free(force=True)
+
+
+def _nothing(force: bool) -> None:
+    """For controllers that listen to every thread."""
+
+
+@lru_cache(maxsize=1)
+def _blas_libraries() -> list[Any]:
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+_GATE = Gate(_blas_libraries)
 
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """One BLAS thread inside, in every thread; may be nested and entered from several threads at once."""
+    """One BLAS thread inside."""
     _GATE.enter()
     try:
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.random import Generator
@@ -28,8 +28,8 @@ class Gaussian:
     Gaussian(0, 1) is the standard normal law in any dimension.
     """
 
-    mean: Array | float | None = None
-    cov: Array | float | None = None
+    mean: Array | float | int | None = None
+    cov: Array | float | int | None = None
 
     def __post_init__(self) -> None:
         mean = None if self.mean is None else _numbers("mean", self.mean, (0, 1))
@@ -43,15 +43,16 @@ class Gaussian:
         return isinstance(other, Gaussian) and _same(self.mean, other.mean) and _same(self.cov, other.cov)
 
     def __hash__(self) -> int:
-        return hash((type(self), np.shape(self.mean), np.shape(self.cov)))
+        return hash((self.mean is None, self.cov is None))
 
     def check(self, dim: int) -> None:
         """Refuse a mean or covariance of another dimension."""
         for name, given in (("mean", self.mean), ("cov", self.cov)):
-            if np.ndim(given) and np.shape(given)[0] != dim:  # type: ignore[arg-type]
+            shape = np.asarray(0.0 if given is None else given).shape
+            if shape and shape[0] != dim:
                 raise InvalidInput(
-                    f"The law's {name} has shape {np.shape(given)}.", f"The inputs have dimension {dim}.",  # type: ignore[arg-type]
-                    f"Give a {name} for {dim} coordinates, or one number for all of them.", dim=dim)
+                    f"The law's {name} has shape {shape}.", f"The inputs have dimension {dim}.",
+                    f"Give a {name} for {dim} coordinates, or one number for all of them.", dim=dim, shape=shape)
 
     def whitening(self, source: Source) -> Affine:
         """To the standard normal law; mean and covariance are estimated if they are not given (one pass each)."""
@@ -91,7 +92,7 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Symmetric:
-    """Inputs with x and -x equally likely, and nothing more. Whitening is about 0, by the second moment, and keeps the symmetry."""
+    """Inputs with x and -x equally likely, and nothing more. Whitening is by the second moment about 0; it keeps the symmetry."""
 
     def check(self, dim: int) -> None:
         """Any dimension will do."""
@@ -145,7 +146,7 @@ def _no_sampler(name: str) -> NoReturn:
         "Give inputs=, a function (rng, n) -> x of shape (n, dim), or a Gaussian law.", law=name)
 
 
-def _numbers(name: str, given: Array | float, ndims: tuple[int, int]) -> Array:
+def _numbers(name: str, given: Any, ndims: tuple[int, int]) -> Array:
     try:
         array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -165,11 +166,11 @@ def _check_covariance(cov: Array) -> None:
         raise InvalidInput(f"The variance is {cov}.", "Inputs need spread.", "Give a positive number.", variance=float(cov))
     if cov.ndim == 2 and (cov.shape[0] != cov.shape[1] or not np.allclose(cov, cov.T, rtol=1e-10, atol=0)):
         raise InvalidInput(
-            f"The covariance of shape {cov.shape} is not symmetric.", "A covariance is.", "Give (cov + cov.T) / 2 if rounding did it.",
-            shape=cov.shape)
+            f"The covariance of shape {cov.shape} is not symmetric.", "A covariance is.",
+            "Give (cov + cov.T) / 2 if rounding did it.", shape=cov.shape)
     if cov.ndim == 2:
         inverse_root(cov)
 
 
-def _same(left: Array | float | None, right: Array | float | None) -> bool:
+def _same(left: Any, right: Any) -> bool:
     return left is right or (left is not None and right is not None and np.array_equal(left, right))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ class Ledger:
         self.chosen = 0  # queries at points chosen by the caller
         self.outputs: int | None = None
         self.refusal: InvalidInput | None = None
+        self.lock = threading.Lock()  # f is asked by one thread at a time
         self._answers = np.empty((0, 0))
 
     @property
@@ -57,11 +59,9 @@ class Ledger:
             raise copy.copy(self.refusal)
         self._check_budget(len(x))
         y, self.refusal = self._ask(x, first=self.kept)
-        if len(self._answers) == 0 and len(y):
-            self._answers = np.empty((self.budget, y.shape[1]))
-        self._answers[self.kept : self.kept + len(y)] = y
+        if len(y):
+            self._keep(y)
         self.drawn += len(x)
-        self.kept += len(y)
         if self.refusal is not None:
             raise copy.copy(self.refusal)
 
@@ -73,6 +73,12 @@ class Ledger:
         if finding is not None:
             raise finding
         return y
+
+    def _keep(self, y: Array) -> None:
+        if len(self._answers) == 0:
+            self._answers = np.empty((self.budget, y.shape[1]))  # pages that are never written to take no memory
+        self._answers[self.kept : self.kept + len(y)] = y
+        self.kept += len(y)
 
     def _check_budget(self, rows: int) -> None:
         if self.spent + rows > self.budget:
@@ -100,7 +106,7 @@ class Ledger:
         except InvalidInput as finding:
             return Answers(nothing, finding)
         outputs = self.outputs or (y.shape[1] if y.ndim == 2 else 1)
-        if y.shape not in ((rows, outputs), (rows, 1)[:outputs]) or not outputs:
+        if outputs == 0 or y.shape not in ((rows, outputs), (rows,) if outputs == 1 else None):
             return Answers(nothing, _wrong_shape(y.shape, rows, self.outputs))
         self.outputs = outputs
         y = floats(np.asarray(y)).reshape(rows, outputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -36,9 +35,9 @@ class Oracle(Verbs):
     schedule : Schedule, how passes are carried out
     inputs : callable (rng, n) -> x (n, dim), optional; draws the inputs instead of the law, which then only describes them
 
-    Rows come in grains of 1024. Grain i is drawn from a counter-based generator at counter i, so that it can be drawn again at any
-    time, in any order, by any worker, with the same bits; only answers are stored. Answers are bought when a row is first needed:
-    one grain a call, in order, never twice. After `ask`, `size` is what the budget still allows.
+    Rows come in grains of 1024. Grain i is drawn from a counter-based generator at counter i, so that it can be drawn again at
+    any time, in any order, by any worker, with the same bits; only answers are stored. Answers are bought when a row is first
+    needed: one grain a call, in order, never twice. After `ask`, `size` is what the budget still allows.
     """
 
     f: Ask = field(repr=False)
@@ -51,7 +50,6 @@ class Oracle(Verbs):
     inputs: Draw | None = field(default=None, repr=False)
     _ledger: Ledger = field(init=False, repr=False)
     _key: Array = field(init=False, repr=False)
-    _buying: threading.Lock = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_arguments(self)
@@ -60,7 +58,6 @@ class Oracle(Verbs):
             object.__setattr__(self, "law", self.law.complete())
         object.__setattr__(self, "_ledger", Ledger(self.f, self.budget))
         object.__setattr__(self, "_key", np.random.default_rng(self.rng).integers(2**64, size=2, dtype=np.uint64))
-        object.__setattr__(self, "_buying", threading.Lock())
         if not np.array_equal(self._draw(0), self._draw(0)):
             raise InvalidInput(
                 "inputs(rng, n) returned different rows for the same generator.", "Rows are drawn again in every pass.",
@@ -93,26 +90,27 @@ class Oracle(Verbs):
             raise InvalidInput(
                 f"Points of shape {points.shape} were asked for.", f"The black box takes finite rows of dimension {self.dim}.",
                 f"Give an array of shape (n, {self.dim}) without NaN or infinity.", shape=points.shape)
-        with self._buying:
+        with self._ledger.lock:
             return self._ledger.ask(np.array(points[:], dtype=np.float64, order="C"))
 
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """Buy the answers up to row `stop`."""
         if stop <= self._ledger.kept:
             return
-        with self._buying:
+        with self._ledger.lock:
             if stop > self.size:
                 raise BudgetExhausted(
-                    f"Row {stop} was asked for.", f"Chosen points have left {self.size} of {self.budget} queries for drawn rows.",
-                    "Grant a larger budget, or use fewer rows.", budget=self.budget, spent=self.spent)
+                    f"Row {stop - 1} was asked for.",
+                    f"The budget of {self.budget} queries has room for {self.size} drawn rows, and is never exceeded.",
+                    "Grant a larger budget, or use fewer rows.", budget=self.budget, spent=self.spent, rows=stop)
             while self._ledger.kept < stop:
-                self._ledger.buy(self._inputs(self._ledger.kept, min(self._ledger.drawn + GRAIN, self.size)))
+                self._ledger.buy(self._inputs(self._ledger.kept, min(self._ledger.kept + GRAIN, self.size)))
                 if progress is not None:
                     progress(Event("queries", self._ledger.kept, stop))
 
     def read(self, start: int, stop: int) -> Rows:
         """Rows start..stop; what is not yet paid for is bought."""
-        self.ready(start, stop, None)
+        self.ready(start, max(stop, 1), None)
         return Rows(self._inputs(start, stop), self._ledger.answers(start, stop))
 
     def _inputs(self, start: int, stop: int) -> Array:
@@ -128,9 +126,10 @@ class Oracle(Verbs):
             if self.inputs is None:
                 return self.law.draw(GRAIN, self.dim, rng)
             x = floats(np.asarray(numeric("inputs(rng, n)", self.inputs(rng, GRAIN))))
-        if x.shape != (GRAIN, self.dim) or not np.isfinite(x).all():
+        finite = bool(np.isfinite(x).all())
+        if x.shape != (GRAIN, self.dim) or not finite:
             raise InvalidInput(
-                f"inputs(rng, {GRAIN}) returned an array of shape {x.shape}{' with NaN or infinity' * (not np.isfinite(x).all())}.",
+                f"inputs(rng, {GRAIN}) returned an array of shape {x.shape}{'' if finite else ' with NaN or infinity'}.",
                 f"{GRAIN} finite rows of dimension {self.dim} were asked for.", "Return shape (n, dim).", shape=x.shape)
         return x
 
@@ -143,4 +142,5 @@ def _check_arguments(oracle: Oracle) -> None:
     for name, number, least in (("dim", oracle.dim, 1), ("budget", oracle.budget, 2)):
         if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < least:
             raise InvalidInput(
-                f"{name} is {number!r}.", f"It must be a whole number, at least {least}.", f"Give such a {name}.", **{name: number})
+                f"{name} is {number!r}.", f"It must be a whole number, at least {least}.", f"Give such a {name}.",
+                **{name: number})

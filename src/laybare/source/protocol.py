@@ -68,6 +68,9 @@ class Source(Protocol):
     def take(self, rows: int) -> Source:
         """The first rows."""
 
+    def between(self, start: int, stop: int) -> Source:
+        """Rows start..stop."""
+
     def whitened(self) -> Whitened:
         """The same rows with inputs of mean 0 and covariance I, and the way back."""
 
@@ -78,6 +81,7 @@ class Source(Protocol):
         """The same rows; every block that is done calls `progress`."""
 
 
+@runtime_checkable
 class Whitened(Source, Protocol):
     """A source of mapped inputs: z = transform.apply(x), and transform.pull_back(network on z) is a network on x."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress
-from laybare.source.arrays import Stacked, floats, numeric
+from laybare.source.arrays import floats, numeric
 from laybare.source.laws import Gaussian
 from laybare.source.protocol import Law, Rows
 from laybare.source.sums import Schedule, block_rows
@@ -29,8 +30,8 @@ class Samples(Verbs):
     Nothing is copied: blocks are converted to float64 as they are read. One pass here checks that every number is finite.
     """
 
-    x: Array | Stacked = field(repr=False)
-    y: Array | Stacked = field(repr=False)
+    x: Any = field(repr=False)
+    y: Any = field(repr=False)
     law: Law = Gaussian()
     schedule: Schedule = Schedule()
 

@@ -79,7 +79,8 @@ def _cores() -> int:
 
 
 def _one_block(read: Read, statistic: Statistic, size: int, rows: int, start: int) -> Sums:
-    sums = statistic(*read(start, min(start + rows, size)))
+    with single_blas_thread():  # once more for this thread: some libraries keep a limit for each
+        sums = statistic(*read(start, min(start + rows, size)))
     if not isinstance(sums, tuple):
         raise InvalidInput(
             f"The statistic returned a {type(sums).__name__}.", "A statistic is a function (x, y) -> tuple of arrays.",

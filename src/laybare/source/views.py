@@ -38,11 +38,15 @@ class Verbs(Protocol):
 
     def take(self: Source, rows: int) -> Source:
         """The first rows."""
-        if not 0 < rows <= self.size:
+        return self.between(0, rows)
+
+    def between(self: Source, start: int, stop: int) -> Source:
+        """Rows start..stop."""
+        if not 0 <= start < stop <= self.size:
             raise InvalidInput(
-                f"{rows} rows were asked for.", f"There are {self.size}.", f"Take between 1 and {self.size}.",
-                rows=rows, size=self.size)
-        return _view(self, range(rows))
+                f"Rows {start} to {stop} were asked for.", f"There are {self.size}, and an empty source has nothing to add up.",
+                f"Ask for at least one row, and for none beyond {self.size}.", start=start, stop=stop, size=self.size)
+        return _view(self, range(start, stop))
 
     def whitened(self: Source) -> Whitened:
         """The same rows with inputs of mean 0 and covariance I; `.transform` leads back."""

@@ -1,8 +1,8 @@
 """Mean, second moment and whitening of the inputs, in passes that lose no digits to a large mean.
 
-Let S be the covariance, D the diagonal of its square roots and R = D⁻¹ S D⁻¹ the correlations. We whiten by z = (x - mean) D⁻¹ R^(-1/2):
-the columns are first brought to one unit, so that a column in millimetres beside one in light years costs no accuracy, then the
-symmetric root keeps every z_i as close to its own standardised x_i as whitening allows.
+Let S be the covariance, D the diagonal matrix of standard deviations and R = D⁻¹ S D⁻¹ the correlations. We whiten by
+z = (x - mean) D⁻¹ R^(-1/2): the columns are first brought to one unit, so that a column in millimetres beside one in light years
+costs no accuracy; then the symmetric root keeps every z_i as close to its own standardised x_i as whitening allows.
 """
 
 from __future__ import annotations
@@ -50,13 +50,14 @@ def second_moment(source: Source, mean: Array) -> Array:
 
 def inverse_root(cov: Array) -> Array:
     """The matrix D⁻¹ R^(-1/2) that whitens rows (see the module); refuses a singular covariance by naming its columns."""
-    spread = np.sqrt(np.diag(cov))
-    constant = np.flatnonzero(~(spread > 0))
+    variances = np.diag(cov)
+    constant = np.flatnonzero(~(variances > 0))
     if len(constant):
         raise InvalidInput(
-            f"{_named(constant)} {'is' if len(constant) == 1 else 'are'} constant.",
+            f"{_named(constant)} {'is' if len(constant) == 1 else 'are'} constant (variance {variances[constant[0]]:g}).",
             "A direction without spread cannot be whitened, and weights along it cannot be told from biases.",
             "Leave such columns out.", columns=constant.tolist())
+    spread = np.sqrt(variances)
     values, vectors = np.linalg.eigh(cov / np.outer(spread, spread))
     null = vectors[:, values < SINGULAR]
     if null.size:

@@ -1,0 +1,208 @@
+"""The command line: `laybare demo`, `laybare recover DATA`, `laybare compare A B`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+import laybare as lb
+from laybare import shapes
+from laybare.errors import LaybareError
+from laybare.methods import Method, RandomStart
+from laybare.report import Pair, Unit, side_by_side, write_report
+
+METHODS = {"random-start": RandomStart}
+"""Names of methods on the command line; the only place where a name stands for an object."""
+
+COLOURS = {"verified": "bold green", "doubtful": "bold yellow", "refuted": "bold red"}
+LISTED = 40
+"""Units that `laybare recover` prints; the saved network and the report have them all."""
+
+
+def _checked_path(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """Refuse a file in a directory that is not there before the work begins, not after it."""
+    if path is not None and not Path(path).absolute().parent.is_dir():
+        raise click.BadParameter(f"the directory {Path(path).absolute().parent} does not exist.", context, parameter)
+    return path
+
+
+NEW_FILE = {"type": click.Path(dir_okay=False), "callback": _checked_path, "metavar": "FILE"}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(lb.__version__, message="laybare %(version)s")
+def commands() -> None:
+    """Lay bare the hidden layer: recover neural networks from data or queries."""
+
+
+@commands.command()
+@click.option("--report", default="laybare-demo.html", show_default=True, help="Where the HTML page goes.", **NEW_FILE)
+@click.option("--width", default=16, show_default=True, type=click.IntRange(1, 64), help="Hidden units of the trained network.")
+@click.option("--queries", default=3000, show_default=True, type=click.IntRange(100), help="Queries granted to the recovery.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of training, queries and search.")
+def demo(report: str, width: int, queries: int, seed: int) -> None:
+    """Train a network on real data, hide it behind a callable, recover its weights from queries."""
+    from laybare.studies import trained_mlp
+
+    console = Console(highlight=False)
+    console.print(f"Training scikit-learn's MLPRegressor (10-{width}-1, ReLU) on the diabetes data ...")
+    truth = trained_mlp.train(width, seed)
+    console.print(f"Hidden behind a callable. Recovering it from {queries:,} Gaussian queries; the width is not told.\n")
+    with _bar() as progress:
+        case = trained_mlp.extract(truth, queries, seed, progress)
+    console.print(_pairs_table(side_by_side(case.found.network, truth), truth.dim, console.width))
+    console.print(f"hidden units recovered: {width - len(case.match.missing)} of {width}")
+    console.print(f"largest difference of any weight, bias or readout: {case.match.max_error:.1e}\n")
+    _print_summary(console, case.found)
+    write_report(case.found, report, truth)
+    _print_path(console, "report", report)
+
+
+@commands.command()
+@click.argument("data", type=click.Path())
+@click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
+@click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
+@click.option("--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, help="How to find the units.")
+@click.option("--activation", default="relu", show_default=True, help="For example relu, leaky_relu(0.1), tanh.")
+@click.option("--out", help="Save the network here (.safetensors).", **NEW_FILE)
+@click.option("--report", help="Write an HTML page here.", **NEW_FILE)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Same seed, same result.")
+def recover(data: str, target: str, width: int | None, method: str, activation: str, out: str | None, report: str | None, seed: int) -> None:
+    """Recover the network behind the samples in DATA (.npz, .csv, .parquet, or a directory of .npy blocks).
+
+    The verdict (verified, doubtful or refuted) is printed with its reasons; the exit status is 0 for each of them.
+    """
+    console = Console(highlight=False)
+    chosen: Method = METHODS[method](activation=lb.activation_named(activation))
+    source = lb.open_samples(data, target=target)
+    with _bar() as progress:
+        found = lb.recover(source, chosen, width, rng=seed, progress=progress)
+    console.print(_units_table(found.network, console.width))
+    _print_summary(console, found)
+    if out is not None:
+        found.network.save(out)
+        _print_path(console, "network", out)
+    if report is not None:
+        write_report(found, report)
+        _print_path(console, "report", report)
+
+
+@commands.command()
+@click.argument("found", type=click.Path())
+@click.argument("truth", type=click.Path())
+@click.option("--tol", type=click.FloatRange(0.0), help="Exit with status 1 if the largest error exceeds this.")
+def compare(found: str, truth: str, tol: float | None) -> None:
+    """Compare two saved networks modulo every symmetry of their activation."""
+    match = lb.compare(lb.load(found), lb.load(truth))
+    Console(highlight=False).print(str(match), markup=False)
+    if tol is not None and not match.max_error <= tol:
+        sys.exit(1)
+
+
+def main() -> None:
+    """Run the command line; a finding becomes a message and exit status 2, an interrupt 130."""
+    signal.signal(signal.SIGINT, _stop)
+    try:
+        commands(standalone_mode=False)
+    except LaybareError as error:
+        Console(stderr=True).print(f"laybare: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except click.Abort:
+        Console(stderr=True).print("laybare: interrupted")
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    """Leave at once: a KeyboardInterrupt would make the solver hand over what it has, and the work would go on from there."""
+    raise click.Abort
+
+
+@contextmanager
+def _bar() -> Iterator[shapes.Progress]:
+    """A live bar on stderr that shows the stage under way; stages without a known end pulse. Nothing if that is no terminal."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description:<11}"), BarColumn(24), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=None, detail="")
+
+        def show(event: shapes.Event) -> None:
+            bar.update(task, description=event.stage, completed=event.done, total=event.total or None, detail=event.detail)
+
+        yield show
+
+
+def _print_summary(console: Console, found: lb.Recovery) -> None:
+    """What `print(found)` says, wrapped to the terminal with its indentation kept."""
+    for line in str(found).splitlines():
+        text = Text(line.lstrip())
+        text.highlight_words([found.certificate.verdict], COLOURS[found.certificate.verdict])
+        text.highlight_words(["FAIL"], "bold red")
+        console.print(Padding(text, (0, 0, 0, len(line) - len(line.lstrip())), expand=False))
+
+
+def _print_path(console: Console, what: str, path: str) -> None:
+    console.print(f"{what}: {path}", markup=False, soft_wrap=True)
+
+
+def _pairs_table(pairs: list[Pair], dim: int, columns: int) -> Table:
+    """True above recovered, in the order of the true network, with as many weights as fit."""
+    shown = _fitting(columns - 50, dim)
+    table = _table(f"true and recovered units, rows scaled to length 1{_first(shown, dim)}", shown, "unit", "", "difference")
+    for pair in pairs:
+        table.add_row(str(pair.number), "true", "", *_numbers(pair.true, shown), style="dim")
+        table.add_row("", "recovered", f"{pair.difference:.1e}", *_numbers(pair.found, shown))
+    return table
+
+
+def _units_table(network: lb.Network, columns: int) -> Table:
+    """The recovered units, with as many weights as fit."""
+    shown = _fitting(columns - 24, network.dim)
+    table = _table(f"recovered units{_first(shown, network.dim)}", shown, "unit")
+    readout, _, _ = network.columns
+    for j in range(min(LISTED, network.width)):
+        unit = Unit(network.layer.weights[j], float(network.layer.biases[j]), readout[j])
+        table.add_row(str(j), *_numbers(unit, shown))
+    if network.width > LISTED:
+        table.caption = f"{network.width - LISTED} more are not listed"
+    return table
+
+
+def _table(title: str, shown: int, *names: str) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="", padding=(0, 1, 0, 0))
+    for name in (*names, "readout", "bias", *(f"w{i}" for i in range(shown))):
+        table.add_column(name, justify="left" if name == "" else "right", no_wrap=True)
+    return table
+
+
+def _fitting(columns: int, dim: int) -> int:
+    """Weights that fit into so many columns, nine for each; at least one."""
+    return max(1, min(dim, columns // 9))
+
+
+def _first(shown: int, dim: int) -> str:
+    return f" (the first {shown} of {dim} weights)" if shown < dim else ""
+
+
+def _numbers(unit: Unit, shown: int) -> list[str]:
+    """Readout (of the first output), bias and the first weights."""
+    return [f"{value:+.5f}" for value in (unit.readout[0], unit.bias, *unit.weights[:shown])]
+
+
+if __name__ == "__main__":
+    main()

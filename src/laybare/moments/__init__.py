@@ -1,0 +1,58 @@
+"""What sums over the data know about the weights: Hermite moments packed, contracted, projected, with their noise.
+
+    packed_moments, controlled_moments      all orders up to K, packed (controlled: most of the noise removed, its level given)
+    second_moment, third_slices, ...        orders 2-4 as matrices, when the tensor would be too large
+    quartic, PackedQuartic                  order 4 as an operator, for objectives
+    fit_hermite, refine_subspace            least-squares moments, in all inputs or in the span of the weights
+    linear_product, detector                the pure-neuron detector of symmetric inputs
+    measure, measure_with_noise             any moment, with the split-half noise of every entry
+    population_moments, population_tensor   what a known network has
+"""
+
+from laybare.moments.contracted import (
+    FourthSlices,
+    SecondMoment,
+    SecondMomentTimes,
+    ThirdSlices,
+    fourth_slices,
+    projected_tensors,
+    second_moment,
+    third_slices,
+)
+from laybare.moments.control import controlled_moments, fit_control
+from laybare.moments.detector import (
+    OddPart,
+    OnePass,
+    PureNeuronDetector,
+    detector,
+    even_absolute,
+    even_quadratic,
+    linear_product,
+    one_pass_detector,
+)
+from laybare.moments.distinguishing import distinguishing_matrices, population_detector
+from laybare.moments.fit import HermiteFit, affordable_degree, fit_hermite
+from laybare.moments.hermite import HermiteMoments, hermite_features, packed_moments
+from laybare.moments.measure import Measured, Moment, measure, measure_with_noise
+from laybare.moments.memory import MEMORY_LIMIT
+from laybare.moments.packed import PackedMoments, flatten, pack, unpack, veronese
+from laybare.moments.population import RankOneSum, population_moments, population_tensor
+from laybare.moments.quartic import PackedQuartic, Quartic, quartic
+from laybare.moments.regression import Regression, least_squares
+from laybare.moments.residual import Residual
+from laybare.moments.subspace import Subspace, leading_directions, refine_subspace
+from laybare.moments.symmetric import smat, svec, svec_products, svec_squares
+
+__all__ = [
+    "HermiteMoments", "PackedMoments", "packed_moments", "hermite_features", "flatten", "pack", "unpack", "veronese",
+    "SecondMoment", "SecondMomentTimes", "ThirdSlices", "FourthSlices",
+    "second_moment", "third_slices", "fourth_slices", "projected_tensors",
+    "Quartic", "PackedQuartic", "quartic",
+    "controlled_moments", "fit_control", "Residual", "HermiteFit", "fit_hermite", "affordable_degree",
+    "Regression", "least_squares", "Subspace", "refine_subspace", "leading_directions",
+    "PureNeuronDetector", "OddPart", "OnePass", "detector", "one_pass_detector", "linear_product",
+    "even_absolute", "even_quadratic", "distinguishing_matrices", "population_detector",
+    "svec", "smat", "svec_squares", "svec_products",
+    "Measured", "Moment", "measure", "measure_with_noise",
+    "RankOneSum", "population_moments", "population_tensor", "MEMORY_LIMIT",
+]

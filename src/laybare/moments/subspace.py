@@ -1,0 +1,155 @@
+"""The span of the hidden weights, found and then sharpened: the bottleneck of every moment method with width < dim.
+
+1. Remove the least-squares constant and linear part; V = leading directions of M₂ of the residual.
+2. Repeat: fit y by 1, x and Hermite polynomials of degree 2, 3 in xV; let C be the quadratic coefficients. What the fit explains
+   is free of noise from y, what it leaves is small, so V C Vᵀ + M₂(residual) estimates M₂ far better than the average does.
+   V = its leading directions. Keep the V with the smallest residual.
+3. OLS moments of degree ≤ 4 in span V.
+
+Activations that are odd up to a constant (tanh, sigmoid, erf) have no second moment: M₃(I, I, a) takes its place, with a the
+least-squares slope. Several outputs are taken together: V spans the leading left singular vectors of all matrices side by side.
+Source: improvement on Zhong et al. (2017), Algorithm 1, whose V comes from the raw moment; subspace distance at relu², d = 20,
+n = 3000: raw .49, step 1 .27, step 2 .03 (digest of the tensor method, section 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.activations import Activation
+from laybare.errors import InvalidInput, Unidentifiable
+from laybare.moments.contracted import SecondMoment, ThirdSlices
+from laybare.moments.fit import affordable_degree, fit_hermite
+from laybare.moments.hermite import hermite_features
+from laybare.moments.indices import count_up_to
+from laybare.moments.measure import measure
+from laybare.moments.packed import PackedMoments
+from laybare.moments.regression import Regression, least_squares
+from laybare.moments.residual import Residual
+from laybare.shapes import Array
+from laybare.source.protocol import Source
+
+CUBIC_FEATURES = 300
+"""Above this, or a quarter of the samples, the fit in the subspace is quadratic: the cubic one costs more than it gains."""
+
+ENOUGH_GAIN = 0.99
+"""A round that leaves more than this share of the residual is the last."""
+
+VANISHING = 1e-8
+"""A Hermite coefficient below this shows nothing of the weights."""
+
+
+class Subspace(NamedTuple):
+    """`basis` (dim, width), orthonormal; OLS `moments` in the coordinates x·basis; share of E y² unexplained; rounds made."""
+
+    basis: Array
+    moments: PackedMoments
+    unexplained: float
+    rounds: int
+
+
+def refine_subspace(source: Source, width: int, activation: Activation, *, max_rounds: int = 8, order: int = 4) -> Subspace:
+    """The span of `width` hidden weight vectors and the OLS Hermite moments in it, for inputs that are N(0, I).
+
+    The moments reach up to `order`, or to the highest degree with two samples a coefficient. Time n·d² a round, two passes each.
+    Wants independent weights; the span of fewer dimensions than `width` is filled up with noise directions.
+    """
+    if not 1 <= width <= source.dim:
+        raise InvalidInput(
+            f"A subspace of dimension {width} was asked for in dimension {source.dim}.", "Weights span at most all dimensions.",
+            f"Give a width between 1 and {source.dim}.", width=width, dim=source.dim)
+    seen = _informative_order(activation)
+    best, rounds, gaining = _sharpen(source, _start(source, width, seen), seen), 1, True
+    while gaining and rounds < max_rounds:
+        trial, rounds = _sharpen(source, best.following, seen), rounds + 1
+        gaining = trial.fit.unexplained < ENOUGH_GAIN * best.fit.unexplained
+        best = trial if trial.fit.unexplained < best.fit.unexplained else best
+    degree = affordable_degree(source.size, width, order)
+    moments = fit_hermite(source, degree, best.basis).moments
+    return Subspace(best.basis, moments, best.fit.unexplained, rounds)
+
+
+def leading_directions(matrices: Array, count: int) -> Array:
+    """Orthonormal (d, count): the leading left singular vectors of matrices (m, d, d) side by side; eigenvectors if m = 1."""
+    wide = np.concatenate(list(matrices), axis=1)
+    left: Array = np.linalg.svd(wide, full_matrices=False)[0]
+    return left[:, :count]
+
+
+@dataclass(frozen=True, eq=False)
+class _Features:
+    """x -> 1, Hermite polynomials of x·basis, and the rest of x: coordinates in the orthogonal `complement`."""
+
+    basis: Array
+    complement: Array
+    degree: int
+
+    @property
+    def count(self) -> int:
+        return count_up_to(self.basis.shape[1], self.degree) + int(self.complement.shape[1])
+
+    def __call__(self, x: Array) -> Array:
+        return np.concatenate([hermite_features(x @ self.basis, self.degree).T, x @ self.complement], axis=1)
+
+
+class _Round(NamedTuple):
+    """A basis, the fit in it, and the basis that this fit suggests."""
+
+    basis: Array
+    fit: Regression
+    following: Array
+
+
+def _informative_order(activation: Activation) -> int:
+    """2 if the second moment shows the weights, else 3."""
+    for order in (2, 3):
+        if abs(float(activation.hermite(order))) > VANISHING:
+            return order
+    raise Unidentifiable(
+        f"{activation.name} has no Hermite coefficient of order 2 or 3.", "Its moments show no weights.",
+        "Use another activation, or a method that does not rest on moments.", activation=activation.name)
+
+
+def _start(source: Source, width: int, seen: int) -> Array:
+    """Leading directions of the moment of what a linear fit leaves."""
+    linear = fit_hermite(source, 1)
+    residual = Residual(source, linear)
+    return leading_directions(_moment(residual, seen, linear.moments.of(1)), width)
+
+
+def _sharpen(source: Source, basis: Array, seen: int) -> _Round:
+    """Fit in the subspace, and find the leading directions of what it explains plus the moment of what it leaves."""
+    width = basis.shape[1]
+    features = _features(basis, source.size)
+    fit = least_squares(source, features)
+    explained = PackedMoments(width, features.degree, fit.coefficients[: count_up_to(width, features.degree)].T)
+    slopes = explained.of(1) @ basis.T + fit.coefficients[count_up_to(width, features.degree) :].T @ features.complement.T
+    inside = _explained(explained, seen, slopes @ basis)
+    outside = _moment(Residual(source, fit), seen, slopes) * fit.inflation
+    return _Round(basis, fit, leading_directions(basis @ inside @ basis.T + outside, width))
+
+
+def _features(basis: Array, size: int) -> _Features:
+    """Cubic features if there are few of them, else quadratic."""
+    width = basis.shape[1]
+    complement = np.linalg.qr(basis, mode="complete")[0][:, width:]
+    cubic = _Features(basis, complement, 3)
+    return cubic if cubic.count <= min(size // 4, CUBIC_FEATURES) else replace(cubic, degree=2)
+
+
+def _explained(moments: PackedMoments, seen: int, slopes: Array) -> Array:
+    """M₂, or M₃(I, I, a), of the fitted polynomial in subspace coordinates: (outputs, width, width)."""
+    tensor = moments.up_to(max(seen, moments.order)).tensor(seen)  # zero if the fit stopped below that order
+    return tensor if seen == 2 else np.einsum("oijk,ok->oij", tensor, slopes)
+
+
+def _moment(residual: Source, seen: int, slopes: Array) -> Array:
+    """M₂, or M₃(I, I, a) with each output's own slope a: (outputs, d, d)."""
+    if seen == 2:
+        return measure(residual, SecondMoment(), stage="subspace")
+    slices = measure(residual, ThirdSlices(slopes), stage="subspace")
+    own = np.arange(len(slopes))
+    return slices[own, own]

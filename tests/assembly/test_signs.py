@@ -1,0 +1,92 @@
+"""Signs of ReLU units from the linear part of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import laybare as lb
+from laybare.assembly.signs import decode_signs
+from laybare.assembly.unfold import absorb_linear, folding, unfold
+from laybare.network import sign_free
+
+
+@pytest.mark.parametrize(("equations", "units"), [(10, 1), (10, 5), (10, 10), (10, 16), (8, 12), (8, 30), (9, 40)])
+def test_planted_signs_are_decoded(equations, units, rng):
+    vectors = rng.standard_normal((units, equations))
+    signs = rng.choice([-1.0, 1.0], units)
+    target = signs @ vectors + 1e-13 * rng.standard_normal(equations)
+    decoded = decode_signs(vectors, target)
+    assert decoded.unique and np.array_equal(decoded.signs, signs)
+    assert decoded.residual < 1e-11 < decoded.runner_up
+
+
+def test_noise_beyond_the_tolerance_leaves_no_pattern(rng):
+    vectors = rng.standard_normal((12, 5))
+    decoded = decode_signs(vectors, 0.3 * rng.standard_normal(5), tol=1e-9)
+    assert decoded.alternatives == () and not decoded.unique and decoded.residual > 1e-9
+
+
+def test_noisy_but_overdetermined_signs_survive(rng):
+    vectors = rng.standard_normal((6, 20))
+    signs = rng.choice([-1.0, 1.0], 6)
+    decoded = decode_signs(vectors, signs @ vectors + 0.05 * rng.standard_normal(20), tol=0.1)
+    assert np.array_equal(decoded.signs, signs)
+
+
+def test_too_many_free_signs_are_not_searched(rng):
+    decoded = decode_signs(rng.standard_normal((60, 4)), np.zeros(4))
+    assert not decoded.searched and not decoded.unique
+
+
+def test_claim_4_8_two_functions_equal_signs_not_identifiable(rng):
+    """b = 0 and readouts in the null space of W: flipping all units changes nothing (Awasthi et al. 2021, Claim 4.8)."""
+    rows = rng.standard_normal((4, 3))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    readout = np.linalg.svd(rows.T)[2][-1]
+    truth = lb.Network(lb.Layer(rows, None, lb.relu), readout)
+    flipped = lb.Network(lb.Layer(-rows, None, lb.relu), readout)
+    x = rng.standard_normal((50, 3))
+    assert np.abs(truth(x) - flipped(x)).max() < 1e-12
+    found = unfold(sign_free(truth), lb.relu)
+    assert len(found.signs.alternatives) == 2 and not found.signs.unique
+    assert np.abs(found.network(x) - truth(x)).max() < 1e-12
+    assert lb.compare(flipped, truth).max_error < 1e-12
+
+
+@pytest.mark.parametrize("activation", [lb.relu, lb.leaky_relu(0.1), lb.leaky_relu(-0.5)], ids=lambda a: a.name)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_unfolding_undoes_folding(activation, outputs, rng):
+    shape = (9,) if outputs == 1 else (9, outputs)
+    layer = lb.Layer(rng.standard_normal((9, 5)), rng.standard_normal(9), activation)
+    truth = lb.Network(layer, rng.standard_normal(shape), 0.7 if outputs == 1 else np.full(outputs, 0.7))
+    found = unfold(sign_free(truth), activation)
+    assert found.signs.unique and found.network.linear is None
+    assert lb.compare(found.network, truth).max_error < 1e-12
+
+
+def test_what_signs_cannot_explain_stays_linear(rng):
+    layer = lb.Layer(rng.standard_normal((4, 6)), rng.standard_normal(4), lb.relu)
+    truth = lb.Network(layer, rng.standard_normal(4), 0.2, rng.standard_normal(6))
+    found = unfold(sign_free(truth), lb.relu)
+    assert found.network.linear is not None and not found.signs.unique
+    x = rng.standard_normal((40, 6))
+    assert np.abs(found.network(x) - truth(x)).max() < 1e-12
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_linear_parts_become_two_units(outputs, rng):
+    shape, linear = ((3,), (4,)) if outputs == 1 else ((3, outputs), (4, outputs))
+    layer = lb.Layer(rng.standard_normal((3, 4)), rng.standard_normal(3), lb.relu)
+    offset = 0.3 if outputs == 1 else rng.standard_normal(outputs)
+    network = lb.Network(layer, rng.standard_normal(shape), offset, rng.standard_normal(linear))
+    absorbed = absorb_linear(network)
+    assert absorbed.linear is None and absorbed.width == 3 + 2 * outputs
+    x = rng.standard_normal((40, 4))
+    assert np.abs(absorbed(x) - network(x)).max() < 1e-12
+
+
+def test_folding_is_for_degree_one_with_a_kink():
+    assert folding(lb.tanh) is None and folding(lb.absolute) is None and folding(lb.power_relu(2)) is None
+    odd, even = folding(lb.leaky_relu(0.2))
+    assert (odd, even) == (pytest.approx(0.6), pytest.approx(0.4))

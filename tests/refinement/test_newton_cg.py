@@ -1,0 +1,74 @@
+"""The matrix-free solver agrees with the dense one and converges superlinearly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import laybare as lb
+from laybare.network import sign_free
+from laybare.refinement import newton_cg as module
+from laybare.refinement.levenberg import levenberg_marquardt
+from laybare.refinement.minimise import DENSE_LIMIT, minimise
+from laybare.refinement.newton_cg import newton_cg
+from laybare.refinement.normal import network_of
+
+from .conftest import full_point, perturbed, planted
+
+
+@pytest.mark.parametrize("activation", [lb.relu, lb.absolute, lb.tanh, lb.softplus, lb.power_relu(2)], ids=lambda a: a.name)
+def test_ends_where_the_dense_solver_ends(activation, rng):
+    problem = planted(8, 4, 1500, rng, activation=activation)
+    start = full_point(perturbed(problem.truth, 0.05, rng))
+    for solver in (newton_cg, levenberg_marquardt):
+        refined = solver(problem.source, start, problem.scale)
+        assert lb.compare(network_of(refined.point, vector=True), problem.truth).max_error < 1e-9
+        assert refined.trace.loss < 1e-24
+
+
+def test_noisy_minimum_is_the_same(rng):
+    problem = planted(8, 4, 1500, rng, activation=lb.tanh, noise=0.1)
+    start = full_point(perturbed(problem.truth, 0.05, rng))
+    dense = levenberg_marquardt(problem.source, start, problem.scale)
+    free = newton_cg(problem.source, start, problem.scale)
+    assert abs(free.loss - dense.loss) < 1e-6 * dense.loss
+
+
+def test_large_sign_free_problem_to_machine_precision(rng):
+    problem = planted(60, 40, 12_000, rng)
+    assert problem.truth.layer.rows.size > DENSE_LIMIT
+    start = full_point(perturbed(sign_free(problem.truth), 0.05, rng), linear=True)
+    refined = minimise(problem.source, start, problem.scale)
+    assert lb.compare(network_of(refined.point, vector=True), problem.truth).max_error < 1e-12
+    losses = np.array([row.loss for row in refined.trace.rows])
+    late = [np.log10(b) / np.log10(a) for a, b in zip(losses[:-1], losses[1:], strict=True) if 1e-20 < a < 1e-4]
+    assert min(late) > 1.25  # superlinear: the exponent grows by more than a quarter at every step
+
+
+def test_sub_samples_come_first_and_all_samples_last(rng, monkeypatch):
+    problem = planted(5, 3, 6000, rng)
+    monkeypatch.setattr(module, "FAR", 1e-6)
+    start = full_point(perturbed(problem.truth, 0.3, rng))
+    refined = newton_cg(problem.source, start, problem.scale)
+    touched = np.diff([row.samples for row in refined.trace.rows])
+    assert 0 < touched[0] < problem.source.size  # the first step saw a part
+    assert touched[-1] >= problem.source.size
+    assert refined.trace.loss < 1e-24
+
+
+def test_models_without_biases_offset_or_linear_part(rng):
+    from laybare.refinement.normal import point_of
+
+    problem = planted(8, 4, 800, rng, biases=0.0)
+    start = point_of(perturbed(problem.truth, 0.05, rng), biases=False, offset=False, linear=False)
+    refined = newton_cg(problem.source, start, problem.scale)
+    assert lb.compare(network_of(refined.point, vector=True), problem.truth).max_error < 1e-9
+
+
+def test_interrupt_returns_the_best_so_far(rng):
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    problem = planted(8, 4, 800, rng)
+    refined = newton_cg(problem.source, full_point(perturbed(problem.truth, 0.3, rng)), problem.scale, progress=interrupt)
+    assert refined.trace.reason == "interrupted"

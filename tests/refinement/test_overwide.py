@@ -1,0 +1,115 @@
+"""Over-wide search, repair and pruning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import laybare as lb
+from laybare.errors import TooFewSamples
+from laybare.refinement.levenberg import levenberg_marquardt
+from laybare.refinement.normal import Fit, FitStatistic, Model, network_of
+from laybare.refinement.overwide import Search, over_wide, total_variation
+from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
+
+from .conftest import full_point, planted
+
+SIGN_FREE = Model(lb.absolute, biases=True, offset=True, linear=True)
+
+
+def error_of(refined, truth):
+    return lb.compare(network_of(refined.point, vector=True), truth).max_error
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_known_width_is_solved_from_five_samples_a_parameter(case, seed):
+    """Fresh problems, 10-5-1 from 300 samples: the search with repairs solved 12 of 12 at half as many samples."""
+    rng = np.random.default_rng([seed, 50, case])
+    problem = planted(10, 5, 300, rng)
+    refined = over_wide(problem.source, SIGN_FREE, 5, rng=rng)
+    assert refined.point.width == 5
+    assert error_of(refined, problem.truth) < 1e-10
+
+
+@pytest.mark.parametrize("width", [1, 3, 7])
+def test_unknown_width_is_found(width, rng):
+    problem = planted(6, width, 800, rng)
+    refined = over_wide(problem.source, SIGN_FREE, None, rng=rng)
+    assert refined.point.width == width
+    assert error_of(refined, problem.truth) < 1e-10
+
+
+def test_unknown_width_with_noise(rng):
+    problem = planted(5, 3, 4000, rng, noise=0.05)
+    refined = over_wide(problem.source, SIGN_FREE, None, rng=rng)
+    assert refined.point.width == 3
+    assert error_of(refined, problem.truth) < 0.05
+
+
+def test_known_rows_come_first(rng):
+    problem = planted(6, 4, 300, rng)
+    known = problem.truth.layer.rows
+    refined = over_wide(problem.source, SIGN_FREE, 4, known, search=Search(spares=0, hops=0), rng=rng)
+    assert error_of(refined, problem.truth) < 1e-10
+    assert len(refined.trace.rows) <= 5  # the true rows were there from the start
+
+
+def test_removal_costs_are_exact(rng):
+    problem = planted(5, 4, 300, rng, noise=0.3)
+    point = full_point(problem.truth)
+    fit = Fit(*problem.source.sum(FitStatistic(point)))
+    order, costs = elimination_order(point, fit)
+
+    def least_squares(kept):
+        part = without(point, np.sort(kept))
+        x, y = problem.source.read(0, 300)
+        F = part.features(x, part.extended(x) @ part.units.T)
+        return float(np.linalg.lstsq(F, y)[1].sum())
+
+    full = least_squares(np.arange(4))
+    for removed in range(1, 4):
+        assert_allclose(least_squares(order[removed:]) - full, costs[removed - 1], rtol=1e-8)
+    alone = [least_squares(np.delete(np.arange(4), i)) for i in range(4)]
+    assert order[0] == np.argmin(alone)
+
+
+def test_pruning_keeps_what_is_needed(rng):
+    problem = planted(6, 5, 500, rng)
+    at_truth = levenberg_marquardt(problem.source, full_point(problem.truth), problem.scale)
+    assert prune(problem.source, at_truth, problem.scale).point.width == 5
+
+
+def test_pruning_to_a_given_width_goes_below_the_truth_if_told_to(rng):
+    problem = planted(6, 5, 500, rng)
+    at_truth = levenberg_marquardt(problem.source, full_point(problem.truth), problem.scale)
+    pruned = prune(problem.source, at_truth, problem.scale, width=4)
+    assert pruned.point.width == 4 and pruned.trace.loss > 1e-6
+
+
+def test_too_few_samples_are_refused_with_a_number(rng):
+    problem = planted(10, 5, 50, rng)
+    with pytest.raises(TooFewSamples, match="50 samples for width 5") as caught:
+        over_wide(problem.source, SIGN_FREE, 5, rng=rng)
+    assert caught.value.values["samples"] == 50
+
+
+def test_parameters_are_counted_without_the_scale(rng):
+    problem = planted(10, 5, 300, rng)
+    assert parameter_count(full_point(problem.truth)) == 5 * 11 + 1
+    smooth = planted(10, 5, 300, rng, activation=lb.tanh, outputs=2)
+    assert parameter_count(full_point(smooth.truth)) == 5 * 13 + 2
+
+
+def test_total_variation_survives_a_large_mean(rng):
+    x, y = rng.standard_normal((3000, 2)), rng.standard_normal(3000)
+    assert_allclose(total_variation(lb.Samples(x, y + 1e8)), np.sum((y - y.mean()) ** 2), rtol=1e-6)
+
+
+def test_interrupt_in_a_search_returns_something(rng):
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    problem = planted(10, 5, 300, rng)
+    refined = over_wide(problem.source, SIGN_FREE, 5, rng=rng, progress=interrupt)
+    assert refined.trace.reason == "interrupted" and np.isfinite(refined.loss)
