@@ -36,7 +36,7 @@ class Best(NamedTuple):
     baseline: float
 
 
-def race(ours: Callable[[], object], *baselines: Callable[[], object], repeats: int = 7) -> Best:
+def race(ours: Callable[[], object], *baselines: Callable[[], object], repeats: int = 5) -> Best:
     """Best of several runs, the rivals in turn, so that a busy spell of the machine hits all. One run each to warm up."""
     runs = [[seconds(run) for run in (ours, *baselines)] for _ in range(repeats + 1)][1:]
     fastest = [min(times) for times in zip(*runs, strict=True)]

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from types import FrameType
 from typing import NoReturn
 
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -48,7 +48,7 @@ def commands() -> None:
     """Lay bare the hidden layer: recover neural networks from data or queries."""
 
 
-@commands.command()
+@commands.command(short_help="Recover a network trained on real data, as a demonstration.")
 @click.option("--report", default="laybare-demo.html", show_default=True, help="Where the HTML page goes.", **NEW_FILE)
 @click.option("--width", default=16, show_default=True, type=click.IntRange(1, 64), help="Hidden units of the trained network.")
 @click.option("--queries", default=3000, show_default=True, type=click.IntRange(100), help="Queries granted to the recovery.")
@@ -71,7 +71,7 @@ def demo(report: str, width: int, queries: int, seed: int) -> None:
     _print_path(console, "report", report)
 
 
-@commands.command()
+@commands.command(short_help="Recover the network behind samples in a file.")
 @click.argument("data", type=click.Path())
 @click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
 @click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
@@ -100,7 +100,7 @@ def recover(data: str, target: str, width: int | None, method: str, activation: 
         _print_path(console, "report", report)
 
 
-@commands.command()
+@commands.command(short_help="Compare two saved networks.")
 @click.argument("found", type=click.Path())
 @click.argument("truth", type=click.Path())
 @click.option("--tol", type=click.FloatRange(0.0), help="Exit with status 1 if the largest error exceeds this.")
@@ -116,7 +116,7 @@ def main() -> None:
     """Run the command line; a finding becomes a message and exit status 2, an interrupt 130."""
     signal.signal(signal.SIGINT, _stop)
     try:
-        commands(standalone_mode=False)
+        commands(prog_name="laybare", standalone_mode=False)
     except LaybareError as error:
         Console(stderr=True).print(f"laybare: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
@@ -150,10 +150,11 @@ def _bar() -> Iterator[shapes.Progress]:
 def _print_summary(console: Console, found: lb.Recovery) -> None:
     """What `print(found)` says, wrapped to the terminal with its indentation kept."""
     for line in str(found).splitlines():
-        text = Text(line.lstrip())
+        indent = line[: len(line) - len(line.lstrip())]
+        text = Text(fill(line.strip(), console.width, initial_indent=indent, subsequent_indent=indent))
         text.highlight_words([found.certificate.verdict], COLOURS[found.certificate.verdict])
         text.highlight_words(["FAIL"], "bold red")
-        console.print(Padding(text, (0, 0, 0, len(line) - len(line.lstrip())), expand=False))
+        console.print(text)
 
 
 def _print_path(console: Console, what: str, path: str) -> None:
@@ -162,8 +163,7 @@ def _print_path(console: Console, what: str, path: str) -> None:
 
 def _pairs_table(pairs: list[Pair], dim: int, columns: int) -> Table:
     """True above recovered, in the order of the true network, with as many weights as fit."""
-    shown = _fitting(columns - 50, dim)
-    table = _table(f"true and recovered units, rows scaled to length 1{_first(shown, dim)}", shown, "unit", "", "difference")
+    table, shown = _table("true and recovered units, rows scaled to length 1", dim, columns - 50, "unit", "", "difference", "readout")
     for pair in pairs:
         table.add_row(str(pair.number), "true", "", *_numbers(pair.true, shown), style="dim")
         table.add_row("", "recovered", f"{pair.difference:.1e}", *_numbers(pair.found, shown))
@@ -172,36 +172,35 @@ def _pairs_table(pairs: list[Pair], dim: int, columns: int) -> Table:
 
 def _units_table(network: lb.Network, columns: int) -> Table:
     """The recovered units, with as many weights as fit."""
-    shown = _fitting(columns - 24, network.dim)
-    table = _table(f"recovered units{_first(shown, network.dim)}", shown, "unit")
     readout, _, _ = network.columns
+    table, shown = _table("recovered units", network.dim, columns - 28, "unit", "readout" if network.outputs == 1 else "readout 0")
     for j in range(min(LISTED, network.width)):
         unit = Unit(network.layer.weights[j], float(network.layer.biases[j]), readout[j])
         table.add_row(str(j), *_numbers(unit, shown))
     if network.width > LISTED:
-        table.caption = f"{network.width - LISTED} more are not listed"
+        table.caption = f"{network.width - LISTED} more units are not listed"
     return table
 
 
-def _table(title: str, shown: int, *names: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="", padding=(0, 1, 0, 0))
-    for name in (*names, "readout", "bias", *(f"w{i}" for i in range(shown))):
+def _table(title: str, dim: int, columns: int, *names: str) -> tuple[Table, int]:
+    """A table with the named columns, a bias and as many weights as fit into `columns`, ten for each; and their number."""
+    shown = max(1, min(dim, columns // 10))
+    note = f" (the first {shown} of {dim} weights)" if shown < dim else ""
+    table = Table(title=title + note, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="", padding=(0, 1, 0, 0))
+    for name in (*names, "bias", *(f"w{i}" for i in range(shown))):
         table.add_column(name, justify="left" if name == "" else "right", no_wrap=True)
-    return table
-
-
-def _fitting(columns: int, dim: int) -> int:
-    """Weights that fit into so many columns, nine for each; at least one."""
-    return max(1, min(dim, columns // 9))
-
-
-def _first(shown: int, dim: int) -> str:
-    return f" (the first {shown} of {dim} weights)" if shown < dim else ""
+    return table, shown
 
 
 def _numbers(unit: Unit, shown: int) -> list[str]:
-    """Readout (of the first output), bias and the first weights."""
-    return [f"{value:+.5f}" for value in (unit.readout[0], unit.bias, *unit.weights[:shown])]
+    """Readout (of the first output), bias and the first weights, eight characters each."""
+    return [_eight(float(value)) for value in (unit.readout[0], unit.bias, *unit.weights[:shown])]
+
+
+def _eight(value: float) -> str:
+    if abs(value) < 1000.0:
+        return f"{value:+.5f}" if abs(value) < 10.0 else f"{value:+.3f}"
+    return f"{value:+.1e}"
 
 
 if __name__ == "__main__":

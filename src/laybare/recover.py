@@ -19,6 +19,7 @@ from laybare.refinement.overwide import total_variation
 from laybare.refinement.trace import Trace
 from laybare.shapes import Event, Progress
 from laybare.source import Source
+from laybare.source.white import white_view
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,13 @@ def recover(
     method = _agreed(method, activation)
     _check_width(width)
     used, fresh = source.split(1.0 - _held_out(source.size) / source.size, rng=rng)
-    view = used.whitened()
+    view = white_view(used, centred=method.biases)
     start = method.find(view, width, rng=rng, progress=progress)
     network, trace = _refined(start.network, view, biases=method.biases, progress=progress)
     network = view.transform.pull_back(network).canonical()
     _tell(progress, "certifying")
     certificate = certify(
-        network, used, fresh, biases=_biased(network, method.biases), offset=True, rng=rng, extra=(*start.claims, _converged(trace)))
+        network, used, fresh, biases=method.biases, offset=True, rng=rng, extra=(*start.claims, _converged(trace)))
     traces = (trace,) if start.trace is None else (start.trace, trace)
     first = view.transform.pull_back(start.network)
     return Recovery(network, first, certificate, method, time.perf_counter() - begun, source.size, traces)
@@ -107,23 +108,19 @@ def refine(start: Network, source: Source, *, rng: Generator | int = 0, progress
             f"The start maps dimension {start.dim} to {start.outputs} outputs, the source has {source.dim} and {source.outputs}.",
             "They describe different functions.", "Give a start of the source's shape.", start=(start.dim, start.outputs))
     used, fresh = source.split(1.0 - _held_out(source.size) / source.size, rng=rng)
-    view = used.whitened()
     biases = bool(np.any(start.layer.biases != 0.0))
+    view = white_view(used, centred=biases)
     network, trace = _refined(view.transform.inverse().pull_back(start), view, biases=biases, progress=progress)
     network = view.transform.pull_back(network).canonical()
-    certificate = certify(network, used, fresh, biases=_biased(network, biases), offset=True, rng=rng, extra=(_converged(trace),))
+    _tell(progress, "certifying")
+    certificate = certify(network, used, fresh, biases=biases, offset=True, rng=rng, extra=(_converged(trace),))
     return Recovery(network, start, certificate, None, time.perf_counter() - begun, source.size, (trace,))
 
 
 def _refined(start: Network, view: Source, *, biases: bool, progress: Progress | None) -> tuple[Network, Trace]:
-    point = point_of(start, biases=_biased(start, biases), offset=True, linear=start.linear is not None)
+    point = point_of(start, biases=biases, offset=True, linear=start.linear is not None)
     refined = minimise(view, point, total_variation(view), progress=progress)
     return network_of(refined.point, vector=start.readout.ndim == 1), refined.trace
-
-
-def _biased(network: Network, biases: bool) -> bool:
-    """Whether biases are free: asked for, or brought in by whitening inputs that are not centred."""
-    return biases or bool(np.any(network.layer.biases != 0.0))
 
 
 def _agreed(method: Method | None, activation: Activation | None) -> Method:
@@ -147,9 +144,10 @@ def _held_out(size: int) -> int:
 
 
 def _converged(trace: Trace) -> Claim:
+    steps = len(trace.rows) - 1
     return Claim(
         "refinement finished", float(trace.finished), 1.0, trace.finished, "tested",
-        f"the solver stopped after {len(trace.rows) - 1} steps because of: {trace.reason}; relative loss {trace.loss:.1e}.")
+        f"the solver took {steps} step{'s' * (steps != 1)} and stopped for this reason: {trace.reason}; relative loss {trace.loss:.1e}.")
 
 
 def _tell(progress: Progress | None, stage: str) -> None:

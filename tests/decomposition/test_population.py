@@ -1,4 +1,4 @@
-"""Exact input: every decomposition returns the planted parts to 1e-8 or better, signed coefficients, not orthogonal, rank up to 32."""
+"""Exact input: every decomposition returns the planted parts to 1e-8 or better; signed, not orthogonal, rank up to 32."""
 
 from __future__ import annotations
 

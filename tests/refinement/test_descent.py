@@ -44,7 +44,7 @@ def test_rate_of_descent_is_one_minus_step_times_smallest_eigenvalue(squares, rn
     values = np.linalg.eigvalsh(hessian(squares.source, truth))
     step = 1.0 / values[-1]
     start = hidden_only(perturbed(squares.truth, 1e-4, rng))
-    run = gradient_descent(squares.source, start, squares.scale, Descent(step=step, max_steps=400))
+    run = gradient_descent(squares.source, start, squares.scale, Descent(step=step, max_steps=150))
     losses = np.array([row.loss for row in run.trace.rows])
     rate = np.sqrt(losses[-1] / losses[-11]) ** 0.1
     assert rate == pytest.approx(1.0 - step * values[0], abs=2e-3)

@@ -24,8 +24,9 @@ for d = 5 (2.8), fewer for larger d (1.9 at 10); 1.5 stays as allowance for nois
 LOOSE, LOOSE_SPREAD = 1.25, 1.5
 """loose = max(1.25, exp(1.5 d^{-2/3})): half of firm's margin on the logarithmic scale."""
 
-CLEAR = 3.0
-"""Smallest gap, weakest signal over strongest remainder, for which the rank is called exact."""
+CLEAR, STEEPER = 10.0, 3.0
+"""The rank is called exact if the gap, weakest signal over strongest remainder, is at least 10, and 3 times larger than the largest
+step between neighbouring signal values: eigenvalues of parts of equal size already spread over the squared condition number."""
 
 ROUNDING = 1e-12
 """Values below this share of the largest are rounding, whatever the noise."""
@@ -62,7 +63,7 @@ def detect_rank(values: Array, noise: Array | float, *, weakest: float | None = 
         return _undecided(signal, gap, f"Value {signal + 1} ({remainder:.3g}) is neither clear of noise ({edge:.3g}) nor in it.")
     if weakest is not None and weakest > firm * edge:
         return _exactly(signal, gap, f"A further part would reach {weakest:.3g}; nothing else exceeds the noise ({edge:.3g}).")
-    if signal and gap >= CLEAR:
+    if signal and gap >= max(CLEAR, STEEPER * _largest_step(sizes[:signal])):
         return _exactly(signal, gap, f"The weakest of them stands {gap:.3g} times above the rest, which is noise ({edge:.3g}).")
     return _undecided(signal, gap, f"A part weaker than {firm * edge:.3g} could hide in the noise ({edge:.3g}).")
 
@@ -77,6 +78,11 @@ def _exactly(count: int, gap: float, reason: str) -> RankEstimate:
 
 def _parts(count: int) -> str:
     return f"{count} part" if count == 1 else f"{count} parts"
+
+
+def _largest_step(sizes: Array) -> float:
+    """Largest ratio of two neighbouring values, sorted."""
+    return float(np.max(sizes[:-1] / sizes[1:], initial=1.0))
 
 
 def _margins(dim: int) -> tuple[float, float]:

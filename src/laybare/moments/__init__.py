@@ -19,7 +19,7 @@ from laybare.moments.contracted import (
     second_moment,
     third_slices,
 )
-from laybare.moments.control import controlled_moments, fit_control
+from laybare.moments.control import Control, controlled_moments, fit_control, pair_units
 from laybare.moments.detector import (
     OddPart,
     OnePass,
@@ -48,7 +48,7 @@ __all__ = [
     "SecondMoment", "SecondMomentTimes", "ThirdSlices", "FourthSlices",
     "second_moment", "third_slices", "fourth_slices", "projected_tensors",
     "Quartic", "PackedQuartic", "quartic",
-    "controlled_moments", "fit_control", "Residual", "HermiteFit", "fit_hermite", "affordable_degree",
+    "Control", "controlled_moments", "fit_control", "pair_units", "Residual", "HermiteFit", "fit_hermite", "affordable_degree",
     "Regression", "least_squares", "Subspace", "refine_subspace", "leading_directions",
     "PureNeuronDetector", "OddPart", "OnePass", "detector", "one_pass_detector", "linear_product",
     "even_absolute", "even_quadratic", "distinguishing_matrices", "population_detector",

@@ -49,9 +49,9 @@ class HermiteFit:
         return evaluate(monomials_from_hermite(fitted.values, fitted.dim, fitted.order), z, fitted.order)
 
     @property
-    def inflation(self) -> float:
-        """n/(n-p) for p coefficients: by so much moments of the residual are too small."""
-        return self.size / (self.size - int(self.moments.values.shape[1]))
+    def coefficients(self) -> int:
+        """How many were fitted for each output."""
+        return int(self.moments.values.shape[1])
 
 
 def fit_hermite(source: Source, degree: int, basis: Array | None = None, *, memory: int = MEMORY_LIMIT) -> HermiteFit:

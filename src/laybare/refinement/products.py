@@ -22,6 +22,10 @@ from laybare.refinement.normal import Point
 from laybare.shapes import Array, Sums
 
 
+NEAR_KINK = 1e-4
+"""Many times the rounding of a single-precision product of 1000 terms of size one."""
+
+
 class Split(NamedTuple):
     """A direction or a point in full form: hidden rows (k, d+1), readout (k, m), affine part (d+1, m)."""
 
@@ -136,6 +140,8 @@ class ProductStatistic:
         X1 = _with_ones(x, self.dtype)
         ahead = X1 @ np.vstack([at.rows, v.rows, v.affine.T]).T.astype(self.dtype)
         U, V, image = ahead[:, :k], ahead[:, k : 2 * k], ahead[:, 2 * k :]
+        if self.dtype is np.float32:
+            _settle_kinks(point, at, x, U)
         S = point.activation.derivative(U).astype(self.dtype, copy=False)
         H = point.activation(U).astype(self.dtype, copy=False)
         A = at.readout.astype(self.dtype)
@@ -144,6 +150,13 @@ class ProductStatistic:
         back = np.hstack([S * (image @ A.T), image]).T @ X1
         parts = back[:k], H.T @ image, back[k:].T
         return tuple(part.astype(np.float64) for part in parts)
+
+
+def _settle_kinks(point: Point, at: Split, x: Array, U: Array) -> None:
+    """Pre-activations next to a kink, once more in double precision: one wrong slope is a wrong row of J, not a rounding."""
+    for kink in point.activation.kinks:
+        i, j = np.nonzero(np.abs(U - kink) < NEAR_KINK)
+        U[i, j] = np.einsum("nd,nd->n", x[i], at.rows[j, :-1]) + at.rows[j, -1]
 
 
 def _with_ones(x: Array, dtype: type[np.floating[Any]]) -> Array:

@@ -32,7 +32,7 @@ def prune(
     progress: Progress | None = None,
 ) -> Refined:
     """Remove units one batch after another: down to `width` if given, else as long as the removals are worth it."""
-    goal = 0 if width is None else width
+    goal = 1 if width is None else width
     batch = refined.point.width
     while refined.point.width > goal and batch >= 1:
         order, cumulative = elimination_order(refined.point, Fit(*source.sum(FitStatistic(refined.point), stage="pruning")))
