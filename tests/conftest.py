@@ -21,7 +21,7 @@ import pytest
 TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "1") != "0"
 
 if TYPECHECK:
-    jaxtyping.install_import_hook(["laybare"], "beartype.beartype")  # before laybare is imported
+    jaxtyping.install_import_hook(["laybare"], "typechecker.checked")  # before laybare is imported
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=30)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True)

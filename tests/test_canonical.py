@@ -84,6 +84,7 @@ def test_step_keeps_its_readout():
 def test_odd_units_turn_with_their_readout():
     form = one_unit(tanh, [0, -2, 1], 3, 5, offset=1.0).canonical()
     assert_array_equal(form.layer.weights, [[0, 2, -1]])
+    assert not np.signbit(form.layer.weights[0, 0])
     assert_array_equal(form.layer.biases, [-3])
     assert_array_equal(form.readout, [-5])
     assert form.offset == 1
@@ -155,6 +156,25 @@ def test_rounding_does_not_decide_the_order(rng):
         noisy = w * (1 + 1e-15 * rng.normal(size=w.shape)) + 1e-16 * rng.normal(size=w.shape)
         form = Network(Layer(noisy, activation=tanh), np.array([1.0, 2.0, 3.0])).canonical()
         assert_array_equal(form.readout, [3, 1, 2])
+
+
+def test_units_too_close_for_the_order_are_ordered_all_the_same(rng):
+    w = np.array([[1.0, 3.0], [1.0 + 2e-10, 3.0], [1.0 + 1e-10, 3.0]])
+    for _ in range(5):
+        order = rng.permutation(3)
+        form = Network(Layer(w[order], activation=tanh), np.array([1.0, 3.0, 2.0])[order]).canonical()
+        assert_array_equal(form.readout, [1, 2, 3])
+
+
+def test_row_too_short_for_its_bias_is_a_constant():
+    form = one_unit(relu, [1e-308, 0], 3, 2).canonical()
+    assert (form.width, form.offset) == (0, 6)
+
+
+def test_row_too_short_for_its_degree_stays_as_it_is():
+    form = one_unit(power_relu(2), [1e-200, 0], 0, 2).canonical()  # 2|w|² is not a float
+    assert_array_equal(form.layer.weights, [[1e-200, 0]])
+    assert_array_equal(form.readout, [2])
 
 
 def test_width_zero_is_a_network():

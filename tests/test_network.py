@@ -108,6 +108,15 @@ def test_files_keep_every_bit(tmp_path_factory, net, order):
         assert net.linear.tobytes() == back.linear.tobytes()
 
 
+def test_files_keep_the_order_of_rows_and_columns(tmp_path, rng):
+    net = Network(Layer(np.asfortranarray(rng.normal(size=(3, 2)))), rng.normal(size=(2, 3)).T, linear=rng.normal(size=(2, 2)).T)
+    net.save(tmp_path / "net")
+    back = load(tmp_path / "net")
+    assert_array_equal(back.layer.weights, net.layer.weights)
+    assert_array_equal(back.readout, net.readout)
+    assert_array_equal(back.linear, net.linear)
+
+
 def test_equal_networks_give_equal_files(tmp_path, rng):
     net = Network(Layer(rng.normal(size=(3, 2)), rng.normal(size=3), leaky_relu(0.1)), np.ones((3, 2)), 0.5)
     net.save(tmp_path / "one")

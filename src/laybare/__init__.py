@@ -39,6 +39,7 @@ from laybare.export import from_sklearn, to_sklearn
 from laybare.matching import Match, compare
 from laybare.methods import RandomStart
 from laybare.network import Layer, Network, load
+from laybare.random_networks import random_network
 from laybare.recover import Recovery, recover, refine
 from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
@@ -77,6 +78,7 @@ __all__ = [
     "load",
     "open_samples",
     "power_relu",
+    "random_network",
     "recover",
     "refine",
     "relu",

@@ -35,9 +35,9 @@ def test_strong_parts_are_counted_exactly(dim):
 
 @pytest.mark.parametrize("dim", [8, 20])
 def test_weak_parts_are_never_denied(dim):
-    """One part below the noise, the others 5 times above: the honest answer is "at least"."""
+    """One part below the noise, the others 3 to 8 times above it: the honest answer is "at least"."""
     for seed in range(50):
-        estimate = detect_rank(*spectra(dim, [30.0, -25.0, 1.0], np.random.default_rng([seed, dim])))
+        estimate = detect_rank(*spectra(dim, [20.0, -18.0, 1.0], np.random.default_rng([seed, dim])))
         assert estimate.exact is None
         assert estimate.at_least <= 3
         assert estimate.explanation.startswith("At least")
@@ -55,7 +55,7 @@ def test_noise_alone_is_seldom_taken_for_a_part(dim, draws):
 def test_knowledge_of_the_weakest_part_decides(rng):
     noise = np.array([0.9, -1.0])
     assert detect_rank(np.array([20.0, -12.0, 0.8, 0.3, 0.1, 0.1, 0.1, 0.1]), noise).exact == 2
-    assert detect_rank(np.array([90.0, -12.0, 0.8, 0.3, 0.1, 0.1, 0.1, 0.1]), noise).exact is None  # steep: one more step is noise
+    assert detect_rank(np.array([90.0, -12.0, 0.8, 0.3, 0.1, 0.1, 0.1, 0.1]), noise).exact is None  # steep
     closer = np.array([5.0, -2.6, 0.8, 0.3, 0.1, 0.1, 0.1, 0.1])
     assert detect_rank(closer, noise).exact is None
     assert detect_rank(closer, noise, weakest=2.5).exact == 2

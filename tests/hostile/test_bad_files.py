@@ -62,6 +62,18 @@ def test_damaged_compressed_npz(tmp_path: Path) -> None:
     refused(tmp_path / "data.npz", "no readable archive")
 
 
+def test_changed_number_in_a_compressed_npz(tmp_path: Path) -> None:
+    whole = io.BytesIO()
+    np.save(whole, X)
+    with zipfile.ZipFile(tmp_path / "data.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=0) as archive:
+        archive.writestr("x.npy", whole.getvalue())
+        archive.writestr("y.npy", whole.getvalue())
+    damaged = bytearray((tmp_path / "data.npz").read_bytes())
+    damaged[5000] ^= 1  # level 0 is copied as it is: only the checksum can tell
+    (tmp_path / "data.npz").write_bytes(damaged)
+    refused(tmp_path / "data.npz", "no readable archive .*CRC")
+
+
 def test_member_that_ends_too_early(tmp_path: Path) -> None:
     whole = io.BytesIO()
     np.save(whole, X)

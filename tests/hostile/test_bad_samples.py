@@ -35,6 +35,13 @@ def test_the_first_bad_row_is_named(row: int, value: float) -> None:
         Samples(X, poisoned(np.stack([Y, Y], 1), (row, 1), value))
 
 
+@pytest.mark.parametrize("row", [1023, 1024, 2500])
+def test_the_first_bad_row_is_counted_from_the_beginning(row: int) -> None:
+    wide = np.random.default_rng(0).standard_normal((3000, 600))  # so wide that a block has 1024 rows only
+    with pytest.raises(InvalidInput, match=f"x is nan in row {row}, column 599"):
+        Samples(poisoned(wide, (row, 599), np.nan), Y)
+
+
 def test_infinities_that_cancel_are_found() -> None:
     with pytest.raises(InvalidInput, match="row 7, column 0"):
         Samples(poisoned(poisoned(X, (7, 0), np.inf), (8, 0), -np.inf), Y)

@@ -236,8 +236,11 @@ def test_longest_possible_name(net, tmp_path):
 
 
 def test_custom_activation_cannot_be_saved(tmp_path):
-    for name in ("cube", "relu"):
-        mine = Activation.custom(name, lambda t: t**3, lambda t: 3 * t * t, parity="odd")
-        with pytest.raises(InvalidInput, match=f"custom:{name} is not built in"):
+    def cube(t):
+        return t**3
+
+    impostor = Activation(name="relu", value=cube, slope=lambda t: 3 * t * t, centre=0.0)
+    for mine in (Activation.custom("cube", cube, impostor.slope, parity="odd"), impostor):
+        with pytest.raises(InvalidInput, match=f"{mine.name} is not built in"):
             Network(Layer(np.ones((1, 2)), activation=mine), np.ones(1)).save(tmp_path / "net")
     assert os.listdir(tmp_path) == []

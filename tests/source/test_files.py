@@ -56,6 +56,8 @@ def test_directory_of_blocks_is_mapped_and_stacked(x: np.ndarray, y: np.ndarray,
     assert_holds(source, x, y)
     assert all(isinstance(part.base, np.memmap) for part in source.x.parts)
     assert np.shares_memory(source.read(0, 100).x, source.x.parts[0])
+    start = len(source.x.parts[0])
+    assert np.shares_memory(source.read(start, start + 100).x, source.x.parts[1])
 
 
 def test_directory_of_two_files(x: np.ndarray, y: np.ndarray, tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_csv_longer_than_a_chunk(tmp_path: Path) -> None:
 
 
 def test_csv_with_marks_quotes_and_blank_lines(tmp_path: Path) -> None:
-    (tmp_path / "data.CSV").write_bytes('\ufeff"a", y\r\n"1", 2e0\r\n\r\n 3 ,-4\r\n'.encode())
+    (tmp_path / "data.CSV").write_bytes('\ufeffy, "a"\r\n2e0,"1"\r\n\r\n -4, 3 \r\n'.encode())
     source = open_samples(tmp_path / "data.CSV")
     assert_array_equal(source.read(0, 2).x, [[1], [3]])
     assert_array_equal(source.read(0, 2).y, [[2], [-4]])

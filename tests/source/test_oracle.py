@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import ThreadpoolController
 
 from laybare.errors import BudgetExhausted, InvalidInput
 from laybare.shapes import Array, Event, Sums
@@ -157,6 +158,18 @@ def test_own_inputs_are_drawn_and_whitened_by_estimate() -> None:
     assert_array_equal(oracle.read(100, 3000).x, oracle.read(0, 4000).x[100:3000])
     gram = oracle.whitened().sum(both)[2]
     assert_allclose(gram / 4000, np.eye(3), atol=1e-12)
+
+
+def test_inputs_are_drawn_with_one_blas_thread() -> None:
+    seen = []
+
+    def inputs(rng: np.random.Generator, n: int) -> Array:
+        seen.extend(library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info())
+        return rng.standard_normal((n, 2))
+
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        Oracle(Box(), 2, budget=100, inputs=inputs).read(0, 100)
+    assert set(seen) == {1}  # else a product in a law could differ in its last bit between the query and a later pass
 
 
 def test_chosen_points_count_and_leave_less_to_draw() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -108,10 +109,14 @@ def test_views_of_views_keep_track_of_their_rows(seed: int) -> None:
         assert_array_equal(source.read(start, source.size).x[:, 0], expected[start:])
 
 
-def test_few_rows_far_apart(rng: np.random.Generator) -> None:
-    x = rng.standard_normal((300_000, 3)).astype(np.float32)
+def test_few_rows_far_apart_take_little_memory(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((300_000, 10), dtype=np.float32)
     first, _ = Samples(x, x[:, 0]).split(0.001, rng=rng)
+    tracemalloc.start()
     (total,) = first.sum(lambda x, y: (x.sum(axis=0),))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10e6  # one converted stretch of 4 MB; all of them would be 26 MB
     assert first.size == 300
     np.testing.assert_allclose(total, x[first.rows].astype(float).sum(axis=0), rtol=1e-12)  # type: ignore[attr-defined]
 
@@ -127,6 +132,8 @@ def test_ranges_of_ranges_and_of_chosen_rows() -> None:
     assert_array_equal(row_numbers(source.between(20, 60).between(5, 10)), np.arange(25, 30))
     chosen = source.split(0.5, rng=0).first
     assert_array_equal(row_numbers(chosen.between(7, 9)), row_numbers(chosen)[7:9])
+    parts = [row_numbers(part) for part in source.between(20, 60).split(0.5, rng=0)]
+    assert_array_equal(np.sort(np.concatenate(parts)), np.arange(20, 60))
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 0), (0, -1), (0, 101), (-1, 5), (7, 7), (8, 7)])

@@ -40,7 +40,7 @@ def certify(
         _enough_samples(state),
         _fresh_residual(network, fresh, state),
         nothing_left(state, structure),
-        one_more(state, structure.kinks),
+        one_more(state, structure.units),
         one_fewer(state),
         _separated(state),
     ]

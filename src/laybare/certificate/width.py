@@ -23,20 +23,21 @@ from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, without
 from laybare.shapes import Array
 
-TRIES = 2
-"""Starts of each refit: the two best new units, the two cheapest to leave out."""
+MORE, FEWER = 4, 2
+"""Starts of the refits: the best new units, the units that are cheapest to leave out."""
 
 EFFORT = Effort(max_steps=40)
 
 
-def one_more(state: Fitted, kinks: Array) -> Claim:
-    """What another unit gains, started at each of the first `kinks` (rows w, b on white inputs)."""
-    loss = float(state.fit.loss)
-    allowed = state.equations > state.unknowns + parameters_per_unit(state.point)
-    losses = [loss]
-    if allowed and not state.exact:
-        losses += [minimise(state.view, _with(state.point, row), state.variation, effort=EFFORT).loss for row in kinks[:TRIES]]
-    value, limit = _worth(state, loss, min(losses), wider=1), _price(state)
+def one_more(state: Fitted, units: Array) -> Claim:
+    """What another unit gains, started at the first of `units` (rows w, b on white inputs); the first that is worth it will do."""
+    value, limit = 0.0, _price(state)
+    if state.equations > state.unknowns + parameters_per_unit(state.point) and not state.exact:
+        for row in units[:MORE]:
+            loss = minimise(state.view, _with(state.point, row), state.variation, effort=EFFORT).loss
+            value = max(value, _worth(state, float(state.fit.loss), loss, wider=1))
+            if value >= limit:
+                break
     return Claim(
         "gain of one more unit", value, limit, value < limit, "tested",
         "how much more likely another unit makes the used samples, against what its free numbers would gain from noise; more than "
@@ -48,7 +49,7 @@ def one_fewer(state: Fitted) -> Claim:
     order, costs = elimination_order(state.point, state.fit)
     least = float(state.fit.loss) + float(costs[0]) if len(costs) else np.inf
     if len(order) and not state.exact:
-        least = min(_loss_without(state, int(i)) for i in order[:TRIES])
+        least = min(_loss_without(state, int(i)) for i in order[:FEWER])
     value, limit = _worth(state, least, float(state.fit.loss), wider=0), _price(state)
     return Claim(
         "loss of one unit fewer", value, limit, value > limit, "tested",
@@ -77,5 +78,5 @@ def _loss_without(state: Fitted, unit: int) -> float:
 def _with(point: Point, row: Array) -> Point:
     """The point with one more unit, still without effect."""
     k, m = point.width, point.coefficients.shape[1]
-    units = np.vstack([point.units, row[: point.units.shape[1]]])
+    units = np.vstack([point.units, row])
     return point.moved(units, np.vstack([point.coefficients[:k], np.zeros((1, m)), point.coefficients[k:]]))

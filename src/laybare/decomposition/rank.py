@@ -25,8 +25,8 @@ LOOSE, LOOSE_SPREAD = 1.25, 1.5
 """loose = max(1.25, exp(1.5 d^{-2/3})): half of firm's margin on the logarithmic scale."""
 
 CLEAR, STEEPER = 10.0, 3.0
-"""The rank is called exact if the gap, weakest signal over strongest remainder, is at least 10, and 3 times larger than the largest
-step between neighbouring signal values: eigenvalues of parts of equal size already spread over the squared condition number."""
+"""The rank is called exact if the gap, weakest signal over strongest remainder, is at least 10 and 3 times the largest step of
+neighbouring signal values: eigenvalues of parts of equal size already spread over the squared condition number."""
 
 ROUNDING = 1e-12
 """Values below this share of the largest are rounding, whatever the noise."""

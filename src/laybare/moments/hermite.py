@@ -103,7 +103,7 @@ def laplacian(dim: int, order: int) -> sparse.csr_array:
     return sparse.csr_array(entries, shape=(size, size))
 
 
-def _exponential(delta: sparse.csr_array, vectors: Array, order: int) -> Array:
+def _exponential(delta: sparse.sparray, vectors: Array, order: int) -> Array:
     """exp(-Δ/2) times columns."""
     total, term = np.array(vectors), vectors
     for power in range(1, order // 2 + 1):

@@ -11,7 +11,7 @@ It fails if neighbouring rows are not independent. Halves are runs of rows, so p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -20,19 +20,16 @@ from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 
 
-class Linear(Protocol):
-    """What has differences: arrays and packed moments."""
-
-    def __sub__(self, other: Any, /) -> Self: ...
-    def __mul__(self, factor: float, /) -> Self: ...
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-T = TypeVar("T", bound=Linear)
-T_co = TypeVar("T_co", bound=Linear, covariant=True)
-
-
+@runtime_checkable
 class Moment(Protocol[T_co]):
-    """A statistic, and how its sums over `size` rows are read; linear in the averages, or nearly so where they vary little."""
+    """A statistic, and how its sums over `size` rows are read: into an array or packed moments, things that can be subtracted.
+
+    Reading should be linear in the averages, or nearly so where they vary little.
+    """
 
     def __call__(self, x: Array, y: Array) -> Sums: ...
 
@@ -60,10 +57,10 @@ def measure_with_noise(source: Source, moment: Moment[T], *, stage: str = "momen
         raise TooFewSamples(
             f"{source.size} samples leave one half empty.", "The noise of a moment is the difference of two halves.",
             "Give at least two samples.", size=source.size)
-    a, b = (moment.read(tuple(half), int(size)) for half, size in zip((first, second), rows, strict=True))
+    halves: list[Any] = [moment.read(tuple(half), int(size)) for half, size in zip((first, second), rows, strict=True)]
     whole = moment.read(tuple(one + two for one, two in zip(first, second, strict=True)), int(rows.sum()))
     share = float(rows[0] / rows.sum())  # nearly 1/2, where the factor is 1/2
-    return Measured(whole, (a - b) * float(np.sqrt(share * (1 - share))))
+    return Measured(whole, (halves[0] - halves[1]) * float(np.sqrt(share * (1 - share))))
 
 
 @dataclass(frozen=True, eq=False)

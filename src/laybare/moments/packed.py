@@ -49,7 +49,7 @@ def unpack(packed: Array, dim: int, order: int) -> Array:
     check_memory(
         int(np.prod(packed.shape[:-1])) * dim**order, f"A dense tensor of order {order} in dimension {dim}",
         "Keep it packed and use `flatten`, or project it onto a subspace first (`projected_tensors`).")
-    dense = np.sort(np.indices((dim,) * order).reshape(order, -1).T, axis=1)
+    dense = np.sort(np.indices((dim,) * order).reshape(order, dim**order).T, axis=1)
     entries = packed / np.sqrt(factorial(order) / factorials(tuples(dim, order)))
     tensor: Array = entries[..., lexicographic_rank(dense, dim)]
     return tensor.reshape(*packed.shape[:-1], *(dim,) * order)

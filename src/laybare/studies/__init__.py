@@ -1,1 +1,8 @@
 """One file a figure of a paper, or a worked case: settings -> table -> figure."""
+
+from laybare.studies.random_start import OVERWIDE, RATIO
+from laybare.studies.study import Outcome, Settings, Study
+
+STUDIES: dict[str, Study] = {study.name: study for study in (OVERWIDE, RATIO)}
+
+__all__ = ["STUDIES", "Outcome", "Settings", "Study"]
