@@ -102,11 +102,10 @@ def _how_bad(match: Match) -> tuple[float, int]:
 
 def _match(found: Units, true: Units, activation: Activation, pairing: str) -> Match:
     mirror = reflection(activation)
-    unit_rows = activation.degree is not None
-    cost, tie_break = _distances(found, true, unit_rows)
+    cost, tie_break = _distances(found, true)
     turned = np.zeros(cost.shape, dtype=bool)
     if mirror is not None:  # what a reflection adds to the affine part does not matter for the pairing
-        other, other_tie = _distances(reflected(found, np.ones(len(found.weights), dtype=bool), mirror), true, unit_rows)
+        other, other_tie = _distances(reflected(found, np.ones(len(found.weights), dtype=bool), mirror), true)
         turned = other < cost
         cost, tie_break = np.where(turned, other, cost), np.where(turned, other_tie, tie_break)
     pick = bottleneck(cost, tie_break) if pairing == "bottleneck" else hungarian(tie_break)
@@ -114,22 +113,22 @@ def _match(found: Units, true: Units, activation: Activation, pairing: str) -> M
         chosen = np.zeros(len(found.weights), dtype=bool)
         chosen[pick.rows] = turned[pick.rows, pick.columns]
         found = reflected(found, chosen, mirror)
-    return _errors(found, true, pick, unit_rows)
+    return _errors(found, true, pick)
 
 
-def _distances(found: Units, true: Units, unit_rows: bool) -> tuple[Array, Array]:
+def _distances(found: Units, true: Units) -> tuple[Array, Array]:
     """Distance of every found from every true unit, (w, b) alone; and the same with a little of the readouts."""
     from scipy.spatial.distance import cdist
 
-    weights = cdist(found.weights, true.weights) / _row_scale(true.weights, unit_rows)
+    weights = cdist(found.weights, true.weights) / _row_scale(true.weights)
     biases = np.abs(found.biases[:, None] - true.biases) / np.maximum(1, np.abs(true.biases))
     cost = np.maximum(weights, biases)
     return cost, cost + READOUT_WEIGHT / _largest(true.readout) * cdist(found.readout, true.readout, "chebyshev")
 
 
-def _errors(found: Units, true: Units, pick: Pairing, unit_rows: bool) -> Match:
+def _errors(found: Units, true: Units, pick: Pairing) -> Match:
     f, t = found.take(pick.rows), true.take(pick.columns)
-    weights = np.linalg.norm(f.weights - t.weights, axis=1) / _row_scale(t.weights, unit_rows)
+    weights = np.linalg.norm(f.weights - t.weights, axis=1) / _row_scale(t.weights)
     size = _largest(true.readout)
     return Match(
         weight_error=float(weights.max(initial=0.0)),
@@ -142,8 +141,8 @@ def _errors(found: Units, true: Units, pick: Pairing, unit_rows: bool) -> Match:
         spurious=_left_over(found, pick.rows))
 
 
-def _row_scale(weights: Array, unit_rows: bool) -> Array:
-    return np.ones(len(weights)) if unit_rows else np.maximum(1, np.linalg.norm(weights, axis=1))
+def _row_scale(weights: Array) -> Array:
+    return np.maximum(1, np.linalg.norm(weights, axis=1))
 
 
 def _largest(readout: Array) -> float:

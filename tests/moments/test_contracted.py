@@ -115,4 +115,4 @@ def test_slices_and_projections_that_do_not_fit_are_refused(rng: np.random.Gener
     with pytest.raises(BudgetExhausted, match="20 slices of 60 x 60 numbers would take 576 kB"):
         third_slices(source, rng.standard_normal((20, 60)), memory=1000)
     with pytest.raises(BudgetExhausted, match="stay with slices"):
-        projected_tensors(source, rng.standard_normal((60, 8)), memory=30_000)
+        projected_tensors(source, rng.standard_normal((60, 8)), memory=32_000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -44,7 +46,7 @@ def test_convergence_is_quadratic_near_the_solution(rng):
     problem = planted(6, 3, 500, rng, activation=lb.tanh)
     refined = levenberg_marquardt(problem.source, full_point(perturbed(problem.truth, 0.05, rng)), problem.scale)
     losses = np.array([row.loss for row in refined.trace.rows])
-    pairs = [(a, b) for a, b in zip(losses[:-1], losses[1:], strict=True) if 1e-13 < a < 1e-4]
+    pairs = [(a, b) for a, b in pairwise(losses) if 1e-13 < a < 1e-4]
     assert len(pairs) >= 1
     assert all(np.log10(b) < 1.6 * np.log10(a) for a, b in pairs)
 
@@ -65,7 +67,7 @@ def test_noise_ends_at_the_statistical_floor(seed):
 def test_the_loss_never_rises(small, rng):
     refined = levenberg_marquardt(small.source, full_point(perturbed(small.truth, 1.0, rng)), small.scale)
     losses = [row.loss for row in refined.trace.rows]
-    assert all(b < a for a, b in zip(losses[:-1], losses[1:], strict=True))
+    assert all(b < a for a, b in pairwise(losses))
     assert refined.loss == losses[-1] * small.scale
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ def test_large_sign_free_problem_to_machine_precision(rng):
     refined = minimise(problem.source, start, problem.scale)
     assert lb.compare(network_of(refined.point, vector=True), problem.truth).max_error < 1e-12
     losses = np.array([row.loss for row in refined.trace.rows])
-    late = [np.log10(b) / np.log10(a) for a, b in zip(losses[:-1], losses[1:], strict=True) if 1e-20 < a < 1e-4]
+    late = [np.log10(b) / np.log10(a) for a, b in pairwise(losses) if 1e-20 < a < 1e-4]
     assert min(late) > 1.25  # superlinear: the exponent grows by more than a quarter at every step
 
 

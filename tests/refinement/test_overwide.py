@@ -55,6 +55,13 @@ def test_known_rows_come_first(rng):
     assert len(refined.trace.rows) <= 5  # the true rows were there from the start
 
 
+def test_repairs_may_come_from_the_residual(seed):
+    rng = np.random.default_rng([seed, 3])
+    problem = planted(10, 10, 400, rng)
+    refined = over_wide(problem.source, SIGN_FREE, 10, search=Search(peel=True, hops=12), rng=rng)
+    assert error_of(refined, problem.truth) < 1e-10
+
+
 def test_removal_costs_are_exact(rng):
     problem = planted(5, 4, 300, rng, noise=0.3)
     point = full_point(problem.truth)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, absolute, relu
-from laybare.assembly.signs import Signs
-from laybare.assembly.unfold import folding, unfold
-from laybare.certificate import Claim
+from laybare.assembly.unfold import folding
+from laybare.methods.signs import settle_signs
 from laybare.methods.start import Start
 from laybare.refinement.normal import Model, network_of
 from laybare.refinement.overwide import Search, over_wide, total_variation
@@ -48,19 +46,5 @@ class RandomStart:
         network = network_of(refined.point, vector=source.outputs == 1)
         if fold is None:
             return Start(network, (), refined.trace)
-        rms = float(np.sqrt(max(refined.loss, 0.0) / total_variation(source)))
-        unfolded = unfold(network, self.activation, tol=max(1e-7, 3.0 * rms))
-        return Start(unfolded.network, (signs_claim(unfolded.signs),), refined.trace)
-
-
-def signs_claim(signs: Signs) -> Claim:
-    """How the signs of the units were decided, for the certificate."""
-    if not signs.searched:
-        text = "too many units for the search of signs: the linear part was kept instead of deciding them."
-    elif not signs.alternatives:
-        text = f"no signs make the units add up to the linear part of the data (relative residual {signs.residual:.1e}); it was kept."
-    elif not signs.unique:
-        text = "several sign patterns give the same function: no data can tell which one is behind it."
-    else:
-        text = f"one pattern fits (relative residual {signs.residual:.1e}, next best {signs.runner_up:.1e})."
-    return Claim("sign patterns that fit", float(len(signs.alternatives)), 1.0, signs.unique, "proved", text)
+        settled = settle_signs(source, network, self.activation, refined.loss, biases=self.biases)
+        return Start(settled.network, (settled.claim,), refined.trace)

@@ -7,8 +7,12 @@ degree 2. But h_α weighs the tails, where a quadratic grows faster than a netwo
 fitted with the polynomial, bend it back: the error falls by another third at d = 8. A fitted network takes most of the rest;
 it should have been fitted on other samples, or the error is understated.
 
-Residuals of p fitted coefficients are shrunk: their moments are multiplied by n/(n-p).
-Higher degrees than 2 help little in many dimensions and hurt in few (degree 3 at d = 4: twice the error of order 6).
+The fit takes part of what is orthogonal to it: signals of order k > 2 come out too small, by the factor 1 - R/n with
+
+    R = E[h_k(x₁)² Σ_β h_β(x)²] = 1 + d/2 + (6k² + 6k + 3 + 2(d-1)(2k+1) + d² - 1)/2        for a quadratic fit,
+
+4 % at d = 8, k = 4, n = 10,000. It is far below the noise and lowers the noise as well: dividing by n - p, or leave-one-out
+residuals, which are unbiased, gave larger errors in every setting tried. Degrees above 2 gain a tenth at d = 8, lose it at d = 4.
 """
 
 from __future__ import annotations
@@ -69,12 +73,6 @@ class Control:
         exact = self.polynomial.moments.up_to(order)
         return exact if self.network is None else exact + population_moments(self.network, order)
 
-    @property
-    def inflation(self) -> float:
-        """n/(n-p) for p coefficients: by so much moments of the residual are too small."""
-        units = 0 if self.network is None else self.network.width
-        return self.polynomial.size / (self.polynomial.size - self.polynomial.coefficients - units)
-
 
 def fit_control(source: Source, degree: int = 2, *, units: Units | None = pair_units, memory: int = MEMORY_LIMIT) -> Control:
     """Least squares by a polynomial of degree at most `degree` (two samples a coefficient) and, if affordable, `units`.
@@ -89,7 +87,7 @@ def fit_control(source: Source, degree: int = 2, *, units: Units | None = pair_u
         return Control(fit_hermite(source, degree, memory=memory))
     fit = least_squares(source, _PolynomialAndUnits(degree, layer)).coefficients
     moments = PackedMoments(source.dim, degree, fit[:-width].T)
-    return Control(HermiteFit(moments, None, source.size), Network(layer, fit[-width:]))
+    return Control(HermiteFit(moments), Network(layer, fit[-width:]))
 
 
 def controlled_moments(
@@ -107,7 +105,7 @@ def controlled_moments(
     added = control.moments(order)
     if network is not None:
         added = added + population_moments(network, order, memory=memory)
-    return Measured(measured.value * control.inflation + added, measured.noise * control.inflation)
+    return Measured(measured.value + added, measured.noise)
 
 
 @dataclass(frozen=True, eq=False)

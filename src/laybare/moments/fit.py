@@ -36,22 +36,16 @@ MAX_STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class HermiteFit:
-    """A fitted polynomial f(x) = Σ c_α h_α(x·basis) (or of x itself), and how many samples it was fitted to."""
+    """A fitted polynomial f(x) = Σ c_α h_α(x·basis), or of x itself."""
 
     moments: PackedMoments
-    basis: Array | None
-    size: int
+    basis: Array | None = None
 
     def __call__(self, x: Array) -> Array:
         """Its values, (n, outputs)."""
         fitted = self.moments
         z = x if self.basis is None else x @ self.basis
         return evaluate(monomials_from_hermite(fitted.values, fitted.dim, fitted.order), z, fitted.order)
-
-    @property
-    def coefficients(self) -> int:
-        """How many were fitted for each output."""
-        return int(self.moments.values.shape[1])
 
 
 def fit_hermite(source: Source, degree: int, basis: Array | None = None, *, memory: int = MEMORY_LIMIT) -> HermiteFit:
@@ -64,14 +58,14 @@ def fit_hermite(source: Source, degree: int, basis: Array | None = None, *, memo
     features = count_up_to(dim, degree)
     check_samples(source.size, features)
     if degree == 2 and features > DIRECT_FEATURES:
-        return HermiteFit(_conjugate_gradients(source, degree, basis), basis, source.size)
+        return HermiteFit(_conjugate_gradients(source, degree, basis), basis)
     check_memory(
         3 * features**2 + 8 * count_up_to(dim, 2 * degree), f"A fit with {features} coefficients",
         "Fit a lower degree, or fit in a subspace.", memory)
     ones, right = source.sum(_Normal(degree, basis), stage=f"fit of degree {degree}")
     gram = _hermite_gram(ones[0] / source.size, dim, degree)
     coefficients = solve_gram(gram, hermite_from_monomials(right / source.size, dim, degree).T).T
-    return HermiteFit(PackedMoments(dim, degree, coefficients), basis, source.size)
+    return HermiteFit(PackedMoments(dim, degree, coefficients), basis)
 
 
 def affordable_degree(size: int, dim: int, most: int, samples_a_coefficient: float = 2.0) -> int:
@@ -128,7 +122,7 @@ def _conjugate_gradients(source: Source, degree: int, basis: Array | None) -> Pa
     for _ in range(MAX_STEPS):
         if (power <= enough).all():
             break
-        polynomial = HermiteFit(PackedMoments(start.dim, degree, direction), basis, source.size)
+        polynomial = HermiteFit(PackedMoments(start.dim, degree, direction), basis)
         image = measure(source, _Applied(polynomial), stage="fit").values
         step = power / np.maximum((direction * image).sum(axis=1, keepdims=True), np.finfo(float).tiny)
         found, residual = found + step * direction, residual - step * image

@@ -32,17 +32,11 @@ class Regression:
     coefficients: Array
     residual: Array
     power: Array
-    size: int
 
     def __call__(self, x: Array) -> Array:
         """Fitted outputs, (n, outputs)."""
         fitted: Array = self.features(x) @ self.coefficients
         return fitted
-
-    @property
-    def inflation(self) -> float:
-        """n/(n-p): moments of residuals are this much too small, because the fit took part of what is orthogonal to it."""
-        return self.size / (self.size - len(self.coefficients))
 
     @property
     def unexplained(self) -> float:
@@ -58,7 +52,7 @@ def least_squares(source: Source, features: Callable[[Array], Array]) -> Regress
     coefficients = solve_gram(gram, right)
     explained = coefficients.T @ right
     residual = power - explained - explained.T + coefficients.T @ gram @ coefficients
-    return Regression(features, coefficients, residual, power, source.size)
+    return Regression(features, coefficients, residual, power)
 
 
 def solve_gram(gram: Array, right: Array) -> Array:

@@ -128,7 +128,7 @@ def _sharpen(source: Source, basis: Array, seen: int) -> _Round:
     explained = PackedMoments(width, features.degree, fit.coefficients[: count_up_to(width, features.degree)].T)
     slopes = explained.of(1) @ basis.T + fit.coefficients[count_up_to(width, features.degree) :].T @ features.complement.T
     inside = _explained(explained, seen, slopes @ basis)
-    outside = _moment(Residual(source, fit), seen, slopes) * fit.inflation
+    outside = _moment(Residual(source, fit), seen, slopes)
     return _Round(basis, fit, leading_directions(basis @ inside @ basis.T + outside, width))
 
 

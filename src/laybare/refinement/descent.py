@@ -1,7 +1,7 @@
 """First-order baselines, for study: gradient descent as printed, L-BFGS, stochastic gradients. None of them is a default.
 
-The risk is f = |y - net(x)|² / (2n), as in Zhong et al. (2017), section 4. Their Algorithm 2 moves the hidden weights only, with a
-fixed step, and with resampling takes a fresh part of the data at every step (T + 1 parts for T steps; the pseudo-code's q + 1
+The risk is f = |y - net(x)|² / (2n), as in Zhong et al. (2017), section 4. Their Algorithm 2 moves the hidden weights only, with
+a fixed step, and with resampling takes a fresh part of the data at every step (T + 1 parts for T steps; the pseudo-code's q + 1
 is a slip). Near the truth one step shrinks the error by 1 - step · λ_min of the Hessian.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -98,11 +99,11 @@ def lbfgs(source: Source, start: Point, scale: float, *, max_steps: int = 500) -
 
 def largest_curvature(source: Source, point: Point, *, rng: Generator, iterations: int = 20) -> float:
     """Largest eigenvalue of the Gauss-Newton Hessian of f in the hidden rows, by the power method; steps above 2/λ diverge."""
-    v = rng.standard_normal(point.units.shape)
+    v: Array = rng.standard_normal(point.units.shape)
     zero = np.zeros_like(point.coefficients)
     value = 0.0
     for _ in range(iterations):
-        v /= np.linalg.norm(v)
+        v = v / np.linalg.norm(v)
         image, _ = joined(point, Split(*source.sum(ProductStatistic(point, split(point, v, zero)), stage="curvature")))
         value, v = float(np.vdot(v, image)) / source.size, image
     return value
@@ -147,5 +148,5 @@ def _parts(source: Source, count: int) -> Iterator[Source]:
             f"{source.size:,} samples for {count:,} parts.", "Every step with resampling needs samples of its own.",
             f"Take at most {source.size - 1:,} steps, or no resampling.", samples=source.size, parts=count)
     edges = np.linspace(0, source.size, count + 1).astype(int)
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         yield source.between(int(low), int(high))

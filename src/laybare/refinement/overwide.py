@@ -15,6 +15,7 @@ from laybare.errors import TooFewSamples
 from laybare.refinement.levenberg import Effort, Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, Point
+from laybare.refinement.peeling import missing_units
 from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
 from laybare.shapes import Array, Event, Progress, Sums
 from laybare.source import Source
@@ -28,10 +29,15 @@ AGREE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How hard to look: `spares` None means max(2, 15 % of the width); `hops` repairs after the first run."""
+    """How hard to look: `spares` None means max(2, 15 % of the width); `hops` repairs after the first run.
+
+    `peel` takes half of the redrawn units from the moments of the residual (Gaussian inputs) instead of at random. Measured on
+    networks of 10 to 30 units it neither helps nor harms, so it is off.
+    """
 
     spares: int | None = None
     hops: int = 8
+    peel: bool = False
     bias_scale: float = 0.5
     effort: Effort = Effort()
 
@@ -115,7 +121,7 @@ def _search(
             break
         if progress is not None:
             progress(Event("repairing", hop + 1, search.hops, f"relative loss {best.loss / scale:.1e}"))
-        start = _repaired(source, model, best.point, search.bias_scale, rng)
+        start = _repaired(source, model, best.point, search, rng)
         run = minimise(source, start, scale, effort=search.effort, progress=progress)
         trace = trace.then(run.trace)
         agree = abs(run.loss - best.loss) <= AGREE * best.loss
@@ -125,12 +131,15 @@ def _search(
     return best._replace(trace=trace)
 
 
-def _repaired(source: Source, model: Model, point: Point, bias_scale: float, rng: Generator) -> Point:
+def _repaired(source: Source, model: Model, point: Point, search: Search, rng: Generator) -> Point:
     """The point with its cheapest third of units drawn anew."""
     order, _ = elimination_order(point, Fit(*source.sum(FitStatistic(point), stage="repair")))
     new = -(-point.width // 3)
     rest = without(point, np.sort(order[new:]))
-    fresh = random_units(model, new, source.dim, bias_scale, rng)
+    fresh = random_units(model, new, source.dim, search.bias_scale, rng)
+    if search.peel:
+        peeled = missing_units(source, rest, new // 2)
+        fresh[: len(peeled)] = peeled
     k = rest.width
     coefficients = np.vstack([rest.coefficients[:k], np.zeros((new, source.outputs)), rest.coefficients[k:]])
     return rest.moved(np.vstack([rest.units, fresh]), coefficients)

@@ -21,7 +21,6 @@ import numpy as np
 from laybare.refinement.normal import Point
 from laybare.shapes import Array, Sums
 
-
 NEAR_KINK = 1e-4
 """Many times the rounding of a single-precision product of 1000 terms of size one."""
 

@@ -1,0 +1,100 @@
+"""The signs of ReLU-like units, settled by the data: from a sign-free fit to a network in its own activation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.activations import Activation
+from laybare.assembly.signs import Signs
+from laybare.assembly.unfold import folding, unfold
+from laybare.certificate import Claim
+from laybare.matching import compare
+from laybare.network import Layer, Network
+from laybare.refinement.levenberg import Effort, Refined
+from laybare.refinement.minimise import minimise
+from laybare.refinement.normal import network_of, point_of
+from laybare.refinement.overwide import total_variation
+from laybare.shapes import Array
+from laybare.source import Source
+
+LOOSE = 3.0
+"""Patterns are kept if the linear part they leave is below so many times the relative residual: never the right one lost."""
+
+TRIED = 16
+"""Patterns that are refitted, best first, when noise lets several through."""
+
+CLEAR = 16.0
+"""Log-likelihood ratio, doubled, that decides between two patterns: the square of 4 sigmas."""
+
+EXACT = 1e-18
+"""Relative loss of rounding: what fits that well fits exactly."""
+
+
+class Settled(NamedTuple):
+    """A network in its own activation, and the claim about its signs."""
+
+    network: Network
+    claim: Claim
+
+
+def settle_signs(source: Source, folded: Network, activation: Activation, loss: float, *, biases: bool) -> Settled:
+    """The network of `activation` units behind a sign-free one that left the squared error `loss`.
+
+    Without noise the linear part decides (`assembly.signs`). With noise it may let several patterns through; each of those is
+    refitted without a linear part, and the data decide. A refit may turn a unit over and end in the same network as another.
+    """
+    scale = total_variation(source)
+    unfolded = unfold(folded, activation, tol=max(1e-7, LOOSE * float(np.sqrt(max(loss, 0.0) / scale))))
+    signs = unfolded.signs
+    if not signs.searched or len(signs.alternatives) < 2 or loss <= EXACT * scale:
+        return Settled(unfolded.network, _claim(signs))
+    starts = (_signed(folded, activation, pattern) for pattern in signs.alternatives[:TRIED])
+    fits = [_refit(source, start, scale, biases) for start in starts]
+    best = min(fits, key=lambda fit: fit.loss)
+    gaps = [_gap(source, fit, best) for fit in fits if not _same_signs(fit, best)]
+    return Settled(_network(best, folded), _claim(signs, 1 + sum(gap < CLEAR for gap in gaps), min(gaps, default=np.inf)))
+
+
+def _gap(source: Source, fit: Refined, best: Refined) -> float:
+    """Twice the log-likelihood ratio."""
+    return source.size * source.outputs * float(np.log(fit.loss / best.loss))
+
+
+def _same_signs(one: Refined, other: Refined) -> bool:
+    """Turning a unit over leaves a linear part, and there is none in either."""
+    vector = one.point.coefficients.shape[1] == 1
+    return compare(network_of(one.point, vector=vector), network_of(other.point, vector=vector)).linear_error == 0.0
+
+
+def _network(fit: Refined, like: Network) -> Network:
+    return network_of(fit.point, vector=like.readout.ndim == 1)
+
+
+def _signed(folded: Network, activation: Activation, pattern: Array) -> Network:
+    """Units with these signs; the offset is left to the refit."""
+    fold = folding(activation)
+    assert fold is not None
+    layer = Layer(pattern[:, None] * folded.layer.weights, pattern * folded.layer.biases, activation)
+    return Network(layer, folded.readout / fold.even)
+
+
+def _refit(source: Source, network: Network, scale: float, biases: bool) -> Refined:
+    return minimise(source, point_of(network, biases=biases, offset=True, linear=False), scale, effort=Effort(max_steps=20))
+
+
+def _claim(signs: Signs, fitting: int | None = None, gap: float = 0.0) -> Claim:
+    """How the signs of the units were decided, for the certificate."""
+    count = len(signs.alternatives) if fitting is None else fitting
+    if not signs.searched:
+        text = "too many units for the search of signs: the linear part was kept instead of deciding them."
+    elif not signs.alternatives:
+        text = f"no signs make the units add up to the linear part of the data (relative residual {signs.residual:.1e}); it was kept."
+    elif count > 1:
+        text = f"{count} sign patterns explain these samples equally well: they cannot tell which one is behind them."
+    elif fitting is not None:
+        text = f"of {len(signs.alternatives)} patterns that noise allows, refitted, one is best by {gap:.3g} in log-likelihood (doubled)."
+    else:
+        text = f"one pattern fits (relative residual {signs.residual:.1e}, next best {signs.runner_up:.1e})."
+    return Claim("sign patterns that fit", float(count), 1.0, count == 1, "proved" if fitting is None else "tested", text)
