@@ -104,8 +104,11 @@ def test_wrong_sign_of_a_relu_unit_is_a_linear_error(activation, rng):
     signs = np.array([1.0, -1.0, 1.0, 1.0, 1.0])
     match = compare(changed(truth, weights=signs[:, None] * truth.layer.weights, biases=signs * truth.layer.biases), truth)
     assert max(match.weight_error, match.bias_error, match.readout_error) < 1e-15
-    assert match.linear_error > 0.01
-    assert match.offset_error > 0.01
+    w, b, a = truth.layer.weights, truth.layer.biases, truth.readout
+    size = np.abs(a * np.linalg.norm(w, axis=1)[:, None]).max()  # largest readout once the rows are units
+    assert match.linear_error == pytest.approx(activation.mirror * np.abs(np.outer(w[1], a[1])).max() / size)
+    offset = activation.mirror * np.abs(b[1] * a[1]).max() / max(size, np.abs(truth.offset).max())
+    assert match.offset_error == pytest.approx(offset)
 
 
 def test_flips_that_cancel_are_no_error(rng):

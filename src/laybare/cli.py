@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -39,7 +39,7 @@ def _checked_path(context: click.Context, parameter: click.Parameter, path: str 
     return path
 
 
-NEW_FILE = {"type": click.Path(dir_okay=False), "callback": _checked_path, "metavar": "FILE"}
+NEW_FILE: dict[str, Any] = {"type": click.Path(dir_okay=False), "callback": _checked_path, "metavar": "FILE"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -75,12 +75,14 @@ def demo(report: str, width: int, queries: int, seed: int) -> None:
 @click.argument("data", type=click.Path())
 @click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
 @click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
-@click.option("--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, help="How to find the units.")
+@click.option("--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, help="How to start.")
 @click.option("--activation", default="relu", show_default=True, help="For example relu, leaky_relu(0.1), tanh.")
 @click.option("--out", help="Save the network here (.safetensors).", **NEW_FILE)
 @click.option("--report", help="Write an HTML page here.", **NEW_FILE)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Same seed, same result.")
-def recover(data: str, target: str, width: int | None, method: str, activation: str, out: str | None, report: str | None, seed: int) -> None:
+def recover(
+    data: str, target: str, width: int | None, method: str, activation: str, out: str | None, report: str | None, seed: int
+) -> None:
     """Recover the network behind the samples in DATA (.npz, .csv, .parquet, or a directory of .npy blocks).
 
     The verdict (verified, doubtful or refuted) is printed with its reasons; the exit status is 0 for each of them.
@@ -137,7 +139,8 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 def _bar() -> Iterator[shapes.Progress]:
     """A live bar on stderr that shows the stage under way; stages without a known end pulse. Nothing if that is no terminal."""
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description:<11}"), BarColumn(24), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
+    stage, detail = TextColumn("{task.description:<11}"), TextColumn("{task.fields[detail]}")
+    columns = (SpinnerColumn(), stage, BarColumn(24), detail, TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None, detail="")
 
@@ -163,7 +166,8 @@ def _print_path(console: Console, what: str, path: str) -> None:
 
 def _pairs_table(pairs: list[Pair], dim: int, columns: int) -> Table:
     """True above recovered, in the order of the true network, with as many weights as fit."""
-    table, shown = _table("true and recovered units, rows scaled to length 1", dim, columns - 50, "unit", "", "difference", "readout")
+    title = "true and recovered units, rows scaled to length 1"
+    table, shown = _table(title, dim, columns - 50, "unit", "", "difference", "readout")
     for pair in pairs:
         table.add_row(str(pair.number), "true", "", *_numbers(pair.true, shown), style="dim")
         table.add_row("", "recovered", f"{pair.difference:.1e}", *_numbers(pair.found, shown))
@@ -173,10 +177,10 @@ def _pairs_table(pairs: list[Pair], dim: int, columns: int) -> Table:
 def _units_table(network: lb.Network, columns: int) -> Table:
     """The recovered units, with as many weights as fit."""
     readout, _, _ = network.columns
-    table, shown = _table("recovered units", network.dim, columns - 28, "unit", "readout" if network.outputs == 1 else "readout 0")
-    for j in range(min(LISTED, network.width)):
-        unit = Unit(network.layer.weights[j], float(network.layer.biases[j]), readout[j])
-        table.add_row(str(j), *_numbers(unit, shown))
+    name = "readout" if network.outputs == 1 else "readout 0"
+    table, shown = _table("recovered units", network.dim, columns - 28, "unit", name)
+    for j, row in enumerate(network.layer.rows[:LISTED]):
+        table.add_row(str(j), *_numbers(Unit(row[:-1], float(row[-1]), readout[j]), shown))
     if network.width > LISTED:
         table.caption = f"{network.width - LISTED} more units are not listed"
     return table

@@ -142,7 +142,7 @@ def _errors(found: Units, true: Units, pick: Pairing) -> Match:
 
 
 def _row_scale(weights: Array) -> Array:
-    return np.maximum(1, np.linalg.norm(weights, axis=1))
+    return np.asarray(np.maximum(1, np.linalg.norm(weights, axis=1)))
 
 
 def _largest(readout: Array) -> float:

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from laybare.activations import Activation, relu
 from laybare.certificate import Certificate, Claim, certify
 from laybare.errors import InvalidInput
-from laybare.methods import Method, RandomStart, Start
+from laybare.methods import Method, RandomStart
 from laybare.network import Network
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
@@ -135,7 +135,8 @@ def _agreed(method: Method | None, activation: Activation | None) -> Method:
 
 def _check_width(width: int | None) -> None:
     if width is not None and (isinstance(width, bool) or not isinstance(width, (int, np.integer)) or width < 1):
-        raise InvalidInput(f"width={width!r}.", "A network has at least one hidden unit.", "Give a positive integer, or None to detect it.")
+        raise InvalidInput(
+            f"width={width!r}.", "A network has at least one hidden unit.", "Give a positive integer, or None to detect it.")
 
 
 def _held_out(size: int) -> int:
@@ -147,7 +148,7 @@ def _converged(trace: Trace) -> Claim:
     steps = len(trace.rows) - 1
     return Claim(
         "refinement finished", float(trace.finished), 1.0, trace.finished, "tested",
-        f"the solver took {steps} step{'s' * (steps != 1)} and stopped for this reason: {trace.reason}; relative loss {trace.loss:.1e}.")
+        f"the solver took {steps} step{'s' * (steps != 1)} and stopped: {trace.reason}; relative loss {trace.loss:.1e}.")
 
 
 def _tell(progress: Progress | None, stage: str) -> None:

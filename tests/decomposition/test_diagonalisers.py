@@ -8,7 +8,9 @@ from decomposition import planted
 from numpy.testing import assert_allclose
 
 from laybare.decomposition import directions_of, ffdiag, jacobi, qrj1d, rows_for, uwedge
-from laybare.decomposition.diagonaliser import compressed, off_share, rounds
+from laybare.decomposition.diagonaliser import compressed, off_share, rounds, slice_last
+from laybare.decomposition.jacobi import angles, rotation
+from laybare.decomposition.qrj1d import best_shear
 
 SKEWED = {"ffdiag": ffdiag, "uwedge": uwedge, "qrj1d": qrj1d}
 
@@ -101,6 +103,31 @@ def test_result_turns_with_the_slices(name, noisy, rng):
     assert planted.error(after, before @ turn.T) < 1e-9
     assert planted.error(mixed, before) < 1e-9
     assert planted.error(scaled, before) < 1e-9
+
+
+def test_angle_is_the_best_of_all(rng):
+    """Against a grid of angles, on slices that no rotation diagonalises."""
+    slices = planted.symmetric_noise((4, 2, 2), rng, 1)
+    p, q = np.array([0]), np.array([1])
+    theta = float(angles(slice_last(slices), p, q)[0])
+    grid = np.linspace(-np.pi / 4, np.pi / 4, 20001)
+    energy = [_off(inside(slices, rotation(2, p, q, np.array([angle])))) for angle in grid]
+    assert theta == pytest.approx(grid[int(np.argmin(energy))], abs=1e-4)
+
+
+def test_shear_is_the_best_of_all(rng):
+    """Row i after row_i += a row_j has the energy of a parabola in a; its lowest point, from three of its values."""
+    slices = planted.symmetric_noise((4, 5, 5), rng, 1)
+    i, j = np.array([1]), np.array([3])
+
+    def row_energy(a):
+        matrix = np.eye(5)
+        matrix[1, 3] = a
+        row = (matrix @ slices)[:, 1]  # the columns are changed by the same shear, but column i is on the diagonal of row i
+        return np.sum(np.delete(row, 1, axis=1) ** 2)
+
+    quadratic = np.polyfit([-1.0, 0.0, 1.0], [row_energy(a) for a in (-1.0, 0.0, 1.0)], 2)
+    assert float(best_shear(slice_last(slices), i, j)[0]) == pytest.approx(-quadratic[1] / (2 * quadratic[0]), rel=1e-9)
 
 
 def test_off_share_of_known_stack():

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from laybare.decomposition import (
     KCL,
     Components,
+    Diagonalised,
     GaussNewton,
     Jennrich,
     JointDiagonalisation,
@@ -20,15 +21,19 @@ from laybare.decomposition import (
     explain_tensor,
     jennrich,
     joint_diagonalisation,
+    joint_span,
     kcl,
     rank_one_sum,
+    rows_for,
     separation,
     subspace_power,
     tensor_power,
 )
 from laybare.decomposition.components import in_canonical_form, unit_rows
 from laybare.decomposition.jennrich import plane_parts, real_eigenvectors
+from laybare.decomposition.kcl import singling_out
 from laybare.decomposition.power import iterate
+from laybare.decomposition.spm import climb, gradient, height
 
 NOISY = {
     "joint": joint_diagonalisation,
@@ -187,6 +192,47 @@ def test_two_stage_projections_single_out_one_part(rng):
     u, c = planted.directions(5, 5, 5, rng), planted.coefficients(5, rng)
     one, two = (KCL(stages=stages)(planted.tensor(c, u), 5, rng=np.random.default_rng(2)) for stages in (1, 2))
     assert planted.error(one.directions, two.directions) < 1e-12
+
+
+def test_plug_in_projections_keep_one_part_each(rng):
+    weights = rng.standard_normal((9, 4))
+    kept = singling_out(weights) @ weights
+    assert_allclose(kept, np.diag(np.diag(kept)), atol=1e-12)
+    u = planted.directions(4, 4, 5, rng)
+    assert planted.error(singling_out(u.T * planted.coefficients(4, rng)), rows_for(u)) < 1e-12  # the paper's projections
+
+
+def test_better_start_wins(rng):
+    """Two starts, one of them wrong, and a diagonaliser that leaves them as they are: the right one is kept in either order."""
+    u, c = planted.directions(4, 4, 3, rng), planted.coefficients(4, rng)
+
+    def wrong(tensor, rank, *, rng):
+        return explain_tensor(planted.tensor(c, u), planted.directions(rank, rank, 2, np.random.default_rng(5)))
+
+    for starts in ((wrong, jennrich), (jennrich, wrong)):
+        joint = JointDiagonalisation(starts=starts, polish=False, diagonalise=lambda slices, start: Diagonalised(start, 0, 0.0))
+        assert planted.error(joint(planted.tensor(c, u), 4, rng=rng).directions, u) < 1e-9
+
+
+@pytest.mark.parametrize("phase", [0.3, 1.2, 2.5])
+def test_phase_of_complex_eigenvectors_does_not_matter(phase, rng):
+    """x ± iy are turned so that x and y are orthogonal, which leaves them as independent as they can be."""
+    x, y = planted.directions(2, 2, 1, rng) * np.array([[0.9], [0.4]])
+    v = np.exp(1j * phase) * (x + 1j * y)
+    rows = real_eigenvectors(np.array([1j, -1j]), np.stack([v, np.conj(v)], axis=1), None)
+    assert abs(rows[0] @ rows[1]) < 1e-12
+
+
+def test_climbing_raises_every_start(rng):
+    u = planted.directions(6, 6, 3, rng)
+    span = joint_span([planted.stack(rng.standard_normal((8, 6)), u)], 6)
+    starts = unit_rows(rng.standard_normal((50, 6)))
+    one, many = climb(span, starts, 1), climb(span, starts, 300)
+    assert np.all(height(span, one) > height(span, starts) - 1e-12)
+    assert np.mean(height(span, many) > 1 - 1e-6) > 0.5
+    step = 1e-6 * np.eye(6)
+    slopes = np.stack([height(span, starts + e) - height(span, starts - e) for e in step], axis=1) / 2e-6
+    assert_allclose(gradient(span, starts), slopes / 4, atol=1e-8)  # order 2: ∇F / 2l
 
 
 def test_literal_choices():

@@ -106,7 +106,7 @@ def test_shrinkage_leaves_skewed_directions_alone(rng):
 
 
 def test_shrinkage_helps_orthogonal_directions():
-    """Root mean square error over 40 tensors: ratio 0.80 to least squares, sd 0.012 over 8 blocks of 40; allow 4 sd."""
+    """Root mean square error over 40 tensors: ratio 0.744 to least squares, sd 0.023 over 10 blocks of 40; allow 4 sd."""
     before, after = [], []
     for seed in range(40):
         rng = np.random.default_rng([seed, 8])
@@ -115,7 +115,7 @@ def test_shrinkage_helps_orthogonal_directions():
         found = polish_tensor(tensor, u)
         before.append(np.sum((found - u) ** 2))
         after.append(np.sum((shrink_to_orthogonal(tensor, found) - u) ** 2))
-    assert np.sqrt(np.mean(after) / np.mean(before)) < 0.85
+    assert np.sqrt(np.mean(after) / np.mean(before)) < 0.84
 
 
 def test_nearest_orthogonal_moves_the_light_rows(rng):

@@ -78,7 +78,7 @@ def test_pencil_without_information(decompose, rng):
         decompose(one, 3, rng=rng)
 
 
-@pytest.mark.parametrize("decompose", STACKS)
+@pytest.mark.parametrize("decompose", [*STACKS, *TENSORS])
 def test_span_smaller_than_the_rank(decompose, tensor, rng):
     with pytest.raises(Unidentifiable, match="span only 3 dimensions and rank 4 was asked") as caught:
         decompose(tensor, 4, rng=rng)

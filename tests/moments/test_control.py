@@ -113,13 +113,14 @@ def test_control_commutes_with_rotation(rng: np.random.Generator) -> None:
 
 
 def test_signals_shrink_as_the_docstring_says() -> None:
-    """100 fits to 2000 samples of He₃(x₁)/√6 in three dimensions: the mean gain is 1 - 58/2000; sd 0.01, 4 sigma allowed."""
+    """100 fits to 2000 samples of He₃(x₁)/√6 in three dimensions: the mean gain is 1 - 58/2000; sd 0.0022 over 20 seed
+    blocks, 4 sigma allowed."""
     found = []
     for seed in range(100):
         x = np.random.default_rng(seed).standard_normal((2000, 3))
         h = (x[:, 0] ** 3 - 3 * x[:, 0]) / np.sqrt(6)
         found.append(controlled_moments(Samples(x, h), 3, units=None).value.of(3)[0, 0] / np.mean(h * h))
-    assert abs(np.mean(found) - (1 - 58 / 2000)) < 4 * 0.01
+    assert abs(np.mean(found) - (1 - 58 / 2000)) < 4 * 0.0022
 
 
 @pytest.mark.parametrize(("size", "degree"), [(20, 0), (21, 0), (42, 1), (461, 1), (462, 2), (10**6, 2)])
@@ -150,9 +151,9 @@ def error_ratios(seed: int, *, dim: int = 8, width: int = 14, size: int = 200_00
 
 
 def test_control_cuts_the_error_on_a_small_sample() -> None:
-    """5 networks, n = 20,000: pooled ratio .12 to .13 for orders 4-6; sd .017 over 8 seed blocks, 4 sigma allowed."""
+    """5 networks, n = 20,000: pooled ratio .118 to .126 for orders 4-6; sd .016 over 8 seed blocks, 4 sigma allowed."""
     errors = np.mean([error_ratios(seed, size=20_000) for seed in range(5)], axis=0)
-    assert (errors[1] / errors[0] < 0.125 + 4 * 0.017).all()
+    assert (errors[1] / errors[0] < 0.126 + 4 * 0.016).all()
 
 
 @pytest.mark.slow

@@ -186,8 +186,8 @@ def test_detector_tends_to_the_population(rng: np.random.Generator) -> None:
     x = rng.standard_normal((200_000, 4))
     T = detector(Samples(x, leaky_relu(0.2)(x @ W.T) @ A.T), A @ W, slope=0.2)
     truth = population_detector(W, A, slope=0.2)
-    # relative error .013 with sd .003 over 20 seeds, 4 sigma allowed
-    assert np.linalg.norm(T - truth) < 0.025 * np.linalg.norm(truth)
+    # relative error .013 with sd .0037 over 20 seeds, 4 sigma allowed
+    assert np.linalg.norm(T - truth) < (0.013 + 4 * 0.0037) * np.linalg.norm(truth)
     Z = np.linalg.inv(A)
     assert np.abs(truth @ svec(Z[:, :, None] * Z[:, None]).T).max() < 1e-12
 

@@ -43,7 +43,7 @@ def test_value_is_that_of_all_rows_and_noise_the_half_difference(moment: Any, rn
 
 
 def test_noise_has_the_size_of_the_error() -> None:
-    """|noise|/|error| of order 3, rms over 40 samples of 4000: 1; sd 0.036 over 40 seed blocks, 4 sigma allowed."""
+    """|noise|/|error| of order 3, rms over 40 samples of 4000: 1; sd 0.037 over 30 seed blocks, 4 sigma allowed."""
     network = random_net(4, 5, np.random.default_rng(1), tanh)
     truth = population_moments(network, 3).of(3)
     noise, error = 0.0, 0.0
@@ -51,7 +51,7 @@ def test_noise_has_the_size_of_the_error() -> None:
         found = measure_with_noise(draw(network, 4, 4000, np.random.default_rng(seed)), HermiteMoments(3))
         noise += np.square(found.noise.of(3)).sum()
         error += np.square(found.value.of(3) - truth).sum()
-    assert abs(np.sqrt(noise / error) - 1) < 4 * 0.036
+    assert abs(np.sqrt(noise / error) - 1) < 4 * 0.037
 
 
 def test_pairs_side_by_side_stay_together(rng: np.random.Generator) -> None:

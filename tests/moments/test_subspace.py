@@ -44,10 +44,11 @@ def errors(activation: Activation, dim: int, size: int, seeds: range) -> np.ndar
     return np.array(rows)
 
 
-@pytest.mark.parametrize(("activation", "size", "limit"), [(power_relu(2), 3000, 0.06), (relu, 6000, 0.10), (tanh, 20_000, 0.25)],
-                         ids=lambda value: getattr(value, "name", None))
+@pytest.mark.parametrize(
+    ("activation", "size", "limit"), [(power_relu(2), 3000, 0.047), (relu, 6000, 0.082), (tanh, 20_000, 0.41)],
+    ids=lambda value: getattr(value, "name", None))
 def test_refinement_finds_the_span(activation: Activation, size: int, limit: float) -> None:
-    """d = 20, k = 5, median of 5 networks. Over 12 blocks of 5 seeds it was .035, .061, .13 with sd .003, .004, .02."""
+    """d = 20, k = 5, median of 5 networks: .034, .062, .16 with sd .0032, .0048, .063 over 12 seed blocks, 4 sigma allowed."""
     raw, refined = np.median(errors(activation, 20, size, range(5)), axis=0)
     assert refined < limit
     assert refined < 0.4 * raw

@@ -11,7 +11,8 @@ import laybare as lb
 from laybare.errors import InvalidInput
 from laybare.network import sign_free
 from laybare.refinement.levenberg import Effort, levenberg_marquardt
-from laybare.refinement.normal import network_of
+from laybare.refinement.normal import network_of, point_of
+from laybare.refinement.overwide import total_variation
 
 from .conftest import full_point, perturbed, planted
 
@@ -121,3 +122,46 @@ def test_overflowing_start_is_refused(rng):
     layer = lb.Layer(1e200 * problem.truth.layer.weights, None, lb.power_relu(3))
     with np.errstate(all="ignore"), pytest.raises(InvalidInput, match="overflows"):
         levenberg_marquardt(problem.source, full_point(lb.Network(layer, problem.truth.readout)), problem.scale)
+
+
+@pytest.mark.parametrize("activation", [lb.softplus, lb.tanh, lb.gelu], ids=lambda a: a.name)
+def test_unit_rows_stay_unit_rows(activation, rng):
+    """Ge, Lee and Ma's model: |w| = 1 is known, rows move in their tangent spaces."""
+    problem = planted(6, 4, 800, rng, activation=activation)
+    start = perturbed(problem.truth, 0.1, rng)
+    rows = start.layer.weights / np.linalg.norm(start.layer.weights, axis=1)[:, None]
+    start = lb.Network(lb.Layer(rows, start.layer.biases, activation), start.readout)
+    point = point_of(start, biases=True, offset=True, linear=False, unit=True)
+    refined = levenberg_marquardt(problem.source, point, problem.scale)
+    assert np.allclose(np.linalg.norm(refined.point.units[:, :6], axis=1), 1.0, atol=1e-14)
+    assert lb.compare(network_of(refined.point, vector=True), problem.truth).max_error < 1e-10
+
+
+def test_data_that_turn_bad_midway_are_a_sentence(rng):
+    """A file that changes under the solver: the pass that meets the NaN says so."""
+    problem = planted(4, 2, 300, rng)
+    x, y = (np.array(part) for part in problem.source.read(0, 300))
+    source = lb.Samples(x, y, law=problem.source.law)
+
+    def spoil(event):
+        y[7] = np.nan
+
+    with pytest.raises(InvalidInput, match="no longer finite"):
+        levenberg_marquardt(source, full_point(perturbed(problem.truth, 0.5, rng)), problem.scale, progress=spoil)
+
+
+def test_excess_error_of_ten_by_ten_is_the_theoretical_one(seed):
+    """Noise 0.2, 10 inputs, units and outputs, n = 10,000: sigma² (kd + kl - k) / (n l). Sd of a run is sqrt(2/190) = 10 %."""
+    ratios = []
+    for replicate in range(8):
+        rng = np.random.default_rng([seed, replicate])
+        W, A = (np.linalg.qr(rng.standard_normal((10, 10)))[0] for _ in range(2))
+        truth = lb.Network(lb.Layer(W, None, lb.relu), A.T)
+        x = rng.standard_normal((10_000, 10))
+        clean = truth(x)
+        source = lb.Samples(x, clean + 0.2 * rng.standard_normal(clean.shape), law=lb.Gaussian(0, 1))
+        start = point_of(truth, biases=False, offset=False, linear=False)
+        refined = levenberg_marquardt(source, start, total_variation(source))
+        excess = np.mean((network_of(refined.point, vector=False)(x) - clean) ** 2)
+        ratios.append(excess / (0.2**2 * 190 / (10_000 * 10)))
+    assert abs(np.mean(ratios) - 1.0) < 0.15  # 4 sigma: 4 · 0.103 / sqrt(8) = 0.146

@@ -3,7 +3,7 @@
 Test loss alone does not reveal wrong parameters: over-wide fits with wrong units reach a relative error of 1e-8. So a
 certificate asks for more: more equations than unknowns, a residual on samples never used before that is no larger than on the
 used ones, nothing left in it that features of the inputs explain, no unit too many or too few, units that can be told apart,
-every kink crossed by samples.
+every unit bent on the samples.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from laybare.source import Source
 
 ENOUGH = 1.2
 """Equations per unknown: a sixth of the equations is left to check the fit."""
+
+BENT = 1e-9
+"""Least share of a smooth unit's variance that no straight line explains: seven digits above rounding."""
 
 PARALLEL = 0.999
 """|cosine| of two extended rows (w, b) on white inputs beyond which they are hard to tell apart."""
@@ -44,8 +47,7 @@ def certify(
         one_fewer(state),
         _separated(state),
     ]
-    if network.activation.kinks:
-        claims.append(_kinks_crossed(network, used))
+    claims.append(_kinks_crossed(network, used) if network.activation.kinks else _bent(state))
     noise = float(np.sqrt(state.noise))
     errors = standard_errors(network, used, noise, biases=biases, offset=offset)
     return Certificate((*claims, *extra), errors, noise)
@@ -55,7 +57,8 @@ def _enough_samples(state: Fitted) -> Claim:
     ratio = state.equations / state.unknowns
     return Claim(
         "equations per unknown", ratio, ENOUGH, ratio >= ENOUGH, "proved",
-        f"{state.equations:,} numbers were fitted with {state.unknowns:,} free ones; below {ENOUGH} a fit proves little, at 1 nothing.")
+        f"{state.equations:,} numbers were fitted with {state.unknowns:,} free ones; below {ENOUGH} a fit proves little, "
+        "at 1 nothing.")
 
 
 def _fresh_residual(network: Network, fresh: Source, state: Fitted) -> Claim:
@@ -100,3 +103,23 @@ def _kinks_crossed(network: Network, used: Source) -> Claim:
     return Claim(
         "samples beyond the least crossed kink", float(least), need, least >= need, "proved",
         f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its row.")
+
+
+def _bent(state: Fitted) -> Claim:
+    """Share of each unit's variance on the samples that is not linear in w·z: a straight unit is part of a linear map."""
+    point = state.point
+    biases = point.units[:, -1] if point.biases else np.zeros(point.width)
+
+    def moments(x: Array, y: Array) -> Sums:
+        u = x @ point.units[:, : x.shape[1]].T
+        h = point.activation(u + biases) - point.activation(biases)
+        return u.sum(axis=0), h.sum(axis=0), (u * u).sum(axis=0), (u * h).sum(axis=0), (h * h).sum(axis=0)
+
+    u, h, uu, uh, hh = (total / state.view.size for total in state.view.sum(moments, stage="certificate"))
+    spread, whole = np.maximum(uu - u * u, 1e-300), np.maximum(hh - h * h, 1e-300)
+    shares = np.maximum(whole - (uh - u * h) ** 2 / spread, 0.0) / whole
+    value = float(shares.min(initial=1.0))
+    return Claim(
+        "bend of the straightest unit", value, BENT, value > BENT, "proved",
+        "share of its variance that no straight line explains; a unit that is straight on all samples is no unit but a part of "
+        "a linear map.")

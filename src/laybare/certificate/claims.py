@@ -12,7 +12,7 @@ from laybare.shapes import Array
 class Claim:
     """One thing that was checked: `passed` tells whether `value` is on the right side of `threshold`.
 
-    `kind`: "proved" (follows from the numbers alone), "tested" (a statistical test could have failed), "assumed" (taken on trust).
+    `kind`: "proved" (follows from the numbers alone), "tested" (a statistical test could have failed), "assumed" (on trust).
     A `decisive` claim that fails refutes the network; any other failure makes it doubtful.
     """
 
@@ -51,7 +51,7 @@ class Certificate:
         return "refuted" if any(claim.decisive for claim in failed) else "doubtful"
 
     def explain(self) -> str:
-        """The claims, one a line, with their numbers; failed ones carry their explanation."""
+        """The verdict, and the claims with their numbers and what they mean."""
         lines = [f"verdict: {self.verdict}"]
         for claim in self.claims:
             mark = "ok  " if claim.passed else "FAIL"

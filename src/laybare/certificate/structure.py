@@ -44,7 +44,7 @@ class _Probe:
 
     @property
     def row_floats(self) -> int:
-        return 2 * (len(self.point.coefficients) + len(self.units) + self.squares * self.units.shape[1])
+        return 2 * (len(self.point.coefficients) + len(self.units) + self.squares * int(self.units.shape[1]))
 
     def __call__(self, x: Array, y: Array) -> Sums:
         inputs = self.point.extended(x)

@@ -30,7 +30,7 @@ EFFORT = Effort(max_steps=40)
 
 
 def one_more(state: Fitted, units: Array) -> Claim:
-    """What another unit gains, started at the first of `units` (rows w, b on white inputs); the first that is worth it will do."""
+    """What another unit gains, started at each of the first `units` (rows w, b on white inputs) until one is worth it."""
     value, limit = 0.0, _price(state)
     if state.equations > state.unknowns + parameters_per_unit(state.point) and not state.exact:
         for row in units[:MORE]:
@@ -40,12 +40,12 @@ def one_more(state: Fitted, units: Array) -> Claim:
                 break
     return Claim(
         "gain of one more unit", value, limit, value < limit, "tested",
-        "how much more likely another unit makes the used samples, against what its free numbers would gain from noise; more than "
-        "the threshold means that a unit is missing.", decisive=True)
+        "how much more likely another unit makes the used samples, against what its free numbers would gain from noise; more "
+        "than the threshold means that a unit is missing.", decisive=True)
 
 
 def one_fewer(state: Fitted) -> Claim:
-    """What the least important unit is worth: the samples without it, the others refitted (unless there is no noise to hide it)."""
+    """What the least important unit is worth: the loss without it, the others refitted (not needed where nothing is noise)."""
     order, costs = elimination_order(state.point, state.fit)
     least = float(state.fit.loss) + float(costs[0]) if len(costs) else np.inf
     if len(order) and not state.exact:
@@ -53,8 +53,8 @@ def one_fewer(state: Fitted) -> Claim:
     value, limit = _worth(state, least, float(state.fit.loss), wider=0), _price(state)
     return Claim(
         "loss of one unit fewer", value, limit, value > limit, "tested",
-        "how much less likely the used samples are without the least important unit, against what its free numbers would gain from "
-        "noise; less than the threshold means that the width is not supported by the data.")
+        "how much less likely the used samples are without the least important unit, against what its free numbers would gain "
+        "from noise; less than the threshold means that the width is not supported by the data.")
 
 
 def _worth(state: Fitted, narrow: float, wide: float, wider: int) -> float:

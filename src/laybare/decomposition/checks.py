@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from laybare.decomposition.slices import project
 from laybare.errors import InvalidInput, Unidentifiable
 from laybare.shapes import Array
 
@@ -46,6 +47,7 @@ def as_tensor(tensor: Array, rank: int) -> Array:
         raise InvalidInput(
             "The tensor changes when its axes are exchanged.", "The parts are u⊗…⊗u, and no sum of them does.",
             "Symmetrise the estimate first, or give a stack of slices to a decomposition of stacks.", shape=dense.shape)
+    project(dense.reshape(-1, *dense.shape[-2:]), rank)  # refuses a rank that its span does not have
     return dense
 
 

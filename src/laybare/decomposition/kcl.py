@@ -61,8 +61,16 @@ class KCL:
             # Joint diagonalisation sees only Σ A_l⊗A_l: R of the weights' QR gives it from no more slices than there were.
             mixing = np.linalg.qr(weights, mode="r")
             rows = self.diagonalise(np.tensordot(mixing, span.slices, axes=1), rows).rows
-            weights = unit_rows(np.linalg.pinv(loadings(span.slices, directions_of(rows))))
+            weights = singling_out(loadings(span.slices, directions_of(rows)))
         return explain(slices, unit_rows(directions_of(rows) @ span.basis.T))
 
 
 kcl = KCL()
+
+
+def singling_out(weights: Array) -> Array:
+    """Unit combinations (r, s) of slices that keep one part each, from loadings (s, r): rows dual to the loadings.
+
+    For a symmetric tensor, λᵢ = cᵢuᵢ, these are the rows of the joint diagonaliser, as in the paper.
+    """
+    return unit_rows(np.linalg.pinv(weights))

@@ -60,7 +60,7 @@ def _sweep(inside: Array, rows: Array) -> tuple[Array, float]:
         inside, rows = congruence(inside, turn), turn @ rows
         moves = [theta]
         for i, j in ((p, q), (q, p)):
-            a = np.clip(_best_shear(inside, i, j), -LONGEST, LONGEST)
+            a = np.clip(best_shear(inside, i, j), -LONGEST, LONGEST)
             inside, rows = _sheared(inside, rows, i, j, a)
             moves.append(a)
         largest = max(largest, *(float(np.abs(move).max(initial=0.0)) for move in moves))
@@ -74,7 +74,7 @@ def _sheared(inside: Array, rows: Array, i: Array, j: Array, a: Array) -> tuple[
     return congruence(inside, matrix), matrix @ rows
 
 
-def _best_shear(inside: Array, i: Array, j: Array) -> Array:
+def best_shear(inside: Array, i: Array, j: Array) -> Array:
     """The shear of every pair that leaves row i the least off-diagonal energy."""
     top, bottom = inside[i], inside[j]
     both = np.einsum("hms,hms->h", top, bottom) - np.einsum("hs,hs->h", inside[i, i], inside[j, i])

@@ -46,7 +46,8 @@ def to_sklearn(network: Network) -> MLPRegressor:
             "Save it with network.save instead.")
     if network.linear is not None:
         raise InvalidInput(
-            "The network has a linear part.", "MLPRegressor has none.", "Turn it into two units with laybare.assembly.unfold.absorb_linear.")
+            "The network has a linear part.", "MLPRegressor has none.",
+            "Turn it into two units with laybare.assembly.unfold.absorb_linear.")
     readout, offset, _ = network.columns
     mlp = MLPRegressor(hidden_layer_sizes=(network.width,), activation=names[network.activation.name])
     mlp.coefs_ = [np.array(network.layer.weights.T), np.array(readout)]

@@ -11,7 +11,7 @@ from laybare.assembly.unfold import folding
 from laybare.methods.signs import settle_signs
 from laybare.methods.start import Start
 from laybare.refinement.normal import Model, network_of
-from laybare.refinement.overwide import Search, over_wide, total_variation
+from laybare.refinement.overwide import Search, over_wide
 from laybare.shapes import Progress
 from laybare.source import Source
 
@@ -20,9 +20,9 @@ from laybare.source import Source
 class RandomStart:
     """Hidden layer by over-wide Gauss-Newton from random directions; no assumption on the inputs beyond whitening.
 
-    ReLU and leaky ReLU are fitted in the sign-free form Σ αᵢ|wᵢ·x + bᵢ| + v·x + c, which has no wrong signs to get stuck in; the signs
-    are decoded at the end. Nothing is proved about it; it is what every provable method has to be compared with, and the
-    strongest known method per sample on noiseless data.
+    ReLU and leaky ReLU are fitted in the sign-free form Σ αᵢ|wᵢ·x + bᵢ| + v·x + c, which has no wrong signs to get stuck in;
+    the signs are decoded at the end. Nothing is proved about it; it is what every provable method has to be compared with, and
+    the strongest known method per sample on noiseless data.
 
     Parameters
     ----------

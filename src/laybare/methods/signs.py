@@ -51,10 +51,10 @@ def settle_signs(source: Source, folded: Network, activation: Activation, loss: 
     if not signs.searched or len(signs.alternatives) < 2 or loss <= EXACT * scale:
         return Settled(unfolded.network, _claim(signs))
     starts = (_signed(folded, activation, pattern) for pattern in signs.alternatives[:TRIED])
-    fits = [_refit(source, start, scale, biases) for start in starts]
-    best = min(fits, key=lambda fit: fit.loss)
-    gaps = [_gap(source, fit, best) for fit in fits if not _same_signs(fit, best)]
-    return Settled(_network(best, folded), _claim(signs, 1 + sum(gap < CLEAR for gap in gaps), min(gaps, default=np.inf)))
+    best, *others = sorted((_refit(source, start, scale, biases) for start in starts), key=lambda fit: fit.loss)
+    network = _network(best)
+    gaps = [_gap(source, fit, best) for fit in others if _turned(_network(fit), network)]
+    return Settled(network, _claim(signs, 1 + sum(gap < CLEAR for gap in gaps), min(gaps, default=np.inf)))
 
 
 def _gap(source: Source, fit: Refined, best: Refined) -> float:
@@ -62,14 +62,9 @@ def _gap(source: Source, fit: Refined, best: Refined) -> float:
     return source.size * source.outputs * float(np.log(fit.loss / best.loss))
 
 
-def _same_signs(one: Refined, other: Refined) -> bool:
-    """Turning a unit over leaves a linear part, and there is none in either."""
-    vector = one.point.coefficients.shape[1] == 1
-    return compare(network_of(one.point, vector=vector), network_of(other.point, vector=vector)).linear_error == 0.0
-
-
-def _network(fit: Refined, like: Network) -> Network:
-    return network_of(fit.point, vector=like.readout.ndim == 1)
+def _turned(one: Network, other: Network) -> bool:
+    """Whether some unit of one is turned over in the other: that leaves a linear part, and neither has one."""
+    return compare(one, other).linear_error > 0.0
 
 
 def _signed(folded: Network, activation: Activation, pattern: Array) -> Network:
@@ -84,17 +79,21 @@ def _refit(source: Source, network: Network, scale: float, biases: bool) -> Refi
     return minimise(source, point_of(network, biases=biases, offset=True, linear=False), scale, effort=Effort(max_steps=20))
 
 
+def _network(fit: Refined) -> Network:
+    return network_of(fit.point, vector=fit.point.coefficients.shape[1] == 1)
+
+
 def _claim(signs: Signs, fitting: int | None = None, gap: float = 0.0) -> Claim:
     """How the signs of the units were decided, for the certificate."""
     count = len(signs.alternatives) if fitting is None else fitting
     if not signs.searched:
         text = "too many units for the search of signs: the linear part was kept instead of deciding them."
     elif not signs.alternatives:
-        text = f"no signs make the units add up to the linear part of the data (relative residual {signs.residual:.1e}); it was kept."
+        text = f"no signs make the units add up to the linear part (relative residual {signs.residual:.1e}), which was kept."
     elif count > 1:
         text = f"{count} sign patterns explain these samples equally well: they cannot tell which one is behind them."
     elif fitting is not None:
-        text = f"of {len(signs.alternatives)} patterns that noise allows, refitted, one is best by {gap:.3g} in log-likelihood (doubled)."
+        text = f"of {len(signs.alternatives)} that noise lets through, refitted, one is more likely by {gap / 2:.3g} (log)."
     else:
         text = f"one pattern fits (relative residual {signs.residual:.1e}, next best {signs.runner_up:.1e})."
     return Claim("sign patterns that fit", float(count), 1.0, count == 1, "proved" if fitting is None else "tested", text)

@@ -19,7 +19,6 @@ from laybare.errors import TooFewSamples
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 
-
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 

@@ -2,10 +2,11 @@
 
 The readout, the offset and the linear part are eliminated (`normal.py`), so the damped step concerns the hidden rows only:
 
-    (Schur + μ D + gauge) δ = gradient,        D = diag(Schur)
+    (P Schur P + μ D + gauge) δ = P gradient,        D = diag(Schur)
 
-A homogeneous unit may be rescaled against its readout without changing anything: its own row is a null direction of Schur.
-`gauge` adds weight along that row, and the row is brought back to unit length after each step.
+A homogeneous unit may be rescaled against its readout without changing anything: its own row is a null direction of Schur. Rows
+that must have length 1 may not move along themselves either. P projects these directions out, `gauge` puts weight on them so
+that the matrix is definite, and rows are brought back to unit length after each step.
 
 Each trial costs one cheap pass (FᵀF, FᵀR: the projected loss at the new rows); each accepted step one full pass. Stopping is by
 progress, never by the size of the gradient: at the kinks of ReLU the empirical gradient of a stuck fit is of order 1/n.
@@ -59,7 +60,7 @@ def levenberg_marquardt(
     _check_differentiable(start)
     begun = time.perf_counter()
     point, loss = project(start, _fit(source, start))
-    _check_finite(loss)
+    check_finite(loss)
     passes, damping, growth = 1, effort.damping, 2.0
     rows = [TraceRow(loss / scale, 0.0, damping, time.perf_counter() - begun, source.size)]
     reason = ""
@@ -68,7 +69,9 @@ def levenberg_marquardt(
             reason = finished(rows, effort)
             if reason:
                 break
-            system = _system(Step(*source.sum(StepStatistic(point), stage="normal equations")), point)
+            sums = Step(*source.sum(StepStatistic(point), stage="normal equations"))
+            check_finite(float(sums.loss))
+            system = _system(sums, point)
             passes += 1
             while True:
                 trial = _trial(system, point, damping)
@@ -81,6 +84,7 @@ def levenberg_marquardt(
                 if damping > DAMPING_LIMIT:
                     break
             if damping > DAMPING_LIMIT:
+                check_finite(float(_fit(source, point).loss))
                 reason = "flat"
                 break
             damping = max(DAMPING_FLOOR, damping * max(0.1, 1.0 - (2.0 * min(gain, 1.0) - 1.0) ** 3))
@@ -134,9 +138,10 @@ def _trial(system: _System, point: Point, damping: float) -> _Trial:
     k, p = point.units.shape
     diagonal = np.diag(system.schur)
     weight = np.maximum(diagonal, 1e-12 * diagonal.max())
-    matrix = system.schur + _gauge(point, weight)
+    matrix = _with_gauge(system.schur, point.normals, weight.reshape(k, p))
     matrix[np.diag_indices(k * p)] += damping * weight
-    delta = solve_spd(matrix, system.gradient)
+    delta = solve_spd(matrix, tangent(system.gradient.reshape(k, p), point.normals).ravel())
+    delta = tangent(delta.reshape(k, p), point.normals).ravel()
     predicted = float(delta @ (2.0 * system.gradient - system.schur @ delta))
     rows = delta.reshape(k, p)
     A = system.coefficients[:k]
@@ -144,27 +149,40 @@ def _trial(system: _System, point: Point, damping: float) -> _Trial:
     return _Trial(unit_rows(point, point.units + rows, coefficients), predicted, float(np.abs(rows).max()))
 
 
-def _gauge(point: Point, weight: Array) -> Array:
-    """Weight along each unit's own row, the direction in which nothing changes for a homogeneous activation."""
-    k, p = point.units.shape
-    matrix = np.zeros((k, p, k, p))
-    if point.activation.degree is not None:
-        rows = point.units / np.maximum(np.linalg.norm(point.units, axis=1), 1e-300)[:, None]
-        j = np.arange(k)
-        matrix[j, :, j, :] = weight.reshape(k, p).mean(axis=1)[:, None, None] * rows[:, :, None] * rows[:, None, :]
-    return matrix.reshape(k * p, k * p)
+def _with_gauge(schur: Array, normals: Array | None, weight: Array) -> Array:
+    """P Schur P + Σ_j (mean weight of unit j) n_j n_jᵀ, with P = I - Σ_j n_j n_jᵀ; a copy of Schur if there are no normals."""
+    matrix = schur.copy()
+    if normals is None:
+        return matrix
+    k, p = normals.shape
+    blocks = matrix.reshape(k, p, k, p)
+    blocks -= np.einsum("ja,jalb,jc->jclb", normals, blocks, normals)
+    blocks -= np.einsum("jalb,lb,lc->jalc", blocks, normals, normals)
+    j = np.arange(k)
+    blocks[j, :, j, :] += weight.mean(axis=1)[:, None, None] * normals[:, :, None] * normals[:, None, :]
+    return matrix
+
+
+def tangent(rows: Array, normals: Array | None) -> Array:
+    """Rows without their parts along the normals."""
+    if normals is None:
+        return rows
+    return np.asarray(rows - np.sum(rows * normals, axis=1)[:, None] * normals)
 
 
 def unit_rows(point: Point, units: Array, coefficients: Array) -> Point:
-    """|w| = 1 for homogeneous activations, the length going into the readout."""
+    """|w| = 1 where rows have a fixed length; for homogeneous activations the length goes into the readout."""
+    if point.normals is None:
+        return point.moved(units, coefficients)
+    dim = units.shape[1] - point.biases
+    lengths = np.linalg.norm(units[:, :dim], axis=1)[:, None]
+    lengths[lengths == 0.0] = 1.0
     degree = point.activation.degree
     if degree is None:
-        return point.moved(units, coefficients)
-    lengths = np.linalg.norm(units[:, : units.shape[1] - point.biases], axis=1)
-    lengths[lengths == 0.0] = 1.0
+        return point.moved(np.hstack([units[:, :dim] / lengths, units[:, dim:]]), coefficients)
     scaled = coefficients.copy()
-    scaled[: len(units)] *= lengths[:, None] ** degree
-    return point.moved(units / lengths[:, None], scaled)
+    scaled[: len(units)] *= lengths**degree
+    return point.moved(units / lengths, scaled)
 
 
 def finished(rows: list[TraceRow], effort: Effort) -> str:
@@ -183,8 +201,9 @@ def _check_differentiable(point: Point) -> None:
             "Use HighThreshold(activation=step), which fits the active set instead.")
 
 
-def _check_finite(loss: float) -> None:
+def check_finite(loss: float) -> None:
+    """Refuse to go on from a loss that is no number."""
     if not np.isfinite(loss):
         raise InvalidInput(
-            f"The squared error at the start is {loss}.", "Some output of the starting network or of the data overflows.",
-            "Look for huge weights or targets, or rescale y.", loss=loss)
+            f"The squared error is {loss}.", "Some block of the data is no longer finite, or an output of the network overflows.",
+            "Look for NaN in the data, for huge weights or targets, or rescale y.", loss=loss)

@@ -21,7 +21,17 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import scipy.linalg
 
-from laybare.refinement.levenberg import DAMPING_FLOOR, DAMPING_LIMIT, Effort, Refined, finished, project, unit_rows
+from laybare.refinement.levenberg import (
+    DAMPING_FLOOR,
+    DAMPING_LIMIT,
+    Effort,
+    Refined,
+    check_finite,
+    finished,
+    project,
+    tangent,
+    unit_rows,
+)
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.products import LossStatistic, ProductStatistic, Slope, SlopeStatistic, Split, joined, split
 from laybare.refinement.trace import Trace, TraceRow
@@ -80,6 +90,7 @@ def _descend(source: Source, start: Point, scale: float, effort: Effort, progres
             if reason:
                 break
             slope = Slope(*source.sum(SlopeStatistic(point), stage="gradient"))
+            check_finite(float(slope.loss))
             gradient = Direction(*joined(point, Split(slope.rows, slope.readout, slope.affine)))
             tolerance = max(TIGHTEST, min(FORCING, float(np.sqrt(loss / scale))))
             passes += 1
@@ -132,23 +143,15 @@ class _System:
         """(JᵀJ + μM) v, within the tangent spaces; single precision inside a block."""
         product = ProductStatistic(self.point, split(self.point, v.rows, v.coefficients), np.float32)
         rows, coefficients = joined(self.point, Split(*self.source.sum(product, stage="products")))
-        return Direction(self.tangent(rows + self.weight[:, None] * (v.rows @ self.moments)), coefficients)
+        return Direction(tangent(rows + self.weight[:, None] * (v.rows @ self.moments), self.point.normals), coefficients)
 
     def precondition(self, v: Direction) -> Direction:
         rows = scipy.linalg.cho_solve(self.kernel, scipy.linalg.cho_solve(self.inputs, v.rows.T).T)
-        return Direction(self.tangent(rows), scipy.linalg.cho_solve(self.features, v.coefficients))
-
-    def tangent(self, rows: Array) -> Array:
-        """Without the part along each unit's own row, in which a homogeneous activation does not change."""
-        if self.point.activation.degree is None:
-            return rows
-        units = self.point.units
-        share = np.sum(rows * units, axis=1) / np.maximum(np.sum(units * units, axis=1), 1e-300)
-        return np.asarray(rows - share[:, None] * units)
+        return Direction(tangent(rows, self.point.normals), scipy.linalg.cho_solve(self.features, v.coefficients))
 
     def solve(self, right: Direction, tolerance: float) -> tuple[Direction, int]:
         """CG from zero until the preconditioned residual has shrunk by `tolerance`; the iterations it took."""
-        residual = Direction(self.tangent(right.rows), right.coefficients)
+        residual = Direction(tangent(right.rows, self.point.normals), right.coefficients)
         direction = z = self.precondition(residual)
         solution = Direction(np.zeros_like(right.rows), np.zeros_like(right.coefficients))
         rho = residual.dot(z)

@@ -29,7 +29,11 @@ from laybare.shapes import Array, Sums
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A network as the solver sees it: hidden rows `units` (k, p), p = dim + 1 with biases; `coefficients` (q, m)."""
+    """A network as the solver sees it: hidden rows `units` (k, p), p = dim + 1 with biases; `coefficients` (q, m).
+
+    `unit` says that |w| = 1 for every unit, so that rows move in tangent spaces: a constraint for most activations (Ge, Lee and
+    Ma's model), a mere choice of gauge for homogeneous ones, which always have it.
+    """
 
     units: Array
     coefficients: Array
@@ -37,10 +41,22 @@ class Point:
     biases: bool
     offset: bool
     linear: bool
+    unit: bool = False
 
     @property
     def width(self) -> int:
         return len(self.units)
+
+    @property
+    def normals(self) -> Array | None:
+        """Directions in which rows do not move, (k, p) of length 1: along (w, b) if homogeneous, along w if unit, else none."""
+        if self.activation.degree is None and not self.unit:
+            return None
+        rows = self.units.copy()
+        if self.activation.degree is None and self.biases:
+            rows[:, -1] = 0.0
+        lengths = np.linalg.norm(rows, axis=1)
+        return np.asarray(rows / np.where(lengths > 0.0, lengths, 1.0)[:, None])
 
     def moved(self, units: Array, coefficients: Array) -> Point:
         """The same model at other parameters."""
@@ -67,6 +83,7 @@ class Model(NamedTuple):
     biases: bool = True
     offset: bool = True
     linear: bool = False
+    unit: bool = False
 
     def start(self, units: Array, outputs: int) -> Point:
         """Units with coefficients still to be fitted (zero)."""
@@ -75,12 +92,12 @@ class Model(NamedTuple):
         return Point(units, np.zeros((rows, outputs)), *self)
 
 
-def point_of(network: Network, *, biases: bool, offset: bool, linear: bool) -> Point:
+def point_of(network: Network, *, biases: bool, offset: bool, linear: bool, unit: bool = False) -> Point:
     """The solver's view of a network; parts that are not free must be zero in it."""
     readout, shift, slope = network.columns
     units = network.layer.rows if biases else np.array(network.layer.weights)
     rows = [readout, *([shift[None]] if offset else []), *([slope] if linear else [])]
-    return Point(units, np.vstack(rows), network.activation, biases, offset, linear)
+    return Point(units, np.vstack(rows), network.activation, biases, offset, linear, unit)
 
 
 def network_of(point: Point, *, vector: bool) -> Network:

@@ -2,7 +2,9 @@
 
 For x ~ N(0, I) the residual's Hermite moments are Σ a c₂ w wᵀ and Σ a c₄ w⊗⁴ over the units that are missing (and those that are
 wrong, with the opposite sign). Leading eigenvectors of the second moment are sharpened by the power method on the fourth,
-w <- T[w, w, w, ·], and each gets the bias, out of a grid, whose feature explains most of the residual.
+w <- T[w, w, w, ·], and each gets the bias, out of a grid, for which |w·x + b| explains most of the residual. What a linear (for
+orders 2 and the bias) or quadratic (for order 4) fit explains is subtracted first: there it is noise. Signs remain open, as they
+do in the sign-free model that this serves. Odd activations have no such moments.
 Source: Awasthi et al. (2021) for the moments; the iteration on the residual is ours.
 """
 
@@ -12,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laybare.activations import Activation
-from laybare.moments import Residual, leading_directions, quartic, second_moment
+from laybare.moments import Residual, fit_control, leading_directions, quartic, second_moment
 from laybare.refinement.normal import Point, network_of
 from laybare.shapes import Array, Sums
 from laybare.source import Source
@@ -23,11 +24,11 @@ BIASES = np.linspace(-1.5, 1.5, 7)
 
 
 def missing_units(source: Source, point: Point, count: int) -> Array:
-    """Up to `count` rows (w, b) that the residual of `point` asks for; inputs must be whitened. Eight passes."""
-    network = network_of(point, vector=False)
-    residual = Residual(source, network)
-    rows = leading_directions(second_moment(residual), min(count, source.dim)).T
-    fourth = quartic(residual)
+    """Up to `count` rows (w, b) that the residual of `point` asks for; inputs must be whitened. About ten passes."""
+    residual = Residual(source, network_of(point, vector=False))
+    linear, quadratic = (Residual(residual, fit_control(residual, degree, units=None)) for degree in (1, 2))
+    rows = leading_directions(second_moment(linear), min(count, source.dim)).T
+    fourth = quartic(quadratic)
     for _ in range(SHARPENING):
         cubes = fourth.cubes(rows)
         along = np.einsum("ord,rd->or", cubes, rows)
@@ -35,7 +36,7 @@ def missing_units(source: Source, point: Point, count: int) -> Array:
         rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
     if not point.biases:
         return np.asarray(rows)
-    squares, moment, total, outputs = residual.sum(_Correlation(rows, point.activation), stage="peeling")
+    squares, moment, total, outputs = linear.sum(_Correlation(rows), stage="peeling")
     spread = np.maximum(squares - total**2 / source.size, 1e-12 * squares.max())
     pull = np.sum((moment - total[..., None] * outputs / source.size) ** 2, axis=2) / spread
     return np.column_stack([rows, BIASES[np.argmax(pull, axis=1)]])
@@ -43,17 +44,16 @@ def missing_units(source: Source, point: Point, count: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Correlation:
-    """Statistic: squares of the features act(w·x + b) for every row and grid bias, and their products with the residual."""
+    """Statistic: squares of the features |w·x + b| for every row and grid bias, and their products with the residual."""
 
     rows: Array
-    activation: Activation
 
     @property
     def row_floats(self) -> int:
-        return 2 * self.rows.shape[0] * len(BIASES)
+        return 2 * len(self.rows) * len(BIASES)
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        features = self.activation((x @ self.rows.T)[:, :, None] + BIASES)
+        features = np.abs((x @ self.rows.T)[:, :, None] + BIASES)
         flat = features.reshape(len(x), -1)
         shape = features.shape[1:]
         moment = (flat.T @ y).reshape(*shape, y.shape[1])

@@ -78,8 +78,8 @@ def without(point: Point, kept: Array) -> Point:
 
 
 def parameters_per_unit(point: Point) -> int:
-    """Free numbers of one unit: its row and readout, less the scale that a homogeneous activation leaves open."""
-    gauge = 0 if point.activation.degree is None else 1
+    """Free numbers of one unit: its row and readout, less the direction in which rows do not move."""
+    gauge = 0 if point.normals is None else 1
     return int(point.units.shape[1] + point.coefficients.shape[1]) - gauge
 
 

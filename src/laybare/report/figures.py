@@ -21,7 +21,7 @@ WIDE = 9.0
 LEAST = -17.0
 """log10 of the smallest error on the colour scale: below half a unit in the last place of numbers just below 1."""
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "laybare", "svg.fonttype": "none", "font.size": 9.0, "axes.titlesize": 10.0, "axes.edgecolor": SOFT,
     "axes.labelcolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT, "text.color": INK, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": False,
@@ -37,10 +37,11 @@ def trace_figure(traces: tuple[Trace, ...]) -> str:
         begin = 0
         for trace, colour, label in zip(traces, (ACCENT, INK)[-len(traces) :], labels, strict=True):
             losses = np.maximum([row.loss for row in trace.rows], np.finfo(float).eps ** 2)
-            axes.semilogy(begin + np.arange(len(losses)), losses, color=colour, marker="o", markersize=3.5, linewidth=1.4, label=label)
+            steps = begin + np.arange(len(losses))
+            axes.semilogy(steps, losses, color=colour, marker="o", markersize=3.5, linewidth=1.4, label=label)
             begin += len(losses)
         axes.grid(axis="y", color=LINE, linewidth=0.8)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        _whole_numbers(axes.xaxis)
         axes.set(xlabel="accepted step", ylabel="squared error over variance of y")
         axes.legend(frameon=False)
 
@@ -67,8 +68,14 @@ def _map(figure: Figure, axes: Any, values: Array, colours: str, limits: tuple[f
         extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5))
     figure.colorbar(image, ax=axes, pad=0.02).outline.set_visible(False)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.get_major_locator().set_params(integer=True)
+        _whole_numbers(axis)
     axes.set(title=title, xlabel="input")
+
+
+def _whole_numbers(axis: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _svg(draw: Any, tall: float, meaning: str) -> str:

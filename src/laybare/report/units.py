@@ -31,7 +31,8 @@ class Pair(NamedTuple):
     @property
     def difference(self) -> float:
         """Largest difference of any two numbers of the pair."""
-        return float(max(np.max(np.abs(np.subtract(a, b))) for a, b in zip(self.true, self.found, strict=True)))
+        (w, b, a), (v, c, e) = self.true, self.found
+        return float(max(np.abs(w - v).max(), abs(b - c), np.abs(a - e).max()))
 
 
 def side_by_side(found: Network, truth: Network) -> list[Pair]:
