@@ -29,11 +29,11 @@ from laybare.decomposition import (
     subspace_power,
     tensor_power,
 )
-from laybare.decomposition.components import in_canonical_form, unit_rows
+from laybare.decomposition.components import in_canonical_form, powers, unit_rows
 from laybare.decomposition.jennrich import plane_parts, real_eigenvectors
 from laybare.decomposition.kcl import singling_out
 from laybare.decomposition.power import iterate
-from laybare.decomposition.spm import climb, gradient, height
+from laybare.decomposition.spm import climb, gradient, height, later_starts, newton
 
 NOISY = {
     "joint": joint_diagonalisation,
@@ -233,6 +233,25 @@ def test_climbing_raises_every_start(rng):
     step = 1e-6 * np.eye(6)
     slopes = np.stack([height(span, starts + e) - height(span, starts - e) for e in step], axis=1) / 2e-6
     assert_allclose(gradient(span, starts), slopes / 4, atol=1e-8)  # order 2: ∇F / 2l
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_newton_squares_the_error(order, rng):
+    u = planted.directions(5, 5, 3, rng)
+    weights = rng.standard_normal((7, 5))
+    span = joint_span([(weights @ powers(u, order)).reshape(7, *(5,) * order)], 5)
+    begin = unit_rows(u + 1e-3 * rng.standard_normal(u.shape))
+    errors = [np.linalg.norm(newton(span, begin, steps) - u, axis=1).max() for steps in (0, 1, 2)]
+    assert errors[1] < 30 * errors[0] ** 2
+    assert errors[2] < 1e-9
+
+
+def test_later_starts_avoid_the_parts_already_found(rng):
+    """With all parts but one known, one element of the span is left: all starts are its main direction."""
+    u = planted.directions(5, 5, 3, rng)
+    span = joint_span([planted.stack(rng.standard_normal((7, 5)), u)], 5)
+    starts = later_starts(span, 20, u[1:], rng)
+    assert_allclose(np.abs(starts @ starts.T), 1.0, atol=1e-10)
 
 
 def test_literal_choices():

@@ -54,7 +54,7 @@ class SubspacePower:
         span = joint_span([stack], rank)
         found = np.zeros((0, stack.shape[-1]))
         for _ in range(self.batches):
-            ends = climb(span, _starts(span, self.starts, found, rng), self.steps)
+            ends = climb(span, later_starts(span, self.starts, found, rng), self.steps)
             ends = newton(span, ends[deduplicate(ends, height(span, ends), SAME_MAXIMUM)])
             found, before = _distinct(span, np.concatenate([found, ends]))[:rank], found
             heights = height(span, found)
@@ -167,7 +167,7 @@ def _same(heights: Array, before: Array) -> bool:
     return heights.shape == before.shape and bool(np.all(np.abs(heights - before) < 1e-12))
 
 
-def _starts(span: Array, count: int, found: Array, rng: Generator) -> Array:
+def later_starts(span: Array, count: int, found: Array, rng: Generator) -> Array:
     """Random directions; or, once parts are known, main directions of random elements of the span orthogonal to them."""
     dim, sure = span.shape[-1], found[height(span, found) > SURE]
     if not 0 < len(sure) < len(span):

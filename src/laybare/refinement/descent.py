@@ -99,7 +99,7 @@ def lbfgs(source: Source, start: Point, scale: float, *, max_steps: int = 500) -
 
 def largest_curvature(source: Source, point: Point, *, rng: Generator, iterations: int = 20) -> float:
     """Largest eigenvalue of the Gauss-Newton Hessian of f in the hidden rows, by the power method; steps above 2/λ diverge."""
-    v: Array = rng.standard_normal(point.units.shape)
+    v = np.asarray(rng.standard_normal(point.units.shape))
     zero = np.zeros_like(point.coefficients)
     value = 0.0
     for _ in range(iterations):

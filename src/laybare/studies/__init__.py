@@ -1,8 +1,9 @@
 """One file a figure of a paper, or a worked case: settings -> table -> figure."""
 
+from laybare.studies.large_network import LARGE
 from laybare.studies.random_start import OVERWIDE, RATIO
 from laybare.studies.study import Outcome, Settings, Study
 
-STUDIES: dict[str, Study] = {study.name: study for study in (OVERWIDE, RATIO)}
+STUDIES: dict[str, Study] = {study.name: study for study in (OVERWIDE, RATIO, LARGE)}
 
 __all__ = ["STUDIES", "Outcome", "Settings", "Study"]
