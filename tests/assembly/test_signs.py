@@ -90,3 +90,20 @@ def test_folding_is_for_degree_one_with_a_kink():
     assert folding(lb.tanh) is None and folding(lb.absolute) is None and folding(lb.power_relu(2)) is None
     odd, even = folding(lb.leaky_relu(0.2))
     assert (odd, even) == (pytest.approx(0.6), pytest.approx(0.4))
+
+
+@pytest.mark.parametrize("activation", [lb.softplus, lb.gelu], ids=lambda a: a.name)
+def test_mirror_units_are_turned_back(activation, rng):
+    """Softplus and GELU: a fit with wrong signs and a linear part is the same function; unfolding finds the true signs."""
+    layer = lb.Layer(rng.standard_normal((9, 5)), rng.standard_normal(9), activation)
+    truth = lb.Network(layer, rng.standard_normal(9), 0.3)
+    turned = rng.choice([-1.0, 1.0], 9)
+    wrong = lb.Layer(turned[:, None] * layer.weights, turned * layer.biases, activation)
+    flipped = truth.readout * (turned < 0)  # act(u) = act(-u) + u
+    fitted = lb.Network(wrong, truth.readout, 0.3 + flipped @ layer.biases, flipped @ layer.weights)
+    x = rng.standard_normal((30, 5))
+    assert np.abs(fitted(x) - truth(x)).max() < 1e-12
+    found = unfold(fitted, activation)
+    assert found.signs.unique and found.network.linear is None
+    assert np.abs(found.network(x) - truth(x)).max() < 1e-12
+    assert np.allclose(found.network.layer.weights, layer.weights)

@@ -12,14 +12,13 @@ from laybare.errors import BudgetExhausted
 from laybare.moments import (
     PackedQuartic,
     Quartic,
-    SecondMomentTimes,
     fourth_slices,
-    measure,
     packed_moments,
     population_tensor,
     projected_tensors,
     quartic,
     second_moment,
+    second_moment_times,
     third_slices,
 )
 from laybare.source import Samples
@@ -37,7 +36,7 @@ def test_second_moment_and_its_products(data: tuple[np.ndarray, np.ndarray], rng
     source, dense = Samples(*data), dense_moment(*data, 2)
     B = rng.standard_normal((D, 3))
     assert_allclose(second_moment(source), dense, atol=1e-12)
-    assert_allclose(measure(source, SecondMomentTimes(B)), dense @ B, atol=1e-12)
+    assert_allclose(second_moment_times(source, B), dense @ B, atol=1e-12)
 
 
 def test_third_slices(data: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> None:
@@ -114,5 +113,7 @@ def test_slices_and_projections_that_do_not_fit_are_refused(rng: np.random.Gener
     source = Samples(rng.standard_normal((10, 60)), rng.standard_normal(10))
     with pytest.raises(BudgetExhausted, match="20 slices of 60 x 60 numbers would take 576 kB"):
         third_slices(source, rng.standard_normal((20, 60)), memory=1000)
+    with pytest.raises(BudgetExhausted, match="Use them as an operator"):
+        second_moment(source, memory=1000)
     with pytest.raises(BudgetExhausted, match="stay with slices"):
         projected_tensors(source, rng.standard_normal((60, 8)), memory=32_000)

@@ -66,6 +66,13 @@ def test_residual_is_a_source_with_all_verbs(rng: np.random.Generator) -> None:
     assert_allclose(residual.sum(lambda _, r: (r.sum(axis=0),))[0], expected.sum(axis=0))
 
 
+def test_models_are_evaluated_a_few_rows_at_a_time(rng: np.random.Generator) -> None:
+    x, seen = rng.standard_normal((10_000, 2)), []
+    residual = Residual(Samples(x, x[:, 1]), lambda z: (seen.append(len(z)), z[:, 0])[1])
+    assert_allclose(residual.read(0, 10_000).y[:, 0], x[:, 1] - x[:, 0])
+    assert max(seen) <= 4096
+
+
 def test_one_output_as_a_vector_is_subtracted_row_by_row(rng: np.random.Generator) -> None:
     x = rng.standard_normal((50, 2))
     assert not Residual(Samples(x, x[:, 0]), lambda z: z[:, 0]).read(0, 50).y.any()

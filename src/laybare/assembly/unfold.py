@@ -1,4 +1,9 @@
-"""Between ReLU networks and their sign-free form Σ αᵢ|uᵢ| + v·x + c."""
+"""Signs that the data leave open until the end, and how they are put back.
+
+ReLU, leaky ReLU, softplus and GELU obey act(t) = κ t + even(t) with an even function: turning a unit over changes the network
+by a linear function. A model with a free linear part therefore has no wrong signs to get stuck in: Σ αᵢ|uᵢ| + v·x + c for degree
+one, the activation itself with a linear part beside it for the others. `unfold` decides the signs afterwards.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.activations import Activation, relu
+from laybare.activations import Activation, absolute, relu
 from laybare.assembly.signs import Signs, decode_signs
 from laybare.network import Layer, Network
 from laybare.shapes import Array
@@ -35,27 +40,42 @@ class Unfolded(NamedTuple):
     signs: Signs
 
 
-def unfold(folded: Network, activation: Activation, tol: float = 1e-7) -> Unfolded:
+def unfold(fitted: Network, activation: Activation, tol: float = 1e-7) -> Unfolded:
     """The network of `activation` units that equals a sign-free one; what the signs leave over stays as its linear part.
 
-    Among several sign patterns that fit, the one with the smallest offset is taken, and `signs.alternatives` lists all.
+    `fitted` has |u| units and a linear part, or `activation` units and a linear part. Among several sign patterns that fit, the
+    one with the smallest offset is taken, and `signs.alternatives` lists all.
     """
-    fold = folding(activation)
-    assert fold is not None
-    alpha, offset, linear = folded.columns
-    readout = alpha / fold.even
-    rows = folded.layer.rows
-    pulls = fold.odd * readout[:, None, :] * rows[:, :, None]  # (k, d+1, m): what each unit adds to the linear part and offset
+    rows, (_, offset, linear) = fitted.layer.rows, fitted.columns
+    readout, slope = _readout(fitted, activation), _slope(activation)
+    if fitted.activation == activation:  # the odd part of every unit belongs to what the signs have to explain
+        affine = slope * rows.T @ readout
+        linear, offset = linear + affine[:-1], offset + affine[-1]
+    pulls = slope * readout[:, None, :] * rows[:, :, None]  # (k, d+1, m): what each unit adds to the linear part and offset
     signs = decode_signs(pulls[:, :-1].reshape(len(rows), -1), linear.ravel(), tol)
     shifts = [np.abs(offset - pattern @ pulls[:, -1]).sum() for pattern in signs.alternatives]
     xi = signs.alternatives[int(np.argmin(shifts))] if shifts else signs.signs
-    rest = linear - np.einsum("k,kdm->dm", xi, pulls[:, :-1])
-    vector = folded.readout.ndim == 1
-    layer = Layer(xi[:, None] * rows[:, :-1], xi * rows[:, -1], activation)
-    network = Network(
-        layer, _form(readout, vector), _form((offset - xi @ pulls[:, -1])[None], vector)[0],
-        None if signs.alternatives else _form(rest, vector))
-    return Unfolded(network, signs)
+    turned, vector = with_signs(fitted, activation, xi), fitted.readout.ndim == 1
+    rest = None if signs.alternatives else _form(linear - np.einsum("k,kdm->dm", xi, pulls[:, :-1]), vector)
+    return Unfolded(Network(turned.layer, turned.readout, _form((offset - xi @ pulls[:, -1])[None], vector)[0], rest), signs)
+
+
+def with_signs(fitted: Network, activation: Activation, pattern: Array) -> Network:
+    """`activation` units on the rows of a sign-free network, turned by `pattern` (k,) of ±1; offset and linear part left out."""
+    rows = pattern[:, None] * fitted.layer.rows
+    layer = Layer(rows[:, :-1], rows[:, -1], activation)
+    return Network(layer, _form(_readout(fitted, activation), fitted.readout.ndim == 1))
+
+
+def _readout(fitted: Network, activation: Activation) -> Array:
+    fold = folding(activation)
+    alpha = fitted.columns[0]
+    return alpha / fold.even if fold is not None and fitted.activation == absolute else alpha
+
+
+def _slope(activation: Activation) -> float:
+    """κ of act(t) = κ t + even(t)."""
+    return (activation.mirror or 0.0) / 2.0
 
 
 def absorb_linear(network: Network) -> Network:

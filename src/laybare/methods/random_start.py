@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from numpy.random import Generator
 
-from laybare.activations import Activation, absolute, relu
-from laybare.assembly.unfold import folding
+from laybare.activations import Activation, relu
 from laybare.methods.signs import settle_signs
 from laybare.methods.start import Start
-from laybare.refinement.normal import Model, network_of
+from laybare.refinement.normal import network_of
 from laybare.refinement.overwide import Search, over_wide
+from laybare.refinement.sign_free import sign_free_model
 from laybare.shapes import Progress
 from laybare.source import Source
 
@@ -20,9 +20,9 @@ from laybare.source import Source
 class RandomStart:
     """Hidden layer by over-wide Gauss-Newton from random directions; no assumption on the inputs beyond whitening.
 
-    ReLU and leaky ReLU are fitted in the sign-free form Σ αᵢ|wᵢ·x + bᵢ| + v·x + c, which has no wrong signs to get stuck in;
-    the signs are decoded at the end. Nothing is proved about it; it is what every provable method has to be compared with, and
-    the strongest known method per sample on noiseless data.
+    ReLU and leaky ReLU are fitted in the sign-free form Σ αᵢ|wᵢ·x + bᵢ| + v·x + c, which has no wrong signs to get stuck in,
+    softplus and GELU with a free linear part to the same end; the signs are decoded afterwards. Nothing is proved about it; it
+    is what every provable method has to be compared with, and the strongest known method per sample on noiseless data.
 
     Parameters
     ----------
@@ -39,12 +39,10 @@ class RandomStart:
 
     def find(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """A network close to the one behind the source, or the best local minimum found."""
-        fold = folding(self.activation)
-        fitted = absolute if fold is not None else self.activation
-        model = Model(fitted, biases=self.biases, offset=True, linear=fold is not None)
+        model = sign_free_model(self.activation, biases=self.biases)
         refined = over_wide(source, model, width, search=self.search, rng=rng, progress=progress)
         network = network_of(refined.point, vector=source.outputs == 1)
-        if fold is None:
+        if not model.linear:
             return Start(network, (), refined.trace)
         settled = settle_signs(source, network, self.activation, refined.loss, biases=self.biases)
         return Start(settled.network, (settled.claim,), refined.trace)

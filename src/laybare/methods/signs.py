@@ -8,15 +8,14 @@ import numpy as np
 
 from laybare.activations import Activation
 from laybare.assembly.signs import Signs
-from laybare.assembly.unfold import folding, unfold
+from laybare.assembly.unfold import unfold, with_signs
 from laybare.certificate import Claim
 from laybare.matching import compare
-from laybare.network import Layer, Network
+from laybare.network import Network
 from laybare.refinement.levenberg import Effort, Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.overwide import total_variation
-from laybare.shapes import Array
 from laybare.source import Source
 
 LOOSE = 3.0
@@ -50,7 +49,7 @@ def settle_signs(source: Source, folded: Network, activation: Activation, loss: 
     signs = unfolded.signs
     if not signs.searched or len(signs.alternatives) < 2 or loss <= EXACT * scale:
         return Settled(unfolded.network, _claim(signs))
-    starts = (_signed(folded, activation, pattern) for pattern in signs.alternatives[:TRIED])
+    starts = (with_signs(folded, activation, pattern) for pattern in signs.alternatives[:TRIED])
     best, *others = sorted((_refit(source, start, scale, biases) for start in starts), key=lambda fit: fit.loss)
     network = _network(best)
     gaps = [_gap(source, fit, best) for fit in others if _turned(_network(fit), network)]
@@ -65,14 +64,6 @@ def _gap(source: Source, fit: Refined, best: Refined) -> float:
 def _turned(one: Network, other: Network) -> bool:
     """Whether some unit of one is turned over in the other: that leaves a linear part, and neither has one."""
     return compare(one, other).linear_error > 0.0
-
-
-def _signed(folded: Network, activation: Activation, pattern: Array) -> Network:
-    """Units with these signs; the offset is left to the refit."""
-    fold = folding(activation)
-    assert fold is not None
-    layer = Layer(pattern[:, None] * folded.layer.weights, pattern * folded.layer.biases, activation)
-    return Network(layer, folded.readout / fold.even)
 
 
 def _refit(source: Source, network: Network, scale: float, biases: bool) -> Refined:

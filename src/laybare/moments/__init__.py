@@ -17,6 +17,7 @@ from laybare.moments.contracted import (
     fourth_slices,
     projected_tensors,
     second_moment,
+    second_moment_times,
     third_slices,
 )
 from laybare.moments.control import Control, controlled_moments, fit_control, pair_units
@@ -46,7 +47,7 @@ from laybare.moments.symmetric import smat, svec, svec_products, svec_squares
 __all__ = [
     "HermiteMoments", "PackedMoments", "packed_moments", "hermite_features", "flatten", "pack", "unpack", "veronese",
     "SecondMoment", "SecondMomentTimes", "ThirdSlices", "FourthSlices",
-    "second_moment", "third_slices", "fourth_slices", "projected_tensors",
+    "second_moment", "second_moment_times", "third_slices", "fourth_slices", "projected_tensors",
     "Quartic", "PackedQuartic", "quartic",
     "Control", "controlled_moments", "fit_control", "pair_units", "Residual", "HermiteFit", "fit_hermite", "affordable_degree",
     "Regression", "least_squares", "Subspace", "refine_subspace", "leading_directions",

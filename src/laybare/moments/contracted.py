@@ -95,9 +95,17 @@ class FourthSlices:
         return moment
 
 
-def second_moment(source: Source) -> Array:
+def second_moment(source: Source, *, memory: int = MEMORY_LIMIT) -> Array:
     """M₂ of every output, (outputs, d, d), in one pass."""
+    check_memory(
+        4 * source.outputs * source.dim**2, f"Second moments in dimension {source.dim}, with the sums under way,",
+        "Use them as an operator (`second_moment_times`).", memory)
     return measure(source, SecondMoment(), stage="second moment")
+
+
+def second_moment_times(source: Source, columns: Array) -> Array:
+    """M₂ B for B = `columns` (d, r), (outputs, d, r), in one pass and without M₂."""
+    return measure(source, SecondMomentTimes(columns), stage="second moment")
 
 
 def third_slices(source: Source, directions: Array, *, memory: int = MEMORY_LIMIT) -> Array:

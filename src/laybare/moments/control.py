@@ -98,7 +98,7 @@ def controlled_moments(
 
     Subtracted first: `network` if given, then `fit_control` of the rest. Two passes (about 20 more for d > 43).
     """
-    check_packed(source.dim, order, source.outputs, memory)
+    check_packed(source.dim, order, 2 * source.outputs, memory)  # the two halves that tell the noise
     rest = source if network is None else Residual(source, network)
     control = fit_control(rest, min(degree, order), units=units, memory=memory)
     measured = measure_with_noise(Residual(rest, control), HermiteMoments(order), stage=f"moments of order {order}")

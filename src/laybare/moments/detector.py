@@ -109,7 +109,7 @@ def one_pass_detector(source: Source, *, slope: float = 0.0, memory: int = MEMOR
     D, K = d * (d + 1) // 2, m * (m + 1) // 2
     check_memory(
         4 * (K + m * d + D) * D, f"The fourth moments of {m} outputs and {d} inputs", "Use two passes (`detector`).", memory)
-    raw, left = (part / source.size for part in source.sum(_FourthMoments(), stage="detector"))
+    raw, left = (part / source.size for part in source.sum(_FourthMoments(2 * (K + m * d) + 3 * D), stage="detector"))
     phi = left[K + m * d :]
     cov = raw - np.outer(left, phi)
     cross, gram = left[K : K + m * d].reshape(m, d), smat(phi)
@@ -139,8 +139,11 @@ class _OddEven:
         return np.concatenate([x, self.even(x)], axis=1)
 
 
+@dataclass(frozen=True)
 class _FourthMoments:
     """Statistic: [svec(yyᵀ), vec(yxᵀ), svec(xxᵀ)]ᵀ svec(xxᵀ), and the sums of the left features."""
+
+    row_floats: int
 
     def __call__(self, x: Array, y: Array) -> Sums:
         phi = svec_squares(x)

@@ -100,7 +100,8 @@ def levenberg_marquardt(
 def project(point: Point, fit: Fit) -> tuple[Point, float]:
     """The same hidden rows with the best coefficients, and the residual sum of squares there."""
     change = solve_spd(fit.gram, fit.moment)
-    return point.moved(point.units, point.coefficients + change), float(fit.loss) - float(np.sum(change * fit.moment))
+    loss = float(fit.loss) - float(np.sum(change * fit.moment))  # at an exact fit rounding may take it below zero
+    return point.moved(point.units, point.coefficients + change), max(loss, 0.0) if np.isfinite(loss) else loss
 
 
 class _System(NamedTuple):
@@ -141,7 +142,7 @@ def _trial(system: _System, point: Point, damping: float) -> _Trial:
     matrix = _with_gauge(system.schur, point.normals, weight.reshape(k, p))
     matrix[np.diag_indices(k * p)] += damping * weight
     delta = solve_spd(matrix, tangent(system.gradient.reshape(k, p), point.normals).ravel())
-    delta = tangent(delta.reshape(k, p), point.normals).ravel()
+    delta = _capped(point, tangent(delta.reshape(k, p), point.normals)).ravel()
     predicted = float(delta @ (2.0 * system.gradient - system.schur @ delta))
     rows = delta.reshape(k, p)
     A = system.coefficients[:k]
@@ -161,6 +162,14 @@ def _with_gauge(schur: Array, normals: Array | None, weight: Array) -> Array:
     j = np.arange(k)
     blocks[j, :, j, :] += weight.mean(axis=1)[:, None, None] * normals[:, :, None] * normals[:, None, :]
     return matrix
+
+
+def _capped(point: Point, rows: Array) -> Array:
+    """No row moves by more than its own length, or 1: a unit that has gone flat would otherwise be thrown out of reach."""
+    if point.activation.degree is not None:
+        return rows
+    lengths, room = (np.linalg.norm(array, axis=1) for array in (rows, point.units))
+    return np.asarray(rows * np.minimum(1.0, np.maximum(1.0, room) / np.maximum(lengths, 1e-300))[:, None])
 
 
 def tangent(rows: Array, normals: Array | None) -> Array:
