@@ -1,4 +1,4 @@
-"""The command line: `laybare demo`, `laybare recover DATA`, `laybare compare A B`."""
+"""The command line: `laybare demo`, `laybare recover DATA`, `laybare compare A B`, `laybare reproduce STUDY`."""
 
 from __future__ import annotations
 
@@ -40,6 +40,14 @@ def _checked_path(context: click.Context, parameter: click.Parameter, path: str 
 
 
 NEW_FILE: dict[str, Any] = {"type": click.Path(dir_okay=False), "callback": _checked_path, "metavar": "FILE"}
+
+
+def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> range:
+    """'3-7' -> range(3, 8)."""
+    first, _, last = text.partition("-")
+    if not first.isdigit() or (last and not last.isdigit()) or int(last or first) < int(first):
+        raise click.BadParameter("give FIRST-LAST, for example 0-19.", context, parameter)
+    return range(int(first), int(last or first) + 1)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -112,6 +120,35 @@ def compare(found: str, truth: str, tol: float | None) -> None:
     Console(highlight=False).print(str(match), markup=False)
     if tol is not None and not match.max_error <= tol:
         sys.exit(1)
+
+
+@commands.command(short_help="Run a study and write its table.")
+@click.argument("study", required=False)
+@click.option("--list", "listing", is_flag=True, help="List the studies and what each measures.")
+@click.option("--seeds", default="0-19", show_default=True, callback=_seeds, help="Seeds to run, as FIRST-LAST.")
+@click.option("--full", is_flag=True, help="The whole grid, which may take hours, instead of minutes.")
+@click.option("--out", default="studies", show_default=True, type=click.Path(file_okay=False), help="Folder for the table.")
+def reproduce(study: str | None, listing: bool, seeds: range, full: bool, out: str) -> None:
+    """Run STUDY: print its table, say what it shows, write it as CSV."""
+    from laybare.studies import STUDIES, Settings
+
+    console = Console(highlight=False)
+    if listing or study is None:
+        for one in STUDIES.values():
+            console.print(f"{one.name}: {one.title}.", markup=False, soft_wrap=True)
+        return
+    if study not in STUDIES:
+        raise click.BadParameter(f"there is no study {study!r}; known are {', '.join(STUDIES)}.", param_hint="STUDY")
+    chosen = STUDIES[study]
+    with _bar() as progress:
+        outcome = chosen.run(Settings(seeds, full, progress))
+    table = Table(*outcome.columns, title=chosen.title, box=SIMPLE_HEAD)
+    for row in outcome.rows:
+        table.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row))
+    console.print(table)
+    console.print(f"Stated before: {chosen.claim}\nMeasured: {outcome.sentence}", markup=False, soft_wrap=True)
+    for path in outcome.write(Path(out), chosen.name):
+        _print_path(console, path.suffix[1:], str(path))
 
 
 def main() -> None:

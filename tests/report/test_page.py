@@ -1,0 +1,160 @@
+"""The HTML page: complete, self-contained, small, and written in one move or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import laybare as lb
+from laybare.random_networks import random_network
+from laybare.recover import Recovery
+from laybare.report import render, write_report
+
+LARGEST_PAGE = 300_000
+
+
+@pytest.fixture(scope="module")
+def truth() -> lb.Network:
+    return random_network(3, 2, outputs=2, rng=1)
+
+
+@pytest.fixture(scope="module")
+def found(truth: lb.Network) -> Recovery:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 3))
+    return lb.refine(truth, lb.Samples(x, truth(x) + 0.01 * rng.standard_normal((300, 2))))
+
+
+class Page(HTMLParser):
+    """Tags, whatever they fetch, and the visible text; unclosed tags are errors."""
+
+    VOID = frozenset({"meta", "br", "use", "image"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.fetched: list[str] = []
+        self.words = ""
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.fetched += [value for name, value in attributes if name in ("src", "href", "xlink:href") and value]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "title"} & set(self.open):
+            self.words += data
+
+
+def test_page_says_all_and_fetches_nothing(found: Recovery, truth: lb.Network) -> None:
+    text = render(found, truth)
+    page = Page(text)
+    assert len(text.encode()) < LARGEST_PAGE
+    assert "script" not in page.tags
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.fetched)
+    assert not re.search(r"url\((?!#)|@import", text)
+    assert page.tags.count("svg") == 2
+    for claim in found.certificate.claims:
+        assert claim.name in page.words
+    assert "3-2-2 network of relu units" in page.words
+    assert found.certificate.verdict in page.words
+    assert "2 of 2" in " ".join(page.words.split())
+
+
+def test_numbers_on_the_page_are_those_of_the_network(found: Recovery) -> None:
+    words = Page(render(found)).words.replace("\N{MINUS SIGN}", "-")
+    for value in (*found.network.layer.weights.ravel(), *found.network.layer.biases, *found.network.readout.ravel()):
+        assert f"{value:.4f}" in words or abs(value) < 1e-3
+
+
+@pytest.mark.parametrize("verdict", ["doubtful", "refuted"])
+def test_page_of_a_failure_says_so(found: Recovery, verdict: str) -> None:
+    claims = list(found.certificate.claims)
+    claims[0] = replace(claims[0], passed=False, decisive=verdict == "refuted")
+    page = Page(render(replace(found, certificate=replace(found.certificate, claims=tuple(claims)))))
+    assert verdict in page.words
+    assert page.words.count("✗") == 1
+
+
+def test_missing_units_are_named(found: Recovery) -> None:
+    page = Page(render(found, random_network(3, 4, outputs=2, rng=5)))
+    assert "2 of 4" in " ".join(page.words.split())
+    assert "True units that were not found" in page.words
+
+
+def test_text_from_outside_is_escaped(found: Recovery) -> None:
+    evil = replace(found.certificate.claims[0], name="<script>alert(1)</script>")
+    text = render(replace(found, certificate=replace(found.certificate, claims=(evil,))))
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_wide_network_gives_a_small_page() -> None:
+    network = random_network(100, 250, rng=0)
+    errors = lb.certificate.StandardErrors(np.ones((250, 100)), np.ones(250), np.ones(250), np.zeros(()))
+    trace = lb.refinement.trace.Trace((lb.refinement.trace.TraceRow(1.0, 0.0, 1.0, 0.0, 1),), "floor")
+    recovery = Recovery(network, network, lb.Certificate((), errors, 1.0), None, 1.0, 1, (trace,))
+    text = render(recovery)
+    assert len(text.encode()) < LARGEST_PAGE
+    assert "first 10 of 100 inputs" in text
+    assert "first 200 of 250 units" in text
+
+
+def test_same_recovery_gives_same_bytes(found: Recovery, truth: lb.Network) -> None:
+    assert render(found, truth) == render(found, truth)
+
+
+def test_written_file_holds_the_page(found: Recovery, tmp_path: Path) -> None:
+    found.report(str(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == render(found)
+    assert os.listdir(tmp_path) == ["page.html"]
+
+
+def test_missing_directory_is_a_sentence(found: Recovery, tmp_path: Path) -> None:
+    with pytest.raises(lb.InvalidInput, match="was not written"):
+        write_report(found, tmp_path / "nowhere" / "page.html")
+    with pytest.raises(lb.InvalidInput, match="is a directory"):
+        write_report(found, tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
+def test_device_is_left_alone(found: Recovery) -> None:
+    with pytest.raises(lb.InvalidInput, match="device"):
+        write_report(found, "/dev/full")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_full_disk_keeps_the_old_page_and_leaves_nothing_behind(
+    found: Recovery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "page.html").write_text("old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(lb.BudgetExhausted, match="No space left"):
+        write_report(found, tmp_path / "page.html")
+    assert os.listdir(tmp_path) == ["page.html"]
+    assert (tmp_path / "page.html").read_text() == "old"
