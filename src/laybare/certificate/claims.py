@@ -26,7 +26,7 @@ class Claim:
 
 
 class StandardErrors(NamedTuple):
-    """Asymptotic standard errors shaped as the network's weights, biases, readout and offset."""
+    """Asymptotic standard errors shaped as the weights, biases, readout and offset; NaN where they were not computed."""
 
     weights: Array
     biases: Array

@@ -20,13 +20,19 @@ from laybare.refinement.spd import solve_spd
 from laybare.shapes import Array
 from laybare.source import Source
 
+LARGEST = 4000
+"""Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
+
 
 def standard_errors(network: Network, source: Source, noise: float, *, biases: bool, offset: bool) -> StandardErrors:
     """Standard errors at `network` from the samples of `source`, for noise of standard deviation `noise` in every output.
 
-    For homogeneous activations they refer to unit rows. One pass; memory (parameters)².
+    For homogeneous activations they refer to unit rows. One pass; memory (parameters)², so that networks of more than
+    `LARGEST` parameters get NaN instead.
     """
     point = point_of(network, biases=biases, offset=offset, linear=network.linear is not None)
+    if point.units.size + point.coefficients.size > LARGEST:
+        return _shaped(np.full(point.units.size + point.coefficients.size, np.nan), network, point)
     step = Step(*source.sum(StepStatistic(point), stage="standard errors"))
     variances = noise**2 * np.maximum(np.diag(constrained_inverse(information(step, point), point)), 0.0)
     return _shaped(np.sqrt(variances), network, point)

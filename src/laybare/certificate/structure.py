@@ -83,7 +83,7 @@ def _alone(gram: Array, moment: Array, q: int) -> Array:
     left = moment[q:] - gram[q:, :q] @ solved[:, :m]
     whole = np.diag(gram)[q:]
     own = np.maximum(whole - np.sum(gram[:q, q:] * solved[:, m:], axis=0), 1e-10 * whole)
-    alone: Array = np.sum(left * left, axis=1) / own
+    alone: Array = np.sum(left * left, axis=1) / np.maximum(own, np.finfo(float).tiny)  # a unit that is never on explains 0
     return alone
 
 

@@ -40,7 +40,7 @@ def side_by_side(found: Network, truth: Network) -> list[Pair]:
     pairs = compare(found, truth).pairs
     if found.activation != truth.activation:
         found, truth = sign_free(found), sign_free(truth)
-    rows = [(_row(truth, j), _row(found, i), int(i), int(j)) for i, j in pairs]
+    rows = [(_row(truth, j), _row(found, i), i, j) for i, j in pairs.tolist()]
     return [Pair(j, _unit(true), _unit(_turned(mine, true, found)), i) for true, mine, i, j in rows]
 
 
