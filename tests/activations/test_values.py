@@ -43,7 +43,7 @@ T = np.array([-2.5, -1.0, -0.3, 0.0, 0.4, 1.0, 3.0])
     (gelu, lambda t: t * (1 + special.erf(t / np.sqrt(2))) / 2),
     (step, lambda t: 1.0 * (t > 0)),
     (exponential(0.5), lambda t: np.exp(t / 2)),
-], ids=str)
+], ids=lambda value: value.name if hasattr(value, "name") else "formula")
 def test_value_is_its_formula(act, formula):
     assert_allclose(act(T), formula(T), rtol=1e-14, atol=1e-15)
 

@@ -116,7 +116,7 @@ def test_subspace_power_limits(rng):
         subspace_power(rng.standard_normal((3, 5)), 2, rng=rng)
     with pytest.raises(InvalidInput, match="Beyond 6 parts"):
         subspace_power(planted.symmetric_noise((9, 4, 4), rng, 1), 7, rng=rng)
-    with pytest.raises(Unidentifiable, match="span at most 2 dimensions"):
+    with pytest.raises(Unidentifiable, match="2 tensors span 2 dimensions and rank 3 was asked"):
         subspace_power(planted.symmetric_noise((2, 4, 4), rng, 1), 3, rng=rng)
     with pytest.raises(InvalidInput, match=r"shape \(2, 3, 4\)"):
         subspace_power(np.ones((2, 3, 4)), 1, rng=rng)

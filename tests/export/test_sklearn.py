@@ -27,7 +27,7 @@ def test_there_and_back_is_the_same_network(activation: lb.Activation, outputs: 
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_fitted_regressor_is_read_in_full(outputs: int, rng: np.random.Generator) -> None:
     x, y = rng.standard_normal((60, 3)), rng.standard_normal((60, outputs))
-    mlp = MLPRegressor((5,), solver="lbfgs", max_iter=3, random_state=0).fit(x, y[:, 0] if outputs == 1 else y)
+    mlp = MLPRegressor(hidden_layer_sizes=(5,), solver="lbfgs", max_iter=3, random_state=0).fit(x, y[:, 0] if outputs == 1 else y)
     assert_allclose(lb.from_sklearn(mlp)(x), mlp.predict(x), rtol=1e-12)
 
 
@@ -37,9 +37,16 @@ def test_unfitted_deep_and_linear_regressors_are_refused(rng: np.random.Generato
     with pytest.raises(lb.InvalidInput, match="not fitted"):
         lb.from_sklearn(MLPRegressor())
     with pytest.raises(lb.InvalidInput, match="2 hidden layers"):
-        lb.from_sklearn(MLPRegressor((3, 3), solver="lbfgs", max_iter=2).fit(x, y))
+        lb.from_sklearn(MLPRegressor(hidden_layer_sizes=(3, 3), solver="lbfgs", max_iter=2).fit(x, y))
     with pytest.raises(lb.InvalidInput, match="identity"):
-        lb.from_sklearn(MLPRegressor((3,), activation="identity", solver="lbfgs", max_iter=2).fit(x, y))
+        lb.from_sklearn(MLPRegressor(hidden_layer_sizes=(3,), activation="identity", solver="lbfgs", max_iter=2).fit(x, y))
+
+
+def test_outputs_that_are_not_linear_are_refused(rng: np.random.Generator) -> None:
+    mlp = lb.to_sklearn(random_network(3, 2, rng=rng))
+    mlp.out_activation_ = "exp"  # as with loss="poisson" in newer versions
+    with pytest.raises(lb.InvalidInput, match="exp"):
+        lb.from_sklearn(mlp)
 
 
 def test_what_a_regressor_cannot_hold_is_refused(rng: np.random.Generator) -> None:

@@ -47,6 +47,7 @@ def test_colexicographic_ranks_sort_by_the_last_index_first(shape: tuple[int, in
     dim, order = shape
     expected = sorted(combinations_with_replacement(range(dim), order), key=lambda t: t[::-1])
     ranks = colexicographic_rank(tuples(dim, order), dim)
+    assert_array_equal(np.sort(ranks), np.arange(len(expected)))
     assert [tuple(tuples(dim, order)[i]) for i in np.argsort(ranks)] == expected
 
 

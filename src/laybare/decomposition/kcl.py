@@ -4,7 +4,7 @@ Stage 1 contracts the tensor with L random unit vectors and diagonalises the L m
 contractions that stage 1 says would single out one part each. Stage 2 rests on r slices only: for ill-conditioned directions it
 is the worse of the two (measured beside the default in benchmarks/decomposition_noise.py), so the default is one stage.
 
-Source: Kuleshov, Chaganty and Liang (2015), AISTATS, Algorithm 1.
+Source: Kuleshov, Chaganty and Liang (2015), AISTATS.
 """
 
 from __future__ import annotations

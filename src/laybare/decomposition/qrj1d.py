@@ -38,7 +38,8 @@ MAX_SWEEPS = 300
 def qrj1d(slices: Array, start: Array) -> Diagonalised:
     """Rows B minimising the off-diagonal energy of B A_l Bᵀ under |row| = 1.
 
-    As accurate as FFDIAG and 10-50 times slower; with many slices `condense` the stack first.
+    At rank 5 with 3 % noise as accurate as FFDIAG; in two noisy stacks of rank 32 its error was 1.3 and 2.5 times FFDIAG's,
+    at 50-80 times the time. With many slices `condense` the stack first.
     """
     small, rows = compressed(slices), unit_rows(start)
     sweeps = 0

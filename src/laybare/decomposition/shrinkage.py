@@ -23,7 +23,7 @@ def shrink_to_orthogonal(tensor: Array, directions: Array) -> Array:
 
     The noise per coordinate σ comes from the misfit with m = C(k+2, 3) − rk degrees of freedom; to first order around orthogonal
     directions var(g_ij) = σ²/3 (1/cᵢ² + 1/cⱼ²). Assumes noise of about equal size in all directions of the symmetric tensors.
-    Source: James and Stein (1961), section 2, with variance estimated on m degrees of freedom.
+    Source: James and Stein (1961), with variance estimated on m degrees of freedom.
     """
     rank, dim = directions.shape
     free = comb(dim + 2, 3) - rank * dim

@@ -20,6 +20,7 @@ from numpy.random import Generator
 from laybare.decomposition.checks import finite
 from laybare.decomposition.components import SAME_COSINE, Components, deduplicate, powers, unit_rows
 from laybare.decomposition.explain import explain_stack
+from laybare.decomposition.slices import NOTHING
 from laybare.errors import InvalidInput, Unidentifiable
 from laybare.shapes import Array
 
@@ -33,7 +34,7 @@ SAME_MAXIMUM = 0.999
 """Directions with a larger |cosine| have climbed to the same maximum, if both lie in the span up to rounding."""
 
 SHIFT = 0.3
-"""Share of the old direction in a step: less than the bound that guarantees ascent for every span, and faster."""
+"""Share of the old direction in a step. Smaller than the bound that guarantees ascent for every span; others not compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class SubspacePower:
 
     `separation`: the smallest sine between the loadings of two parts times the smallest singular value of the directions, or, for
     more parts than dimensions, of the w^{⊗l}. `rank` may be up to C(d+l−1, l) − d. If fewer parts stand out than were asked for,
-    the best other maxima fill up, if there are any, and the residual tells.
+    the best other maxima fill up; if there are none, fewer parts come back. The residual tells.
     """
 
     starts: int = 300
@@ -73,11 +74,12 @@ def joint_span(stacks: list[Array], rank: int, weights: Array | None = None) -> 
     """
     scale = np.ones(len(stacks)) if weights is None else weights
     flat = np.concatenate([w * stack.reshape(len(stack), -1) for w, stack in zip(scale, stacks, strict=True)])
-    right = np.linalg.svd(flat, full_matrices=False)[2]
-    if len(right) < rank:
+    _, sizes, right = np.linalg.svd(flat, full_matrices=False)
+    held = int(np.sum(sizes > NOTHING * sizes[0]))
+    if held < rank:
         raise Unidentifiable(
-            f"{len(flat)} tensors span at most {len(right)} dimensions and rank {rank} was asked.",
-            "The span cannot hold that many independent parts.", "Add moments of other orders.", rank=rank, tensors=len(flat))
+            f"{len(flat)} tensors span {held} dimensions and rank {rank} was asked.",
+            "The span cannot hold that many independent parts.", "Add moments of other orders.", rank=rank, span=held)
     return right[:rank].reshape(rank, *stacks[0].shape[1:])
 
 

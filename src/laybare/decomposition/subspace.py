@@ -85,7 +85,7 @@ def shifted_power(
     Only positive Ritz values of V₁ and negative ones of V₂ count, otherwise one eigenvector is taken twice (the text does not say
     so); of both together the r largest are kept, the part of V₂ orthogonalised against that of V₁. Slow: the error falls like
     (3‖P‖ + |λ_{r+1}|)/(3‖P‖ + |λ_r|) a step. `norm` None means that ‖P‖ is estimated by a few power steps.
-    Source: Zhong et al. (2017), initialisation by the power method (Algorithm 3 of the full version).
+    Source: Zhong et al. (2017), initialisation by the power method; reconstructed, the text leaves the details out.
     """
     apply = _block_map(operator, dim, rank)
     first = np.linalg.qr(rng.standard_normal((dim, rank)))[0]
@@ -103,7 +103,7 @@ def shifted_power(
 
 
 def norm_estimate(operator: Operator, dim: int, *, rng: Generator, steps: int = 20) -> float:
-    """‖P‖ from below, by block power steps; a few per cent short at worst for the uses here."""
+    """‖P‖ from below, by block power steps with a few columns."""
     apply = _block_map(operator, dim, 1)
     block = np.linalg.qr(rng.standard_normal((dim, min(dim, SPARE))))[0]
     for _ in range(steps):

@@ -28,6 +28,10 @@ def from_sklearn(mlp: MLPRegressor) -> Network:
         raise InvalidInput(
             f"This MLPRegressor has activation {mlp.activation!r}.", f"Known are {sorted(ACTIVATIONS)}.",
             "A network of identity units is a linear map; there are no hidden units to find.")
+    if mlp.out_activation_ != "identity":
+        raise InvalidInput(
+            f"The outputs of this MLPRegressor pass through {mlp.out_activation_!r}.", "Those of a Network are linear.",
+            'Use loss="squared_error".', output=mlp.out_activation_)
     hidden, readout = mlp.coefs_
     layer = Layer(hidden.T, mlp.intercepts_[0], ACTIVATIONS[mlp.activation])
     if readout.shape[1] == 1:

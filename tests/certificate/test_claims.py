@@ -1,0 +1,172 @@
+"""Every claim of a certificate can fail, and does where it should; together they never verify a wrong network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import laybare as lb
+from laybare.certificate import certify
+from laybare.random_networks import random_network
+from laybare.recover import Recovery
+from laybare.shapes import Event
+
+NOISE = 0.1
+
+
+def samples(network: lb.Network, size: int, rng: np.random.Generator, noise: float = 0.0) -> lb.Samples:
+    x = rng.standard_normal((size, network.dim))
+    y = network(x)
+    return lb.Samples(x, y + noise * rng.standard_normal(y.shape))
+
+
+def named(certificate: lb.Certificate, name: str) -> lb.Claim:
+    (claim,) = [claim for claim in certificate.claims if claim.name == name]
+    return claim
+
+
+def failed(certificate: lb.Certificate) -> set[str]:
+    return {claim.name for claim in certificate.claims if not claim.passed}
+
+
+def some_of(network: lb.Network, units: slice) -> lb.Network:
+    layer = network.layer
+    return lb.Network(lb.Layer(layer.weights[units], layer.biases[units], layer.activation), network.readout[units], network.offset)
+
+
+def teacher(rng: np.random.Generator, activation: lb.Activation = lb.relu, outputs: int = 1) -> lb.Network:
+    """Three units in the plane of five inputs, 60 degrees apart, of about equal weight."""
+    angles = np.pi / 3 * np.arange(3) + rng.uniform(0, 1)
+    rows = np.zeros((3, 5))
+    rows[:, :2] = np.column_stack([np.cos(angles), np.sin(angles)]) * (1.0 if activation.degree is not None else 2.0)
+    readout = rng.choice([-1.0, 1.0], (3, outputs)) * rng.uniform(0.8, 1.2, (3, outputs))
+    return lb.Network(lb.Layer(rows, rng.uniform(-0.5, 0.5, 3), activation), readout[:, 0] if outputs == 1 else readout)
+
+
+@pytest.mark.parametrize("activation", [lb.relu, lb.tanh], ids=lambda activation: activation.name)
+@pytest.mark.parametrize("noise", [0.0, NOISE])
+def test_the_truth_is_verified(activation: lb.Activation, noise: float, rng: np.random.Generator) -> None:
+    truth = teacher(rng, activation, outputs=2)
+    certificate = lb.refine(truth, samples(truth, 600, rng, noise)).certificate
+    assert certificate.verdict == "verified", certificate.explain()
+    assert abs(certificate.noise - noise) < 1e-12 + 4 * noise / np.sqrt(2 * 2 * 540)  # relative sd of a noise estimate: 1/√(2N)
+
+
+def test_too_few_equations(rng: np.random.Generator) -> None:
+    truth = random_network(3, 2, rng=rng)  # 9 unknowns; of 11 samples one is kept fresh
+    certificate = lb.refine(truth, samples(truth, 11, rng)).certificate
+    assert "equations per unknown" in failed(certificate)
+    assert certificate.verdict == "doubtful"
+
+
+def test_fresh_samples_from_elsewhere(rng: np.random.Generator) -> None:
+    truth, other = teacher(rng), teacher(rng)
+    certificate = certify(truth, samples(truth, 400, rng, NOISE), samples(other, 100, rng), biases=True, offset=True, rng=rng)
+    assert failed(certificate) == {"fresh residual over used residual"}
+    assert certificate.verdict == "refuted"
+
+
+@pytest.mark.parametrize("activation", [lb.relu, lb.tanh], ids=lambda activation: activation.name)
+@pytest.mark.parametrize("noise", [0.0, NOISE])
+def test_unit_missing(activation: lb.Activation, noise: float, rng: np.random.Generator) -> None:
+    truth = teacher(rng, activation)
+    certificate = lb.refine(some_of(truth, slice(2)), samples(truth, 600, rng, noise)).certificate
+    assert {"structure left in the residual", "gain of one more unit"} <= failed(certificate)
+    assert certificate.verdict == "refuted"
+
+
+@pytest.mark.parametrize("activation", [lb.relu, lb.tanh], ids=lambda activation: activation.name)
+def test_unit_too_many(activation: lb.Activation, rng: np.random.Generator) -> None:
+    truth = teacher(rng, activation)
+    certificate = lb.refine(truth, samples(some_of(truth, slice(2)), 600, rng, NOISE)).certificate
+    assert "loss of one unit fewer" in failed(certificate)
+    assert certificate.verdict != "verified"
+
+
+def test_unit_too_many_without_noise(rng: np.random.Generator) -> None:
+    truth = teacher(rng)
+    layer = lb.Layer(np.vstack([truth.layer.weights, np.eye(5)[:1]]), np.append(truth.layer.biases, 0.2))
+    with_spare = lb.Network(layer, np.append(truth.readout, 1e-11))
+    certificate = lb.refine(with_spare, samples(truth, 400, rng)).certificate
+    assert "loss of one unit fewer" in failed(certificate)
+
+
+def test_units_nearly_parallel(rng: np.random.Generator) -> None:
+    rows = np.array([[1.0, 0.0, 0.0], [np.cos(0.02), np.sin(0.02), 0.0]])
+    truth = lb.Network(lb.Layer(rows, np.array([0.3, 0.31])), np.array([1.0, 0.8]))
+    certificate = lb.refine(truth, samples(truth, 400, rng)).certificate
+    assert failed(certificate) == {"largest cosine of two units"}
+    assert certificate.verdict == "doubtful"
+
+
+def test_kink_that_no_sample_crosses(rng: np.random.Generator) -> None:
+    truth = lb.Network(lb.Layer(np.eye(3)[:2], np.array([0.2, 8.0])), np.array([1.0, 0.8]))
+    certificate = lb.refine(truth, samples(truth, 400, rng)).certificate
+    assert "samples beyond the least crossed kink" in failed(certificate)
+    assert certificate.verdict == "doubtful"
+
+
+def test_smooth_unit_that_is_straight_on_all_samples(rng: np.random.Generator) -> None:
+    truth = lb.Network(lb.Layer(np.eye(3)[:2], np.array([0.2, 80.0]), lb.softplus), np.array([1.0, 0.8]))
+    certificate = lb.refine(truth, samples(truth, 400, rng)).certificate
+    assert "bend of the straightest unit" in failed(certificate)
+    assert certificate.verdict == "doubtful"
+
+
+def test_signs_that_no_data_can_tell(rng: np.random.Generator) -> None:
+    """Σ aᵢ wᵢ = 0 over three units: turning all of them over changes nothing but the offset (Awasthi et al. 2021, Claim 4.8)."""
+    rows = rng.standard_normal((3, 3))
+    rows[2] = -rows[0] - rows[1]
+    truth = lb.Network(lb.Layer(rows, np.array([0.3, -0.2, 0.5])), np.ones(3))
+    certificate = lb.recover(samples(truth, 400, rng), width=3, rng=0).certificate
+    claim = named(certificate, "sign patterns that fit")
+    assert claim.value == 2
+    assert failed(certificate) == {claim.name}
+    assert certificate.verdict == "doubtful"
+
+
+def test_refinement_cut_short(rng: np.random.Generator) -> None:
+    def interrupt_once(event: Event) -> None:
+        if event.stage == "refining":
+            raise KeyboardInterrupt
+
+    truth = teacher(rng)
+    start = lb.Network(lb.Layer(truth.layer.weights + 0.1, truth.layer.biases), truth.readout)
+    certificate = lb.refine(start, samples(truth, 400, rng), progress=interrupt_once).certificate
+    assert "refinement finished" in failed(certificate)
+    assert certificate.verdict != "verified"
+
+
+@pytest.mark.parametrize(
+    ("noise", "size"), [(0.0, 300), (0.02, 600), (0.2, 600)], ids=["exact", "little noise", "much noise"])
+@pytest.mark.parametrize("activation", [lb.relu, lb.tanh], ids=lambda activation: activation.name)
+def test_wrong_width_is_never_verified(activation: lb.Activation, noise: float, size: int, rng: np.random.Generator) -> None:
+    truth = teacher(rng, activation)
+    data = samples(truth, size, rng, noise)
+    verdicts = {width: lb.recover(data, width=width, activation=activation, rng=0).certificate.verdict for width in (2, 3, 4)}
+    assert verdicts[2] == "refuted"
+    assert verdicts[3] == "verified"
+    assert verdicts[4] != "verified"
+
+
+@pytest.mark.parametrize(
+    "law", [lambda rng, n: rng.standard_t(5, n), lambda rng, n: rng.uniform(-1.7, 1.7, n), lambda rng, n: rng.choice([-1.0, 1.0], n)],
+    ids=["Student", "uniform", "signs"])
+def test_noise_need_not_be_gaussian(law: Callable[[np.random.Generator, int], np.ndarray], rng: np.random.Generator) -> None:
+    truth = teacher(rng)
+    x = rng.standard_normal((600, 5))
+    assert lb.refine(truth, lb.Samples(x, truth(x) + NOISE * law(rng, 600))).certificate.verdict == "verified"
+
+
+def test_text_has_the_verdict_and_every_number(rng: np.random.Generator) -> None:
+    truth = teacher(rng)
+    found: Recovery = lb.refine(truth, samples(truth, 300, rng))
+    text = found.certificate.explain()
+    assert text.startswith("verdict: verified")
+    assert str(found.certificate) == text
+    for claim in found.certificate.claims:
+        assert claim.name in text
+        assert f"{claim.value:.3g} (threshold {claim.threshold:.3g}, {claim.kind})" in text
+        assert claim.explanation in text

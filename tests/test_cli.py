@@ -1,0 +1,199 @@
+"""The command line: what it prints, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import laybare as lb
+from laybare import cli
+from laybare.random_networks import random_network
+
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+COMMAND = [sys.executable, "-c", "from laybare.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def truth() -> lb.Network:
+    return random_network(4, 3, rng=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, truth: lb.Network, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with samples and the network behind them."""
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).standard_normal((400, 4))
+    np.savez("data.npz", x=x, y=truth(x))
+    np.savez("few.npz", x=x[:12], y=truth(x[:12]))
+    truth.save("truth.safetensors")
+    return tmp_path
+
+
+def run(*arguments: str, columns: int = 100) -> Result:
+    """Inside this process, without the handling of errors."""
+    return CliRunner().invoke(cli.commands, arguments, env={"COLUMNS": str(columns)}, catch_exceptions=False)
+
+
+def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "COLUMNS": "100"}
+    return subprocess.run([*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("columns", [100, 80])
+def test_demo_shows_every_unit_and_writes_the_report(columns: int, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    result = run("demo", "--width", "4", "--queries", "600", "--report", str(page), columns=columns)
+    lines = result.output.splitlines()
+    assert result.exit_code == 0
+    assert max(map(len, lines)) <= max(columns, len(f"report: {page}"))
+    assert not CONTROL.search(result.output)
+    assert "hidden units recovered: 4 of 4" in lines
+    recovered = [line.split() for line in lines if line.split()[:1] == ["recovered"]]
+    true = [line.split() for line in lines if line.split()[1:2] == ["true"]]
+    assert [int(line[0]) for line in true] == [0, 1, 2, 3]
+    assert [line[2:] for line in true] == [line[2:] for line in recovered]  # the same to all digits shown
+    assert max(float(line[1]) for line in recovered) < 1e-8
+    (largest,) = re.findall(r"largest difference .*: (\S+)", result.output)
+    assert float(largest) < 1e-8
+    assert "verdict: verified" in lines
+    assert "equations per unknown" in result.output
+    assert lines[-1] == f"report: {page}"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_recover_prints_units_and_verdict_and_saves(folder: Path, truth: lb.Network) -> None:
+    result = run("recover", "data.npz", "--out", "found.safetensors", "--report", "page.html")
+    assert result.exit_code == 0
+    assert "verdict: verified" in result.output
+    assert not CONTROL.search(result.output)
+    found = lb.load("found.safetensors")
+    assert lb.compare(found, truth).max_error < 1e-8
+    assert f"{found.layer.weights[2, 1]:+.5f}" in result.output
+    assert (folder / "page.html").exists()
+
+
+def test_recover_ends_well_with_a_bad_verdict(folder: Path) -> None:
+    result = run("recover", "data.npz", "--width", "1")
+    assert result.exit_code == 0
+    assert "verdict: refuted" in result.output
+    assert "FAIL" in result.output
+
+
+def test_recover_takes_several_outputs_of_a_table(tmp_path: Path) -> None:
+    network = random_network(2, 2, lb.tanh, outputs=2, rng=3)
+    x = np.random.default_rng(0).standard_normal((300, 2))
+    table = np.column_stack([x, network(x)])
+    np.savetxt(tmp_path / "d.csv", table, delimiter=",", header="p,q,u,v", comments="", fmt="%.17g")
+    out = tmp_path / "n.safetensors"
+    result = run("recover", str(tmp_path / "d.csv"), "--target", "u,v", "--activation", "tanh", "--width", "2", "--out", str(out))
+    assert result.exit_code == 0
+    assert "readout 0" in result.output
+    assert lb.compare(lb.load(out), network).max_error < 1e-8
+
+
+def test_compare_measures_and_judges(folder: Path, truth: lb.Network) -> None:
+    layer = lb.Layer(2.0 * truth.layer.weights[::-1], 2.0 * truth.layer.biases[::-1])
+    lb.Network(layer, 0.5 * truth.readout[::-1], 1e-3).save("other.safetensors")
+    assert run("compare", "truth.safetensors", "truth.safetensors", "--tol", "0").exit_code == 0
+    loose = run("compare", "other.safetensors", "truth.safetensors", "--tol", "1e-2")
+    assert loose.exit_code == 0
+    assert "3 of 3 units matched, largest error 1.0e-03" in loose.output
+    assert run("compare", "other.safetensors", "truth.safetensors", "--tol", "1e-4").exit_code == 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("demo",), ("recover",), ("compare",)], ids=str)
+def test_help_is_there_and_fits(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments, "--help")
+    assert result.exit_code == 0
+    assert max(map(len, result.output.splitlines())) <= 100
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version").output == f"laybare {lb.__version__}\n"
+
+
+BAD = {
+    "missing file": ("recover", "nowhere.npz"),
+    "unknown target": ("recover", "data.npz", "--target", "z"),
+    "unknown activation": ("recover", "data.npz", "--activation", "[bold]relu[/]"),
+    "activation without slope": ("recover", "data.npz", "--activation", "step"),
+    "too few samples": ("recover", "few.npz", "--width", "5"),
+    "width zero": ("recover", "data.npz", "--width", "0"),
+    "width of letters": ("recover", "data.npz", "--width", "many"),
+    "unknown method": ("recover", "data.npz", "--method", "magic"),
+    "report into nowhere": ("recover", "data.npz", "--report", "nowhere/page.html"),
+    "network onto a folder": ("recover", "data.npz", "--out", "."),
+    "samples for a network": ("compare", "data.npz", "truth.safetensors"),
+    "missing network": ("compare", "truth.safetensors", "nowhere"),
+    "negative tolerance": ("compare", "truth.safetensors", "truth.safetensors", "--tol", "-1"),
+    "no argument": ("compare",),
+    "unknown command": ("conquer",),
+    "no command": (),
+    "wide demo": ("demo", "--width", "1000"),
+}
+
+
+@pytest.mark.parametrize("arguments", BAD.values(), ids=BAD.keys())
+@pytest.mark.usefixtures("folder")
+def test_bad_input_is_a_sentence_and_status_2(
+    arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["laybare", *arguments])
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    signal.signal(signal.SIGINT, before)
+    said = capfd.readouterr()
+    assert end.value.code == 2
+    assert said.out == ""
+    assert said.err.strip()
+    assert "Traceback" not in said.err
+    assert not CONTROL.search(said.err)
+
+
+def test_whole_program_from_a_shell(folder: Path) -> None:
+    good = shell("recover", "data.npz", "--width", "3")
+    assert (good.returncode, good.stderr) == (0, "")
+    assert "verdict: verified" in good.stdout
+    assert not CONTROL.search(good.stdout)
+    bad = shell("recover", "nowhere.npz")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr == "laybare: nowhere.npz does not exist. There is nothing to open. Check the path.\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_interrupt_ends_at_once_with_status_130(folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupt arrives inside the solver, which would catch a KeyboardInterrupt and go on with what it has."""
+    def interrupted(*arguments: object, **options: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.sigtimedwait([], 1.0)
+        except KeyboardInterrupt:
+            pytest.fail("the solver caught it")
+
+    monkeypatch.setattr(lb, "recover", interrupted)
+    monkeypatch.setattr(sys, "argv", ["laybare", "recover", "data.npz"])
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    signal.signal(signal.SIGINT, before)
+    assert end.value.code == 130
+    assert capfd.readouterr().err == "laybare: interrupted\n"
+
+
+def test_bar_shows_the_stage_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with cli._bar() as progress:
+        progress(lb.shapes.Event("refining", 3, 10, "relative loss 1e-3"))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    with cli._bar() as progress:
+        progress(lb.shapes.Event("refining", 3, 10, "relative loss 1e-3"))
+    assert "refining" in capsys.readouterr().err
