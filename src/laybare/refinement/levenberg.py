@@ -77,7 +77,6 @@ def levenberg_marquardt(
                 trial = _trial(system, point, damping)
                 passes += 1
                 moved, new_loss = project(trial.point, _fit(source, trial.point))
-                gain = (loss - new_loss) / max(trial.predicted, np.finfo(float).tiny)
                 if new_loss < loss:  # NaN compares false: a non-finite trial is a rejected trial
                     break
                 damping, growth = damping * growth, growth * 2.0
@@ -87,7 +86,7 @@ def levenberg_marquardt(
                 check_finite(float(_fit(source, point).loss))
                 reason = "flat"
                 break
-            damping = max(DAMPING_FLOOR, damping * max(0.1, 1.0 - (2.0 * min(gain, 1.0) - 1.0) ** 3))
+            damping = eased(damping, loss - new_loss, trial.predicted)
             growth, point, loss = 2.0, moved, new_loss
             rows.append(TraceRow(loss / scale, trial.length, damping, time.perf_counter() - begun, passes * source.size))
             if progress is not None:
@@ -192,6 +191,12 @@ def unit_rows(point: Point, units: Array, coefficients: Array) -> Point:
     scaled = coefficients.copy()
     scaled[: len(units)] *= lengths**degree
     return point.moved(units / lengths, scaled)
+
+
+def eased(damping: float, gained: float, predicted: float) -> float:
+    """Damping after an accepted step: less if the loss fell by half of what was predicted or more, else more (Nielsen 1999)."""
+    ratio = 1.0 if gained >= predicted else gained / predicted
+    return max(DAMPING_FLOOR, damping * max(0.1, 1.0 - (2.0 * ratio - 1.0) ** 3))
 
 
 def finished(rows: list[TraceRow], effort: Effort) -> str:

@@ -22,11 +22,11 @@ import numpy as np
 import scipy.linalg
 
 from laybare.refinement.levenberg import (
-    DAMPING_FLOOR,
     DAMPING_LIMIT,
     Effort,
     Refined,
     check_finite,
+    eased,
     finished,
     project,
     tangent,
@@ -106,8 +106,7 @@ def _descend(source: Source, start: Point, scale: float, effort: Effort, progres
             if not new_loss < loss:
                 reason = "flat"
                 break
-            gain = min(1.0, (loss - new_loss) / max(delta.dot(gradient), np.finfo(float).tiny))
-            damping = max(DAMPING_FLOOR, damping * max(0.1, 1.0 - (2.0 * gain - 1.0) ** 3))
+            damping = eased(damping, loss - new_loss, delta.dot(gradient))
             growth, point, loss = 2.0, moved, new_loss
             length = float(np.abs(delta.rows).max())
             rows.append(TraceRow(loss / scale, length, damping, time.perf_counter() - begun, passes * source.size))
