@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.assembly.magnitudes import VANISHING, rec_mag_sign
-from laybare.decomposition import KCL, Decomposer, joint_diagonalisation, shifted_power
+from laybare.decomposition import KCL, Decomposer, JointDiagonalisation, shifted_power
 from laybare.errors import TooFewSamples, Unidentifiable
 from laybare.moments import (
     HermiteMoments,
@@ -76,7 +76,7 @@ class RefinedMoments:
     polynomial of degree 4 leaves of y, where the printed route has that of y itself.
     """
 
-    decompose: Decomposer = joint_diagonalisation
+    decompose: Decomposer = JointDiagonalisation(polish=False)
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Network:
         """A network of `width` units in the span of the leading directions."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
-from laybare.errors import InvalidInput, TooFewSamples
+from laybare.errors import InvalidInput, NotSeparated, TooFewSamples
+from laybare.methods.count import count_units
 from laybare.methods.moment_routes import PrintedMoments, RefinedMoments, Route, informative_orders
 from laybare.methods.solved import solved
 from laybare.methods.start import Start
@@ -16,6 +16,9 @@ from laybare.network import Network
 from laybare.refinement.overwide import Search
 from laybare.shapes import Event, Progress
 from laybare.source import Source
+
+ENOUGH = 4
+"""Samples a weight from which one start succeeded in 28 of 30 cases and more (squared ReLU, ReLU; 5 units, 20 and 50 inputs)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +61,23 @@ class TensorInit:
 
     def find(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """A network near the one behind the source."""
-        if width is None:
-            raise InvalidInput("No width was given.", "", "")
-        check_problem(source, width, self.activation)
-        start = self.start(source, width, rng=rng, progress=progress)
+        check_activation(self.activation)
+        told = self._counted(source) if width is None else width
+        check_size(source, told)
+        start = self.start(source, told, rng=rng, progress=progress)
         if self.search is None:
             return Start(start)
         return solved(
             source, self.activation, width, start.layer.weights, biases=False, search=self.search, rng=rng, progress=progress)
+
+    def _counted(self, source: Source) -> int:
+        """The width that the moments show. A lower bound will do if the search goes on from there."""
+        seen = count_units(source, self.activation, informative_orders(self.activation).second)
+        if self.search is None and seen.exact is None:
+            raise NotSeparated(
+                f"The moments of {source.size:,} samples do not tell the width. {seen.explanation}",
+                "Without the solver nothing else decides it.", "Give the width, more samples, or a search.", at_least=seen.at_least)
+        return max(1, seen.at_least)
 
     def start(self, source: Source, width: int, *, rng: Generator, progress: Progress | None = None) -> Network:
         """What the moments alone give, before the solver sees it; `source` is white."""
@@ -74,19 +86,25 @@ class TensorInit:
         return self.route(source, width, self.activation, rng=rng)
 
 
-def check_problem(source: Source, width: int, activation: Activation) -> None:
-    """Refuse what no moments of these samples can show."""
+def check_activation(activation: Activation) -> None:
+    """Refuse activations whose units moments do not show, or the solver cannot move."""
     if activation.degree == 0:
         raise InvalidInput(
             f"{activation.name} has derivative zero.", "The refinement that follows the moments cannot move such units.",
             "Use HighThreshold(activation=step), which fits the active set instead.", activation=activation.name)
     informative_orders(activation)
+
+
+def check_size(source: Source, width: int) -> None:
+    """Refuse more units than dimensions, and no more equations than weights."""
     if width > source.dim:
         raise InvalidInput(
-            f"Width {width} in dimension {source.dim}.", "Moments are decomposed into independent weight vectors, at most one a dimension.",
+            f"Width {width} in dimension {source.dim}.",
+            "Moments are decomposed into independent weight vectors, of which there are at most as many as dimensions.",
             "Use RandomStart(), which has no such limit.", width=width, dim=source.dim)
-    if source.size * source.outputs <= source.dim * width:
+    weights = source.dim * width
+    if source.size * source.outputs <= weights:
         raise TooFewSamples(
-            f"{source.size:,} samples for {source.dim * width:,} weights ({width} units in dimension {source.dim}).",
-            "As many equations as unknowns are fitted by some network whatever the truth is.",
-            f"About {max(1, 4 * source.dim * width // source.outputs):,} samples would do.", samples=source.size, width=width, dim=source.dim)
+            f"{source.size:,} samples for {weights:,} weights ({width} units in dimension {source.dim}).",
+            "Some network fits as many equations as it has unknowns whatever the truth is.",
+            f"About {ENOUGH * weights // source.outputs:,} samples would do.", samples=source.size, width=width, dim=source.dim)
