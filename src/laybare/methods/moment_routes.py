@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial, sqrt
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -18,11 +18,12 @@ from numpy.random import Generator
 from laybare.activations import Activation
 from laybare.assembly.magnitudes import VANISHING, rec_mag_sign
 from laybare.decomposition import KCL, Decomposer, JointDiagonalisation, shifted_power
-from laybare.errors import TooFewSamples, Unidentifiable
+from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
 from laybare.moments import (
     HermiteMoments,
     PackedMoments,
     Residual,
+    affordable_degree,
     fit_hermite,
     fourth_slices,
     measure,
@@ -30,7 +31,6 @@ from laybare.moments import (
     second_moment,
     third_slices,
 )
-from laybare.moments.indices import count_up_to
 from laybare.network import Layer, Network
 from laybare.shapes import Array
 from laybare.source import Source
@@ -39,6 +39,7 @@ HIGHEST = 4
 """Highest order in use: beyond it a tensor has k⁵ entries and the coefficients of all common activations are small."""
 
 
+@runtime_checkable
 class Route(Protocol):
     """A way from white Gaussian samples to a first network."""
 
@@ -54,7 +55,7 @@ class Orders(NamedTuple):
 
 
 def informative_orders(activation: Activation) -> Orders:
-    """The orders whose moments show the weights; refuses an activation with none from 3 on, which only polynomials of degree 2 have.
+    """The orders whose moments show the weights; refuses an activation that shows nothing at orders 3 and 4.
 
     Source: Zhong et al. (2017), Definition 5.4.
     """
@@ -64,7 +65,8 @@ def informative_orders(activation: Activation) -> Orders:
         raise Unidentifiable(
             f"{activation.name} has no Hermite coefficient of order 3 or 4 (rho = {rho:.2g}).",
             "A network of linear or quadratic units is one quadratic form, which many sets of weights share.",
-            "Use an activation that is no polynomial of degree 2, such as relu or power_relu(2).", activation=activation.name, rho=rho)
+            "Use an activation that is no polynomial of degree 2, such as relu or power_relu(2).",
+            activation=activation.name, rho=rho)
     return Orders(min(j for j in shown if j >= 2), min(j for j in shown if j >= 3), shown)
 
 
@@ -80,19 +82,22 @@ class RefinedMoments:
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Network:
         """A network of `width` units in the span of the leading directions."""
-        shown = informative_orders(activation).shown
         basis = refine_subspace(source, width, activation, order=2).basis
-        moments = subspace_moments(source, basis, shown[-1])
-        slices = np.concatenate([_slices(moments, j) for j in shown if j >= 2])
-        found = self.decompose(slices, width, rng=rng)
-        return lifted(rec_mag_sign(moments, found.directions, activation), basis)
+        moments = subspace_moments(source, basis, informative_orders(activation).shown[-1])
+        return lifted(decomposed(moments, activation, self.decompose, rng=rng), basis)
 
 
-def subspace_moments(source: Source, basis: Array, order: int, samples_a_coefficient: float = 2.0) -> PackedMoments:
+def decomposed(moments: PackedMoments, activation: Activation, decompose: Decomposer, *, rng: Generator) -> Network:
+    """The network with as many units as `moments` have dimensions: all slices of orders ≥ 2, then signs and magnitudes."""
+    shown = informative_orders(activation).shown
+    slices = np.concatenate([_slices(moments, j) for j in shown if 2 <= j <= moments.order])
+    directions = decompose(slices, moments.dim, rng=rng).directions
+    return rec_mag_sign(moments, directions, activation)
+
+
+def subspace_moments(source: Source, basis: Array, order: int) -> PackedMoments:
     """Hermite moments of x·basis: least squares, or where the samples do not allow it averages of what a lower fit leaves."""
-    width = basis.shape[1]
-    affordable = (k for k in range(order, 0, -1) if source.size >= samples_a_coefficient * count_up_to(width, k))
-    degree = next(affordable, 0)
+    degree = affordable_degree(source.size, basis.shape[1], order)
     fit = fit_hermite(source, degree, basis)
     if degree == order:
         return fit.moments
@@ -116,6 +121,10 @@ class PrintedMoments:
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Network:
         """A network of `width` units from moments as they are."""
         orders = informative_orders(activation)
+        if source.outputs > 1:
+            raise InvalidInput(
+                f"There are {source.outputs} outputs.", "The printed algorithm has one.",
+                "Use TensorInit(), which takes all together.", outputs=source.outputs)
         parts = _thirds(source) if self.partition else (source, source, source)
         P2 = _second(parts[0], orders.second, rng)
         basis = shifted_power(P2, source.dim, width, rng=rng, steps=self.power_steps).basis
@@ -147,9 +156,11 @@ def _slices(moments: PackedMoments, order: int) -> Array:
 def _second(source: Source, order: int, rng: Generator) -> Array:
     """P₂: M₂, or M_j(I, I, a, …) with a random direction a."""
     if order == 2:
-        return second_moment(source)[0]
+        moment: Array = second_moment(source)[0]
+        return moment
     slices = third_slices if order == 3 else fourth_slices
-    return slices(source, _direction(source.dim, rng)[None])[0, 0]
+    contracted: Array = slices(source, _direction(source.dim, rng)[None])[0, 0]
+    return contracted
 
 
 def _direction(dim: int, rng: Generator) -> Array:

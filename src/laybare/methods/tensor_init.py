@@ -41,8 +41,8 @@ class TensorInit:
 
     References
     ----------
-    Zhong et al. (2017), Recovery guarantees for one-hidden-layer neural networks, Algorithm 1. Deviations: the span is refined and
-    moments are least-squares fits; slices of all orders are decomposed together; the data are not split.
+    Zhong et al. (2017), Recovery guarantees for one-hidden-layer neural networks, Algorithm 1. Deviations: the span is refined,
+    moments are least-squares fits, slices of all orders are decomposed together, and the data are not split.
     """
 
     activation: Activation = relu
@@ -76,7 +76,8 @@ class TensorInit:
         if self.search is None and seen.exact is None:
             raise NotSeparated(
                 f"The moments of {source.size:,} samples do not tell the width. {seen.explanation}",
-                "Without the solver nothing else decides it.", "Give the width, more samples, or a search.", at_least=seen.at_least)
+                "Without the solver nothing else decides it.", "Give the width, more samples, or a search.",
+                at_least=seen.at_least)
         return max(1, seen.at_least)
 
     def start(self, source: Source, width: int, *, rng: Generator, progress: Progress | None = None) -> Network:
