@@ -22,6 +22,7 @@ from laybare.moments import (
     packed_moments,
     pair_units,
     population_moments,
+    veronese,
 )
 from laybare.network import Layer, Network
 from laybare.source import Samples, Source
@@ -94,6 +95,15 @@ def test_what_the_polynomial_explains_is_exact(degree: int, rng: np.random.Gener
     assert_allclose(found.value.values[0, : len(truth)], truth, atol=1e-11)
     assert np.abs(found.value.values[0, len(truth) :]).max() < 1e-11
     assert np.abs(found.noise.values).max() < 1e-11
+
+
+def test_pair_units_are_all_different(rng: np.random.Generator) -> None:
+    """2·d² unit directions and offsets ±0.6, whose squares span all quadratics."""
+    layer = pair_units(4)
+    rows = np.column_stack([layer.weights, np.asarray(layer.biases)])
+    assert len(np.unique(rows.round(12), axis=0)) == layer.width == 32
+    assert_allclose(np.linalg.norm(layer.weights, axis=1), 1)
+    assert np.linalg.matrix_rank(veronese(layer.weights, 2)) == 10
 
 
 def test_what_the_units_explain_is_exact(rng: np.random.Generator) -> None:

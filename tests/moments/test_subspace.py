@@ -63,8 +63,17 @@ def test_polynomials_are_found_exactly(activation: Activation, outputs: int | No
     found = refine_subspace(Samples(x, network(x)), 3, activation, max_rounds=60)
     assert distance(found.basis, network) < 1e-6
     assert found.unexplained < 1e-12
+    assert 2 <= found.rounds < 60
     inside = Network(Layer(network.layer.weights @ found.basis, None, activation), network.readout)
     assert_allclose(found.moments.values, population_moments(inside, 4).values, atol=1e-5)
+
+
+def test_rounds_are_limited(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((2000, 6))
+    source = Samples(x, np.abs(x[:, 0]) + np.abs(x[:, 1] + x[:, 2]))
+    one, many = (refine_subspace(source, 2, relu, max_rounds=rounds) for rounds in (1, 8))
+    assert one.rounds == 1
+    assert many.unexplained <= one.unexplained
 
 
 def test_leading_directions_of_one_matrix_are_its_eigenvectors(rng: np.random.Generator) -> None:

@@ -48,7 +48,7 @@ def test_relu_networks_are_recovered_exactly(width: int | None, outputs: int, rn
     "activation", [lb.leaky_relu(0.1), lb.tanh, lb.absolute, lb.sigmoid, lb.power_relu(2)], ids=lambda activation: activation.name)
 def test_other_activations_are_recovered_exactly(activation: lb.Activation, rng: np.random.Generator) -> None:
     truth = random_network(4, 3, activation, readout="random", rng=rng)
-    found = lb.recover(samples(truth, 500, rng), activation=activation, rng=rng)
+    found = lb.recover(samples(truth, 500, rng), width=3, activation=activation, rng=rng)
     assert found.certificate.verdict == "verified", found.certificate.explain()
     assert lb.compare(found.network, truth).max_error < EXACT
 

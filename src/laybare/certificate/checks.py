@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import fdtri, ndtr
 
 from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.fitted import EXACT, Fitted, fitted
@@ -64,17 +65,19 @@ def _enough_samples(state: Fitted) -> Claim:
 def _fresh_residual(network: Network, fresh: Source, state: Fitted) -> Claim:
     """Fresh mean square against the noise estimated from the used samples.
 
-    With p unknowns fitted to N equations a fresh residual has mean square s² (1 + p/N) at Gaussian inputs; twice that is
-    allowed for inputs with heavier tails. The spread of squares is taken from the residuals themselves.
+    After p unknowns were fitted to N equations a fresh residual has mean square s² (1 + p/(N-p)) or so; twice the excess is
+    allowed. The ratio of two mean squares has an F law if the noise is Gaussian; if the residuals have heavier tails than that,
+    their own fourth moment gives the spread.
     """
     def powers(x: Array, y: Array) -> Sums:
         squares = (y - network(x).reshape(y.shape)) ** 2
         return np.asarray(squares.sum()), np.asarray((squares**2).sum())
 
-    count, floor, load = fresh.size * fresh.outputs, EXACT * state.variance, state.unknowns / state.equations
+    count, floor = fresh.size * fresh.outputs, EXACT * state.variance
     second, fourth = (float(total) / count for total in fresh.sum(powers, stage="certificate"))
-    spread = SIGMAS * np.sqrt(max(2.0, fourth / max(second, 1e-150) ** 2 - 1.0) / count + 2.0 / state.spare)
-    ratio, limit = (second + floor) / (state.noise + floor), float((1.0 + 2.0 * load) * (1.0 + spread))
+    tails = max(2.0, fourth / max(second, 1e-150) ** 2 - 1.0)
+    chance = max(float(fdtri(count, state.spare, ndtr(SIGMAS))), 1.0 + SIGMAS * float(np.sqrt(tails / count + tails / state.spare)))
+    ratio, limit = (second + floor) / (state.noise + floor), chance * (1.0 + 2.0 * state.unknowns / state.spare)
     return Claim(
         "fresh residual over used residual", ratio, limit, ratio <= limit, "tested",
         f"mean square on {count:,} fresh numbers, {second / state.variance:.1e} of the variance of y, against the used ones; "

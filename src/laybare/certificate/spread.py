@@ -16,7 +16,7 @@ import numpy as np
 from laybare.certificate.claims import StandardErrors
 from laybare.network import Network
 from laybare.refinement.normal import Point, Step, StepStatistic, point_of
-from laybare.refinement.spd import solve_spd
+from laybare.semidefinite import solve_spd
 from laybare.shapes import Array
 from laybare.source import Source
 

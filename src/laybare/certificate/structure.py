@@ -16,7 +16,7 @@ from numpy.random import Generator
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import Fitted
 from laybare.refinement.normal import Point
-from laybare.refinement.spd import solve_spd
+from laybare.semidefinite import solve_spd
 from laybare.shapes import Array, Sums
 
 SIGMAS = 4.0

@@ -26,8 +26,9 @@ import numpy as np
 from laybare.errors import InvalidInput, Unidentifiable
 from laybare.moments.measure import measure
 from laybare.moments.memory import MEMORY_LIMIT, check_memory
-from laybare.moments.regression import least_squares, solve_gram
+from laybare.moments.regression import least_squares
 from laybare.moments.symmetric import smat, svec, svec_products, svec_squares
+from laybare.semidefinite import solve_spd
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 
@@ -113,7 +114,7 @@ def one_pass_detector(source: Source, *, slope: float = 0.0, memory: int = MEMOR
     phi = left[K + m * d :]
     cov = raw - np.outer(left, phi)
     cross, gram = left[K : K + m * d].reshape(m, d), smat(phi)
-    L = 2 / (1 + slope) * solve_gram(gram, cross.T).T
+    L = 2 / (1 + slope) * solve_spd(gram, cross.T).T
     yy, yx, xx = cov[:K], cov[K : K + m * d].reshape(m, d, D), smat(cov[K + m * d :].T)
     mixed = np.einsum("ibp,jb->pij", yx, L)
     squares = slope * (L @ xx @ L.T)

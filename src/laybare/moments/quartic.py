@@ -7,7 +7,7 @@ T[b, b, b, ·] and T[S, b, ·] for many rows b. With q = xᵀSx, C = E[y xxᵀ],
     T[b, b, b, ·] = E[y (b·x)³ x] - 3|b|² Cb - 3(bᵀCb) b + 3 y₀|b|² b
 
 `Quartic` takes a pass over the data an evaluation, time n·r·d for r rows; `PackedQuartic` forms T once, time n·d⁴/24, and then
-evaluates in r·d⁴/4. The packed one pays if there will be more than about d³/(50 r) evaluations, and always for d ≤ 24.
+evaluates in r·d⁴/4. By operation count the packed one pays if there will be more than about d³/(50 r) evaluations.
 Both have the same three methods; results have one entry an output in front.
 Source: Ge, Lee & Ma (2018), eq. (2.8)-(2.9) and section 2.4 of our digest (their (2.9) has a sign wrong; ours is He₄[v,v,w,w]/2).
 """

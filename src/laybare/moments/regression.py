@@ -11,17 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from laybare.errors import TooFewSamples
+from laybare.semidefinite import solve_spd
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 
 SAMPLES_A_FEATURE = 1.5
 """Fewest samples a feature: with fewer the fitted noise exceeds what is explained (digest of the symmetric-input method, 5.2)."""
-
-DEPENDENT = 1e-12
-"""Eigenvalues of the scaled Gram matrix below this are rounding: the feature repeats others, and its share is left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +46,10 @@ def least_squares(source: Source, features: Callable[[Array], Array]) -> Regress
     count = features(np.zeros((1, source.dim))).shape[1]
     check_samples(source.size, count)
     gram, right, power = (part / source.size for part in source.sum(_Normal(features, count), stage="least squares"))
-    coefficients = solve_gram(gram, right)
+    coefficients = solve_spd(gram, right)
     explained = coefficients.T @ right
     residual = power - explained - explained.T + coefficients.T @ gram @ coefficients
     return Regression(features, coefficients, residual, power)
-
-
-def solve_gram(gram: Array, right: Array) -> Array:
-    """gram⁻¹ right for a positive semi-definite matrix: Cholesky at unit diagonal, the pseudo-inverse if that breaks down."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-    scaled, columns = gram * scale[:, None] * scale, right * scale[:, None]
-    try:
-        factor = scipy.linalg.cholesky(scaled, lower=True, check_finite=False)
-        if np.square(np.diag(factor)).min() < DEPENDENT:
-            raise scipy.linalg.LinAlgError
-        solved = scipy.linalg.cho_solve((factor, True), columns, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
-        kept = vectors[:, values > DEPENDENT * values[-1]]
-        solved = kept @ ((kept.T @ columns) / values[values > DEPENDENT * values[-1], None])
-    found: Array = solved * scale[:, None]
-    return found
 
 
 def check_samples(size: int, features: int, ratio: float = SAMPLES_A_FEATURE) -> None:

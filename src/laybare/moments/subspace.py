@@ -62,11 +62,12 @@ def refine_subspace(source: Source, width: int, activation: Activation, *, max_r
         raise InvalidInput(
             f"A subspace of dimension {width} was asked for in dimension {source.dim}.", "Weights span at most all dimensions.",
             f"Give a width between 1 and {source.dim}.", width=width, dim=source.dim)
-    seen = _informative_order(activation)
-    best = latest = _sharpen(source, _start(source, width, seen), seen)
+    seen, linear = _informative_order(activation), fit_hermite(source, 1)
+    slopes = linear.moments.of(1)
+    best = latest = _sharpen(source, leading_directions(_moment(Residual(source, linear), seen, slopes), width), seen, slopes)
     rounds, idle = 1, 0
     while idle < PATIENCE and rounds < max_rounds:
-        latest, rounds = _sharpen(source, latest.following, seen), rounds + 1
+        latest, rounds = _sharpen(source, latest.following, seen, slopes), rounds + 1
         idle = 0 if latest.fit.unexplained < ENOUGH_GAIN * best.fit.unexplained else idle + 1
         best = latest if latest.fit.unexplained < best.fit.unexplained else best
     degree = affordable_degree(source.size, width, order)
@@ -115,20 +116,12 @@ def _informative_order(activation: Activation) -> int:
         "Use another activation, or a method that does not rest on moments.", activation=activation.name)
 
 
-def _start(source: Source, width: int, seen: int) -> Array:
-    """Leading directions of the moment of what a linear fit leaves."""
-    linear = fit_hermite(source, 1)
-    residual = Residual(source, linear)
-    return leading_directions(_moment(residual, seen, linear.moments.of(1)), width)
-
-
-def _sharpen(source: Source, basis: Array, seen: int) -> _Round:
+def _sharpen(source: Source, basis: Array, seen: int, slopes: Array) -> _Round:
     """Fit in the subspace, and find the leading directions of what it explains plus the moment of what it leaves."""
     width = basis.shape[1]
     features = _features(basis, source.size)
     fit = least_squares(source, features)
     explained = PackedMoments(width, features.degree, fit.coefficients[: count_up_to(width, features.degree)].T)
-    slopes = explained.of(1) @ basis.T + fit.coefficients[count_up_to(width, features.degree) :].T @ features.complement.T
     along = np.concatenate([slopes, basis.T])
     inside = _explained(explained, seen, along @ basis)
     outside = _moment(Residual(source, fit), seen, along)

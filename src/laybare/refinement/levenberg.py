@@ -23,8 +23,8 @@ import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic
-from laybare.refinement.spd import solve_spd
 from laybare.refinement.trace import Trace, TraceRow
+from laybare.semidefinite import solve_spd
 from laybare.shapes import Array, Event, Progress
 from laybare.source import Source
 

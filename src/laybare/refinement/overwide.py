@@ -13,14 +13,14 @@ from numpy.random import Generator
 
 from laybare.errors import TooFewSamples
 from laybare.refinement.levenberg import Effort, Refined
-from laybare.refinement.minimise import minimise
+from laybare.refinement.minimise import DENSE_LIMIT, minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.peeling import missing_units
 from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
 from laybare.shapes import Array, Event, Progress, Sums
 from laybare.source import Source
 
-SOLVED = 1e-20
+SOLVED = 1e-12
 """Relative loss at which noiseless data count as fitted: stuck fits end above 1e-5, solved ones below 1e-28."""
 
 AGREE = 1e-6
@@ -114,7 +114,8 @@ def _search(
     units = random_units(model, wide, source.dim, search.bias_scale, rng)
     if known is not None:
         units[: min(len(known), wide)] = known[:wide]
-    best = minimise(source, model.start(units, source.outputs), scale, effort=search.effort, progress=progress)
+    effort = _search_effort(search.effort, units)
+    best = minimise(source, model.start(units, source.outputs), scale, effort=effort, progress=progress)
     trace = best.trace
     for hop in range(search.hops):
         if best.loss <= SOLVED * scale or trace.reason == "interrupted":
@@ -122,13 +123,18 @@ def _search(
         if progress is not None:
             progress(Event("repairing", hop + 1, search.hops, f"relative loss {best.loss / scale:.1e}"))
         start = _repaired(source, model, best.point, search, rng)
-        run = minimise(source, start, scale, effort=search.effort, progress=progress)
+        run = minimise(source, start, scale, effort=effort, progress=progress)
         trace = trace.then(run.trace)
         agree = abs(run.loss - best.loss) <= AGREE * best.loss
         best = run if run.loss < best.loss else best
         if agree:
             break
     return best._replace(trace=trace)
+
+
+def _search_effort(effort: Effort, units: Array) -> Effort:
+    """Matrix-free runs stop once the data are fitted: spare units make the last digits slow, and pruning refines again."""
+    return replace(effort, floor=max(effort.floor, SOLVED)) if units.size > DENSE_LIMIT else effort
 
 
 def _repaired(source: Source, model: Model, point: Point, search: Search, rng: Generator) -> Point:

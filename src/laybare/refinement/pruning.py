@@ -31,13 +31,17 @@ def prune(
     source: Source, refined: Refined, scale: float, *, width: int | None = None, effort: Effort = Effort(),
     progress: Progress | None = None,
 ) -> Refined:
-    """Remove units one batch after another: down to `width` if given, else as long as the removals are worth it."""
+    """Remove units one batch after another: down to `width` if given, else as long as the removals are worth it.
+
+    A batch that does not stand is halved. With a width given the first batch is the whole surplus, else what looks free.
+    """
     goal = 1 if width is None else width
     batch = refined.point.width
     while refined.point.width > goal and batch >= 1:
         order, cumulative = elimination_order(refined.point, Fit(*source.sum(FitStatistic(refined.point), stage="pruning")))
-        cheap = int(np.sum(_worth(source, refined, refined.loss + cumulative, scale, TENTATIVE)))
-        batch = max(1, min(batch, cheap, refined.point.width - goal))
+        batch = min(batch, refined.point.width - goal)
+        if width is None:
+            batch = max(1, min(batch, int(np.sum(_worth(source, refined, refined.loss + cumulative, scale, TENTATIVE)))))
         kept = np.sort(order[batch:])
         shorter = minimise(source, without(refined.point, kept), scale, effort=effort, progress=progress)
         done = shorter._replace(trace=refined.trace.then(shorter.trace))
