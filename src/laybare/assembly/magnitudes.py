@@ -31,7 +31,7 @@ VANISHING = 1e-8
 """A Hermite coefficient below this shows nothing of the weights."""
 
 SCALES = np.geomspace(0.05, 5.0, 30)
-"""Norms of weight vectors between which is searched: beyond them an activation is a straight line, or a step, up to noise."""
+"""Norms of weight vectors that are looked for: beyond them activations are so close to a line, or a step, that noise decides."""
 
 
 def rec_mag_sign(
