@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
@@ -21,10 +21,10 @@ from rich.text import Text
 import laybare as lb
 from laybare import shapes
 from laybare.errors import LaybareError
-from laybare.methods import Method, RandomStart
+from laybare.methods import Method, RandomStart, TensorInit
 from laybare.report import Pair, Unit, side_by_side, write_report
 
-METHODS = {"random-start": RandomStart}
+METHODS: dict[str, Callable[..., Method]] = {"random-start": RandomStart, "tensor-init": TensorInit}
 """Names of methods on the command line; the only place where a name stands for an object."""
 
 COLOURS = {"verified": "bold green", "doubtful": "bold yellow", "refuted": "bold red"}
@@ -96,7 +96,7 @@ def recover(
     The verdict (verified, doubtful or refuted) is printed with its reasons; the exit status is 0 for each of them.
     """
     console = Console(highlight=False)
-    chosen: Method = METHODS[method](activation=lb.activation_named(activation))
+    chosen = METHODS[method](activation=lb.activation_named(activation))
     source = lb.open_samples(data, target=target)
     with _bar() as progress:
         found = lb.recover(source, chosen, width, rng=seed, progress=progress)

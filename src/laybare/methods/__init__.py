@@ -2,5 +2,6 @@
 
 from laybare.methods.random_start import RandomStart
 from laybare.methods.start import Method, Start
+from laybare.methods.tensor_init import TensorInit
 
-__all__ = ["Method", "RandomStart", "Start"]
+__all__ = ["Method", "RandomStart", "Start", "TensorInit"]

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
-from laybare.methods.signs import settle_signs
+from laybare.methods.solved import solved
 from laybare.methods.start import Start
-from laybare.refinement.normal import network_of
-from laybare.refinement.overwide import Search, over_wide
-from laybare.refinement.sign_free import sign_free_model
+from laybare.refinement.overwide import Search
 from laybare.shapes import Progress
 from laybare.source import Source
 
@@ -39,10 +37,4 @@ class RandomStart:
 
     def find(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """A network close to the one behind the source, or the best local minimum found."""
-        model = sign_free_model(self.activation, biases=self.biases)
-        refined = over_wide(source, model, width, search=self.search, rng=rng, progress=progress)
-        network = network_of(refined.point, vector=source.outputs == 1)
-        if not model.linear:
-            return Start(network, (), refined.trace)
-        settled = settle_signs(source, network, self.activation, refined.loss, biases=self.biases)
-        return Start(settled.network, (settled.claim,), refined.trace)
+        return solved(source, self.activation, width, biases=self.biases, search=self.search, rng=rng, progress=progress)

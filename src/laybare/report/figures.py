@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,21 @@ def weights_figure(weights: Array, errors: Array, title: str) -> str:
         left.set_ylabel("hidden unit")
 
     return _svg(draw, min(9.0, 1.5 + 0.13 * len(weights)), "Map of the hidden weights")
+
+
+def rates_figure(maps: dict[str, Array], dims: Sequence[int], samples: Sequence[int]) -> str:
+    """Success rates over dimension (rows) and samples (columns), one map a method, white for 1 and black for 0."""
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
+        for axes, (name, rates) in zip(panels, maps.items(), strict=True):
+            axes.imshow(rates, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest", origin="lower")
+            axes.set_xticks(range(len(samples)), [f"{size:,}" for size in samples], rotation=90 if len(samples) > 4 else 0)
+            axes.set_yticks(range(len(dims)), [str(dim) for dim in dims])
+            axes.set(title=name, xlabel="samples")
+        panels[0].set_ylabel("dimension")
+
+    return _svg(draw, 3.0, "Success rates over dimension and samples")
 
 
 def _map(figure: Figure, axes: Any, values: Array, colours: str, limits: tuple[float, float], title: str) -> None:

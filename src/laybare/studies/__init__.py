@@ -3,7 +3,8 @@
 from laybare.studies.large_network import LARGE
 from laybare.studies.random_start import OVERWIDE, RATIO
 from laybare.studies.study import Outcome, Settings, Study
+from laybare.studies.zhong import FIGURE_1A
 
-STUDIES: dict[str, Study] = {study.name: study for study in (OVERWIDE, RATIO, LARGE)}
+STUDIES: dict[str, Study] = {study.name: study for study in (OVERWIDE, RATIO, LARGE, FIGURE_1A)}
 
 __all__ = ["STUDIES", "Outcome", "Settings", "Study"]
