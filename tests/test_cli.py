@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 import laybare as lb
 from laybare import cli
 from laybare.random_networks import random_network
+from laybare.report import side_by_side
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 COMMAND = [sys.executable, "-c", "from laybare.cli import main; main()"]
@@ -47,13 +49,12 @@ def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("columns", [100, 80])
-def test_demo_shows_every_unit_and_writes_the_report(columns: int, tmp_path: Path) -> None:
+def test_demo_shows_every_unit_and_writes_the_report(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    result = run("demo", "--width", "4", "--queries", "600", "--report", str(page), columns=columns)
+    result = run("demo", "--width", "4", "--queries", "600", "--report", str(page), columns=100)
     lines = result.output.splitlines()
     assert result.exit_code == 0
-    assert max(map(len, lines)) <= max(columns, len(f"report: {page}"))
+    assert max(map(len, lines)) <= max(100, len(f"report: {page}"))
     assert not CONTROL.search(result.output)
     assert "hidden units recovered: 4 of 4" in lines
     recovered = [line.split() for line in lines if line.split()[:1] == ["recovered"]]
@@ -67,6 +68,18 @@ def test_demo_shows_every_unit_and_writes_the_report(columns: int, tmp_path: Pat
     assert "equations per unknown" in result.output
     assert lines[-1] == f"report: {page}"
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+@pytest.mark.parametrize("dim", [1, 4, 50])
+def test_tables_fit_any_terminal(columns: int, dim: int, capsys: pytest.CaptureFixture[str]) -> None:
+    network = random_network(dim, 3, biases=40.0, outputs=2, rng=0)
+    console = Console(width=columns)
+    console.print(cli._pairs_table(side_by_side(network, network), dim, columns))
+    console.print(cli._units_table(network, columns))
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= columns
+    assert "…" not in text  # nothing cut off
 
 
 def test_recover_by_another_method(tmp_path: Path) -> None:
@@ -165,6 +178,7 @@ def test_bad_input_is_a_sentence_and_status_2(
     assert said.out == ""
     assert said.err.strip()
     assert "Traceback" not in said.err
+    assert "[bold]relu[/]" in said.err or "[bold]relu[/]" not in arguments  # brackets are text, not markup
     assert not CONTROL.search(said.err)
 
 
@@ -179,7 +193,8 @@ def test_whole_program_from_a_shell(folder: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_interrupt_ends_at_once_with_status_130(folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("folder")
+def test_interrupt_ends_at_once_with_status_130(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The interrupt arrives inside the solver, which would catch a KeyboardInterrupt and go on with what it has."""
     def interrupted(*arguments: object, **options: object) -> None:
         try:

@@ -94,7 +94,8 @@ def recover(
     network = view.transform.pull_back(network).canonical()
     _tell(progress, "certifying")
     certificate = certify(
-        network, used, fresh, biases=method.biases, offset=True, rng=rng, extra=(*start.claims, _converged(trace)))
+        network, used, fresh, biases=method.biases and bool(np.any(network.layer.biases)), offset=True, rng=rng,
+        extra=(*start.claims, _converged(trace)))
     traces = (trace,) if start.trace is None else (start.trace, trace)
     first = view.transform.pull_back(start.network)
     return Recovery(network, first, certificate, method, time.perf_counter() - begun, source.size, traces)

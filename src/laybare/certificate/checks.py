@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import fdtri, ndtr
 
-from laybare.certificate.claims import Certificate, Claim
+from laybare.certificate.claims import Certificate, Claim, StandardErrors
 from laybare.certificate.fitted import EXACT, Fitted, fitted
 from laybare.certificate.spread import standard_errors
 from laybare.certificate.structure import SIGMAS, nothing_left, residual_structure
@@ -51,7 +51,7 @@ def certify(
     claims.append(_kinks_crossed(network, used) if network.activation.kinks else _bent(state))
     noise = float(np.sqrt(state.noise))
     errors = standard_errors(network, used, noise, biases=biases, offset=offset)
-    return Certificate((*claims, *extra), errors, noise)
+    return Certificate((*claims, _determined(errors), *extra), errors, noise)
 
 
 def _enough_samples(state: Fitted) -> Claim:
@@ -76,7 +76,8 @@ def _fresh_residual(network: Network, fresh: Source, state: Fitted) -> Claim:
     count, floor = fresh.size * fresh.outputs, EXACT * state.variance
     second, fourth = (float(total) / count for total in fresh.sum(powers, stage="certificate"))
     tails = max(2.0, fourth / max(second, 1e-150) ** 2 - 1.0)
-    chance = max(float(fdtri(count, state.spare, ndtr(SIGMAS))), 1.0 + SIGMAS * float(np.sqrt(tails / count + tails / state.spare)))
+    spread = float(np.sqrt(tails / count + tails / state.spare))
+    chance = max(float(fdtri(count, state.spare, ndtr(SIGMAS))), 1.0 + SIGMAS * spread)
     ratio, limit = (second + floor) / (state.noise + floor), chance * (1.0 + 2.0 * state.unknowns / state.spare)
     return Claim(
         "fresh residual over used residual", ratio, limit, ratio <= limit, "tested",
@@ -106,6 +107,16 @@ def _kinks_crossed(network: Network, used: Source) -> Claim:
     return Claim(
         "samples beyond the least crossed kink", float(least), need, least >= need, "proved",
         f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its row.")
+
+
+def _determined(errors: StandardErrors) -> Claim:
+    """Whether the samples fix every number of the network, at least near where it is."""
+    parts = np.concatenate([np.ravel(part) for part in errors])
+    loose, known = int(np.isinf(parts).sum()), not np.isnan(parts).any()
+    text = "that could change without any change at the samples; their standard errors are infinite."
+    return Claim(
+        "numbers that the samples leave open", float(loose), 0.0, loose == 0, "proved" if known else "assumed",
+        f"weights, biases and readouts {text}" if known else "too many parameters to look for numbers " + text)
 
 
 def _bent(state: Fitted) -> Claim:
