@@ -78,7 +78,8 @@ def test_unit_missing(activation: lb.Activation, noise: float, rng: np.random.Ge
     certificate = lb.refine(some_of(truth, slice(2)), samples(truth, 600, rng, noise)).certificate
     assert {"structure left in the residual", "gain of one more unit"} <= failed(certificate)
     price = (5 + 1 + 1 - (activation.degree is not None)) * np.log(540)  # a row, a bias, a readout, less a free scale
-    assert named(certificate, "gain of one more unit").threshold == pytest.approx(1.5 * price)
+    assert named(certificate, "gain of one more unit").threshold == pytest.approx(price)
+    assert named(certificate, "loss of one unit fewer").threshold == pytest.approx(1.5 * price)
     assert certificate.verdict == "refuted"
 
 
