@@ -10,12 +10,13 @@ from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.certificate import Certificate, Claim, certify
-from laybare.errors import InvalidInput
+from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods import Method, RandomStart
 from laybare.network import Network
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.overwide import total_variation
+from laybare.refinement.pruning import parameter_count
 from laybare.refinement.trace import Trace
 from laybare.shapes import Event, Progress
 from laybare.source import Source
@@ -90,13 +91,17 @@ def recover(
     used, fresh = source.split(1.0 - _held_out(source.size) / source.size, rng=rng)
     view = white_view(used, centred=method.biases)
     start = method.find(view, width, rng=rng, progress=progress)
-    network, trace = _refined(start.network, view, biases=method.biases, progress=progress)
+    traces: tuple[Trace, ...] = () if start.trace is None else (start.trace,)
+    if traces and traces[-1].reason == "interrupted":
+        network = start.network
+    else:
+        network, trace = _refined(start.network, view, biases=method.biases, progress=progress)
+        traces = (*traces, trace)
     network = view.transform.pull_back(network).canonical()
     _tell(progress, "certifying")
     certificate = certify(
         network, used, fresh, biases=method.biases and bool(np.any(network.layer.biases)), offset=True, rng=rng,
-        extra=(*start.claims, _converged(trace)))
-    traces = (trace,) if start.trace is None else (start.trace, trace)
+        extra=(*start.claims, _converged(traces[-1])))
     first = view.transform.pull_back(start.network)
     return Recovery(network, first, certificate, method, time.perf_counter() - begun, source.size, traces)
 
@@ -120,6 +125,13 @@ def refine(start: Network, source: Source, *, rng: Generator | int = 0, progress
 
 def _refined(start: Network, view: Source, *, biases: bool, progress: Progress | None) -> tuple[Network, Trace]:
     point = point_of(start, biases=biases, offset=True, linear=start.linear is not None)
+    equations, unknowns = view.size * view.outputs, parameter_count(point)
+    if equations <= unknowns:
+        raise TooFewSamples(
+            f"{view.size:,} samples of {view.outputs} outputs for a network with {unknowns:,} free numbers.",
+            "Some network fits as many equations as it has unknowns, whatever the truth is.",
+            f"Give at least {3 * unknowns // view.outputs:,} samples, or a smaller network.",
+            samples=view.size, unknowns=unknowns)
     refined = minimise(view, point, total_variation(view), progress=progress)
     return network_of(refined.point, vector=start.readout.ndim == 1), refined.trace
 

@@ -16,7 +16,6 @@ from laybare.shapes import Event
 NOISE = 0.1
 
 # A step of the solver that overshoots is rejected; what measures it may overflow.
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
 
 def samples(network: lb.Network, size: int, rng: np.random.Generator, noise: float = 0.0) -> lb.Samples:

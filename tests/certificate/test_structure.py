@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
@@ -42,7 +41,6 @@ def test_best_new_unit_comes_first(rng: np.random.Generator) -> None:
     assert structure.share > 1.0 - min(losses) / left_by(own, y)
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 def test_noise_leaves_what_chance_would(rng: np.random.Generator) -> None:
     """Share · (N - p) is at most χ² with as many degrees of freedom as new features."""
     truth, x = random_network(3, 2, rng=1), rng.standard_normal((500, 3))

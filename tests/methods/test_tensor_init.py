@@ -19,7 +19,6 @@ ONE_START = Search(spares=0, hops=0)
 EXACT = 1e-8
 
 # A step of the solver that overshoots is rejected; what measures it may overflow.
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
 
 def planted(

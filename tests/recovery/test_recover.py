@@ -17,7 +17,6 @@ from laybare.studies import trained_mlp
 EXACT = 1e-10
 
 # A step of the solver that overshoots is rejected; what measures it may overflow.
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
 
 def samples(network: lb.Network, size: int, rng: np.random.Generator, noise: float = 0.0) -> lb.Samples:
@@ -224,3 +223,28 @@ def test_what_no_such_network_computes_is_never_verified(kind: str, rng: np.rand
     x = rng.standard_normal((600, 3))
     found = lb.recover(lb.Samples(x, NOT_A_NETWORK[kind](x, rng)), width=3, rng=0)
     assert found.certificate.verdict != "verified", found.certificate.explain()
+
+
+def test_interrupt_gives_what_there_is_and_says_so(seed: int) -> None:
+    """Ctrl-C in the search: no pruning, no refinement, and a certificate that names it."""
+    rng = np.random.default_rng(seed)
+    truth = lb.random_network(10, 8, biases=0.4, bias_law="normal", readout="random", rng=rng)
+    x = rng.standard_normal((800, 10))
+    seen = []
+
+    def interrupt(event: lb.shapes.Event) -> None:
+        seen.append(event.stage)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    found = lb.recover(lb.Samples(x, truth(x)), width=8, rng=seed, progress=interrupt)
+    claim = next(claim for claim in found.certificate.claims if claim.name == "refinement finished")
+    assert not claim.passed and "interrupted" in claim.explanation
+    assert found.certificate.verdict != "verified" and seen.count("refining") == 3
+
+
+def test_refine_needs_more_equations_than_unknowns(seed: int) -> None:
+    truth = lb.random_network(10, 8, rng=seed)
+    x = np.random.default_rng(seed).standard_normal((60, 10))
+    with pytest.raises(lb.TooFewSamples, match="89 free numbers"):
+        lb.refine(truth, lb.Samples(x, truth(x)))

@@ -54,11 +54,13 @@ def over_wide(
     `known` rows (from a spectral start, say) come first, random spares beside them.
     """
     scale = total_variation(source)
-    if width is not None:
+    if width is None:
+        found = _widen(source, model, known, scale, search, rng, progress)
+    else:
         found = _search(source, model, width, known, scale, search, rng, progress)
-        return prune(source, found, scale, width=width, effort=search.effort, progress=progress)
-    found = _widen(source, model, known, scale, search, rng, progress)
-    return prune(source, found, scale, effort=search.effort, progress=progress)
+    if found.trace.reason == "interrupted":
+        return found
+    return prune(source, found, scale, width=width, effort=search.effort, progress=progress)
 
 
 def total_variation(source: Source) -> float:

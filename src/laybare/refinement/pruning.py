@@ -105,8 +105,9 @@ def _pays(source: Source, loss: float, without_loss: float, scale: float, parame
 
 
 def _inverse(gram: Array) -> Array:
-    """Inverse of a Gram matrix with a whisper of ridge: an exactly redundant feature gets a huge entry, so a tiny cost."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+    """Inverse of a Gram matrix with a whisper of ridge: a redundant or dead feature gets a huge entry, so a tiny cost."""
+    diagonal = np.diag(gram)
+    scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-30 * diagonal.max(initial=1e-270)))
     values, vectors = np.linalg.eigh(gram * scale[:, None] * scale)
     values = np.maximum(values, 1e-15 * values[-1])
     inverse: Array = (vectors / values) @ vectors.T * scale[:, None] * scale
