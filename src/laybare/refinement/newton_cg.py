@@ -42,6 +42,9 @@ FORCING = 0.1
 TIGHTEST = 1e-4
 """Single-precision products carry CG to about 1e-5; the outer iteration does the rest."""
 
+FLOOR = 1e-27
+"""Relative loss at which weights are exact to about 13 digits; what is left to gain would cost two more rounds of CG."""
+
 MAX_CG = 200
 FAR = 1e-2
 """Relative loss above which a sub-sample decides the step."""
@@ -79,7 +82,7 @@ def newton_cg(
 
 
 def _descend(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> Refined:
-    begun = time.perf_counter()
+    begun, effort = time.perf_counter(), replace(effort, floor=max(effort.floor, FLOOR))
     moments = _second_moment(source)
     point, loss = project(start, Fit(*source.sum(FitStatistic(start), stage="loss")))
     passes, damping, growth, reason = 2, effort.damping, 2.0, "steps"
