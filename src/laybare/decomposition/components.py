@@ -22,12 +22,19 @@ SAME_COSINE = 0.95
 class Components:
     """Rank-one parts.
 
-    `coefficients` (r,): cᵢ of cᵢ uᵢ^{⊗order}. For a stack of slices A_l = Σᵢ λ_lᵢ uᵢuᵢᵀ (order 2) it is the length of part i's
-        loadings, |λ_·ᵢ| ≥ 0; `loadings` gives the loadings themselves.
-    `directions` (r, d): unit rows uᵢ.
-    `residual`: |input − parts| / |input| in the Frobenius norm, coefficients (or loadings) by least squares.
-    `separation` in [0, 1]: see the function of that name; 1 for orthogonal parts, 0 when two parts cannot be told apart.
-    `order`: 3 or 4 for a symmetric tensor, 2 for a stack of symmetric matrices, l for a stack of symmetric tensors of order l.
+    Attributes
+    ----------
+    coefficients : array (r,)
+        cᵢ of cᵢ uᵢ^{⊗order}. For a stack of slices A_l = Σᵢ λ_lᵢ uᵢuᵢᵀ (order 2) it is the length of part i's loadings,
+        |λ_·ᵢ| ≥ 0; `loadings` gives the loadings themselves.
+    directions : array (r, d)
+        Unit rows uᵢ.
+    residual : float
+        |input − parts| / |input| in the Frobenius norm, coefficients (or loadings) by least squares.
+    separation : float in [0, 1]
+        See the function of that name; 1 for orthogonal parts, 0 when two parts cannot be told apart.
+    order : int
+        3 or 4 for a symmetric tensor, 2 for a stack of symmetric matrices, l for a stack of symmetric tensors of order l.
     """
 
     coefficients: Array
