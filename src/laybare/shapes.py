@@ -12,11 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Inputs: TypeAlias = Float[np.ndarray, "n d"]
-Outputs: TypeAlias = Float[np.ndarray, "n m"]
 Weights: TypeAlias = Float[np.ndarray, "k d"]
 Biases: TypeAlias = Float[np.ndarray, " k"]
-Readout: TypeAlias = Float[np.ndarray, "k m"]
 Square: TypeAlias = Float[np.ndarray, "d d"]
 Sums: TypeAlias = tuple[Array, ...]
 Statistic: TypeAlias = Callable[[Array, Array], Sums]

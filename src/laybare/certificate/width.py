@@ -6,11 +6,10 @@ two networks and q of the unit that they differ by, the wider one is worth it if
 
     (N - p) log(loss of the narrower / loss of the wider) > q log N.
 
-N - p instead of N corrects for the wider fit following the noise, which matters when N is a small multiple of p. Measured (ReLU
-and tanh, 3-8 inputs, 300-1500 samples): units that only follow noise reached at most 1.07 q log N in some 400 trials (an outlier,
-or a step between two samples); real ones at least 2.8 in 108 trials with 2-6 units and noise 0.1. So a unit counts as real beyond
-3/2, and one that is worth 1 to 3/2 leaves the matter open. Units that are buried deeper (noise 0.3, or 8 tanh units of 4 inputs)
-can fall below 1: these samples cannot show them, and a network without them passes.
+N - p instead of N corrects for the wider fit following the noise, which matters when N is a small multiple of p. Units that only
+follow noise can come close to q log N (an outlier, or a step between two samples), so a unit counts as real beyond 3/2 of it,
+and one that is worth 1 to 3/2 leaves the matter open. Units that are buried deeper can fall below 1: these samples cannot show
+them, and a network without them passes.
 """
 
 from __future__ import annotations

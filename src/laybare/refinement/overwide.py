@@ -31,8 +31,8 @@ AGREE = 1e-6
 class Search:
     """How hard to look: `spares` None means max(2, 15 % of the width); `hops` repairs after the first run.
 
-    `peel` takes half of the redrawn units from the moments of the residual (Gaussian inputs) instead of at random. Measured on
-    networks of 10 to 30 units it neither helps nor harms, so it is off.
+    `peel` takes half of the redrawn units from the moments of the residual (Gaussian inputs) instead of at random. `laybare
+    reproduce overwide` prints both; it was no better, so it is off.
     """
 
     spares: int | None = None

@@ -26,6 +26,7 @@ ARMS = {
     "exact width, one run": Search(spares=0, hops=0),
     "exact width, 8 repairs": Search(spares=0, hops=8),
     "spares, 8 repairs": Search(hops=8),
+    "spares, 8 repairs half from moments": Search(hops=8, peel=True),
 }
 RATIOS = (1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
 
