@@ -1,33 +1,20 @@
-"""Figures of a recovery as SVG text. Figure objects only: no pyplot, no global state."""
+"""Figures of a recovery as SVG text."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from laybare.refinement.trace import Trace
+from laybare.report.svg import ACCENT, INK, LINE, svg
 from laybare.shapes import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-INK, ACCENT, SOFT, LINE = "#1f2933", "#0b7285", "#616e7c", "#e4e7eb"
-WIDE = 9.0
-"""Width of a figure in inches; the page shrinks it to the window."""
-
 LEAST = -17.0
 """log10 of the smallest error on the colour scale: below half a unit in the last place of numbers just below 1."""
-
-STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "laybare", "svg.fonttype": "none", "font.size": 9.0, "axes.titlesize": 10.0, "axes.edgecolor": SOFT,
-    "axes.labelcolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT, "text.color": INK, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": False,
-}
-
 
 def trace_figure(traces: tuple[Trace, ...]) -> str:
     """Relative loss against steps, one line a run."""
@@ -46,7 +33,7 @@ def trace_figure(traces: tuple[Trace, ...]) -> str:
         axes.set(xlabel="accepted step", ylabel="squared error over variance of y")
         axes.legend(frameon=False)
 
-    return _svg(draw, 3.0, "Squared error against steps of the solver")
+    return svg(draw, 3.0, "Squared error against steps of the solver")
 
 
 def weights_figure(weights: Array, errors: Array, title: str) -> str:
@@ -60,22 +47,7 @@ def weights_figure(weights: Array, errors: Array, title: str) -> str:
         _map(figure, right, levels, "viridis", (LEAST, 0.0), f"log₁₀ of {title}")
         left.set_ylabel("hidden unit")
 
-    return _svg(draw, min(9.0, 1.5 + 0.13 * len(weights)), "Map of the hidden weights")
-
-
-def rates_figure(maps: dict[str, Array], dims: Sequence[int], samples: Sequence[int]) -> str:
-    """Success rates over dimension (rows) and samples (columns), one map a method, white for 1 and black for 0."""
-
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
-        for axes, (name, rates) in zip(panels, maps.items(), strict=True):
-            axes.imshow(rates, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest", origin="lower")
-            axes.set_xticks(range(len(samples)), [f"{size:,}" for size in samples], rotation=90 if len(samples) > 4 else 0)
-            axes.set_yticks(range(len(dims)), [str(dim) for dim in dims])
-            axes.set(title=name, xlabel="samples")
-        panels[0].set_ylabel("dimension")
-
-    return _svg(draw, 3.0, "Success rates over dimension and samples")
+    return svg(draw, min(9.0, 1.5 + 0.13 * len(weights)), "Map of the hidden weights")
 
 
 def _map(figure: Figure, axes: Any, values: Array, colours: str, limits: tuple[float, float], title: str) -> None:
@@ -92,17 +64,3 @@ def _whole_numbers(axis: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _svg(draw: Any, tall: float, meaning: str) -> str:
-    """The drawing as an <svg> element that says what it shows; ids are left out where nothing refers to them."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    buffer = StringIO()
-    with rc_context(STYLE):
-        figure = Figure(figsize=(WIDE, tall), layout="constrained")
-        draw(figure)
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = re.sub(r'<g id="[^"]*">', "<g>", buffer.getvalue())
-    return text[text.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{meaning}"', 1)

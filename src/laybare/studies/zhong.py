@@ -27,7 +27,7 @@ from laybare.recover import recover
 from laybare.refinement.descent import Descent, gradient_descent
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.overwide import total_variation
-from laybare.report.figures import rates_figure
+from laybare.report.plots import rates_figure
 from laybare.shapes import Event
 from laybare.source import Gaussian, Samples
 from laybare.studies.study import Cell, Outcome, Settings, Study
