@@ -134,9 +134,9 @@ def moment_assumptions(activation: Activation) -> tuple[Assumption, ...]:
     """
     shown = {j for j in range(1, 5) if abs(float(activation.hermite(j))) > VANISHING}
     return (
-        Assumption("moments of order 3 or 4 do not vanish", bool(shown & {3, 4})),
-        Assumption("even, or moments of order 1 or 3 do not vanish", bool(shown & {1, 3}) or activation.mirror == 0),
-        Assumption("odd up to a constant, or moments of order 2 or 4 do not vanish",
+        Assumption("visible in the moment of order 3 or 4", bool(shown & {3, 4})),
+        Assumption("even, or visible in the moment of order 1 or 3", bool(shown & {1, 3}) or activation.mirror == 0),
+        Assumption("odd up to a constant, or visible in the moment of order 2 or 4",
                    bool(shown & {2, 4}) or activation.centre is not None))
 
 

@@ -169,7 +169,7 @@ def test_start_turns_with_its_inputs(rng: np.random.Generator) -> None:
     Q = ortho_group.rvs(6, random_state=1)
     turned = lb.Samples(source.read(0, 3000).x @ Q.T, source.read(0, 3000).y, law=lb.Gaussian(0, 1))
     one, other = (lb.TensorInit().start(part, 3, rng=np.random.default_rng(0)) for part in (source, turned))
-    back = lb.Network(lb.Layer(other.layer.weights @ Q, None, lb.relu), other.readout)
+    back = lb.Network(lb.Layer(other.layer.weights @ Q, None, lb.relu), other.readout, other.offset)
     assert lb.compare(one, back).max_error < 1e-6
 
 
@@ -177,7 +177,7 @@ def test_outputs_scale(rng: np.random.Generator) -> None:
     _, source = planted(lb.relu, 6, 3, 3000, rng)
     scaled = lb.Samples(source.read(0, 3000).x, 7.0 * source.read(0, 3000).y, law=lb.Gaussian(0, 1))
     one, other = (lb.TensorInit().start(part, 3, rng=np.random.default_rng(0)) for part in (source, scaled))
-    assert lb.compare(lb.Network(one.layer, 7.0 * one.readout), other).max_error < 1e-6
+    assert lb.compare(lb.Network(one.layer, 7.0 * one.readout, 7.0 * one.offset), other).max_error < 1e-6
 
 
 def test_noise_leaves_the_error_that_the_certificate_says(rng: np.random.Generator) -> None:
