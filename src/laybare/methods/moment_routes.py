@@ -149,7 +149,7 @@ class PrintedMoments:
                 f"There are {source.outputs} outputs.", "The printed algorithm has one.",
                 "Use TensorInit(), which takes all together.", outputs=source.outputs)
         parts = _thirds(source) if self.partition else (source, source, source)
-        P2 = _second(parts[0], orders.second, rng)
+        P2 = second_tensor(parts[0], orders.second, rng)
         basis = shifted_power(P2, source.dim, width, rng=rng, steps=self.power_steps).basis
         if basis.shape[1] < width:
             raise TooFewSamples(
@@ -176,7 +176,7 @@ def _slices(moments: PackedMoments, order: int) -> Array:
     return moments.tensor(order).reshape(-1, moments.dim, moments.dim) / sqrt(factorial(order))
 
 
-def _second(source: Source, order: int, rng: Generator) -> Array:
+def second_tensor(source: Source, order: int, rng: Generator) -> Array:
     """P₂: M₂, or M_j(I, I, a, …) with a random direction a."""
     if order == 2:
         moment: Array = second_moment(source)[0]
