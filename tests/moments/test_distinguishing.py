@@ -1,4 +1,4 @@
-"""Distinguishing matrices: closed forms against averages, the factorisation of the detector, its bound, smoothed perturbations."""
+"""Distinguishing matrices: closed forms against averages, the factorisation of the detector, its bound, perturbations."""
 
 from __future__ import annotations
 
