@@ -119,6 +119,21 @@ def test_same_seed_same_bits(rng: np.random.Generator) -> None:
     assert one.layer.weights.tobytes() == two.layer.weights.tobytes() and one.readout.tobytes() == two.readout.tobytes()
 
 
+def test_offset_is_left_to_the_solver(rng: np.random.Generator) -> None:
+    """The method's model has none; the refinement fits one."""
+    truth = orthonormal(5, rng)
+    shifted = lb.Network(truth.layer, truth.readout, np.array([0.5, -0.2, 0.1, 0.0, 0.3]))
+    found = lb.recover(samples(shifted, rng.standard_normal((1000, 5))), lb.SymmetricInputs(), 5, rng=rng)
+    assert lb.compare(found.network, shifted).max_error < EXACT
+
+
+@pytest.mark.parametrize("told", [4, 6])
+def test_wrong_widths_are_not_verified(told: int, rng: np.random.Generator) -> None:
+    truth = lb.Network(lb.Layer(orthonormal_weights(6, 5, rng=rng)), orthonormal_weights(6, 5, rng=rng))
+    found = lb.recover(samples(truth, rng.standard_normal((1500, 6)), 0.1, rng), lb.SymmetricInputs(), told, rng=rng)
+    assert found.certificate.verdict != "verified"
+
+
 # Hostile data: an error with its reason, or a certificate that says so.
 
 
