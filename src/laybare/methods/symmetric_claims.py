@@ -14,9 +14,7 @@ from laybare.certificate.spread import LARGEST, information
 from laybare.certificate.structure import SIGMAS
 from laybare.moments import augmented_matrix, distinguished
 from laybare.network import Network
-from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Step, StepStatistic, point_of
-from laybare.refinement.overwide import SOLVED
 from laybare.semidefinite import solve_spd
 from laybare.shapes import Array, Sums
 from laybare.source import Source
@@ -51,40 +49,38 @@ def symmetric_inputs(source: Source) -> Claim:
         "guarantee; the other claims stand.")
 
 
-def pairs_told_apart(source: Source, network: Network) -> Claim:
+def pairs_told_apart(source: Source, network: Network, exact: bool) -> Claim:
     """The smallest singular value of the augmented distinguishing matrix of these inputs at the units found."""
     rows = np.linalg.svd(network.layer.weights, full_matrices=False)[2]
     value = distinguished(augmented_matrix(source, network.layer.weights, rows)) if network.width > 1 else 1.0
     return Claim(
-        "pairs of units told apart by the inputs", value, TOLD_APART, value > TOLD_APART, "proved",
-        "smallest singular value of the distinguishing matrix, columns of length 1; at 0 the inputs never separate some pair.")
+        "pairs of units told apart by the inputs", value, TOLD_APART, bool(value > TOLD_APART or exact), "proved",
+        "smallest singular value of the distinguishing matrix, columns of length 1; at 0 the inputs never separate some pair."
+        + " The fit is exact, which settles it." * exact)
 
 
-def null_space_stands_out(gap: float, refined: Refined, scale: float) -> Claim:
+def null_space_stands_out(gap: float, exact: bool, agreed: bool) -> Claim:
     """The gap before the null space of the detector; where it is small, the fit must have been found a second time."""
-    exact = refined.loss <= SOLVED * scale
     if exact:
         text = "the fit is exact, which settles it."
-    elif refined.agreed:
+    elif agreed:
         text = "and the same fit was found again after a third of the units had been drawn anew."
     else:
         text = "no second run of the solver ended at this fit; a small gap means noise, a wrong width, or nearly parallel units."
     return Claim(
-        "gap before the pure neurons", gap, CLEAR_GAP, bool(gap >= CLEAR_GAP or exact or refined.agreed), "tested",
+        "gap before the pure neurons", gap, CLEAR_GAP, bool(gap >= CLEAR_GAP or exact or agreed), "tested",
         f"by how much the space of pure neurons stands out in the detector; {text}")
 
 
-def no_biases(source: Source, network: Network, loss: float, scale: float) -> Claim | None:
+def no_biases(source: Source, network: Network) -> Claim | None:
     """Score test of biases: what moving them all would gain, to first order, everything else moving along.
 
-    None if nothing but rounding is left, or if there are too many parameters for it.
+    For fits that leave more than rounding. None if there are too many parameters for it.
     """
-    zero = np.zeros(network.width)
-    whole = Network(type(network.layer)(network.layer.weights, zero, network.activation), network.readout, network.offset)
-    point = point_of(whole, biases=True, offset=True, linear=False)
+    point = point_of(network, biases=True, offset=True, linear=False)
     unknowns = point.units.size + point.coefficients.size
     spare = source.size * source.outputs - unknowns
-    if loss <= SOLVED * scale or unknowns > LARGEST or spare <= 0:
+    if unknowns > LARGEST or spare <= 0:
         return None
     step = Step(*source.sum(StepStatistic(point), stage="biases"))
     k, p = point.units.shape
@@ -99,9 +95,12 @@ def no_biases(source: Source, network: Network, loss: float, scale: float) -> Cl
         "RandomStart() is made, or are no ReLU units at all.")
 
 
-def constant_noise(source: Source, network: Network, loss: float, scale: float) -> Claim | None:
-    """Koenker's (1981) test: does the square of the residual depend on the squares of the inputs? None for exact fits."""
-    if loss <= SOLVED * scale or source.size < 4 * source.dim:
+def constant_noise(source: Source, network: Network, loss: float) -> Claim | None:
+    """Koenker's (1981) test: does the square of the residual depend on the squares of the inputs?
+
+    `loss` is the residual sum of squares, more than rounding. None for fewer than four samples a dimension.
+    """
+    if source.size < 4 * source.dim:
         return None
     mean = loss / source.size
 

@@ -26,7 +26,7 @@ from laybare.methods.symmetric_spectral import SpectralRoute
 from laybare.network import Network
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Model, network_of
-from laybare.refinement.overwide import Search, over_wide, total_variation
+from laybare.refinement.overwide import SOLVED, Search, over_wide, total_variation
 from laybare.shapes import Event, Progress
 from laybare.source import Source
 
@@ -99,11 +99,12 @@ class SymmetricInputs:
     def _claims(self, source: Source, network: Network, located: Located, refined: Refined) -> tuple[Claim, ...]:
         if not self.route.symmetric:
             return ()
-        scale = total_variation(source)
-        claims = (
-            symmetric_inputs(source), pairs_told_apart(source, network), null_space_stands_out(located.gap, refined, scale),
-            no_biases(source, network, refined.loss, scale), constant_noise(source, network, refined.loss, scale))
-        return tuple(claim for claim in claims if claim is not None)
+        exact = refined.loss <= SOLVED * total_variation(source)
+        claims = [
+            symmetric_inputs(source), pairs_told_apart(source, network, exact),
+            null_space_stands_out(located.gap, exact, refined.agreed)]
+        noisy = () if exact else (no_biases(source, network), constant_noise(source, network, refined.loss))
+        return (*claims, *(claim for claim in noisy if claim is not None))
 
     def _solved(
         self, source: Source, width: int | None, located: Located, search: Search, rng: Generator, progress: Progress | None
