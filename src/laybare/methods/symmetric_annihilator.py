@@ -11,7 +11,7 @@ from laybare.activations import Activation
 from laybare.decomposition import RankEstimate, annihilator
 from laybare.decomposition.annihilator import ROUNDING
 from laybare.errors import InvalidInput
-from laybare.methods.symmetric_route import Located, slope_of
+from laybare.methods.symmetric_route import Located, Needs, slope_of
 from laybare.network import Layer, Network
 from laybare.refinement.levenberg import project
 from laybare.refinement.normal import Fit, FitStatistic, network_of, point_of
@@ -25,24 +25,9 @@ class AnnihilatorRoute:
     biases: bool = False
 
     @property
-    def symmetric(self) -> bool:
-        """Inputs may have any law."""
-        return False
-
-    def count(self, source: Source, activation: Activation) -> RankEstimate:
-        """Directions in which the outputs vary: noiseless outputs show every unit that has a readout of its own."""
-        (power,) = source.sum(lambda x, y: (y.T @ y,), stage="outputs")
-        scale = np.sqrt(np.maximum(np.diag(power), np.finfo(float).tiny))
-        values = np.linalg.eigvalsh(power / np.outer(scale, scale))
-        seen = int(np.sum(values > ROUNDING * values[-1]))
-        return RankEstimate(seen, seen, np.inf, f"{seen} of {source.outputs} outputs are independent.")
-
-    def check(self, source: Source, width: int) -> None:
-        """At least as many outputs as units."""
-        if width > source.outputs:
-            raise InvalidInput(
-                f"Width {width} with {source.outputs} outputs.", "Every unit needs a combination of outputs that shows it alone.",
-                "Use RandomStart(), which needs no such combination.", width=width, outputs=source.outputs)
+    def needs(self) -> Needs:
+        """As many outputs as units; inputs of any law."""
+        return Needs(self.biases, symmetric=False, count=_count, check=_check)
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Located:
         """The network whose relations these are."""
@@ -52,3 +37,19 @@ class AnnihilatorRoute:
         point = point_of(network, biases=self.biases, offset=False, linear=False)
         fitted, _ = project(point, Fit(*source.sum(FitStatistic(point), stage="loss")))
         return Located(network_of(fitted, vector=source.outputs == 1), found.gap)
+
+
+def _count(source: Source, slope: float) -> RankEstimate:
+    """Directions in which the outputs vary: noiseless outputs show every unit that has a readout of its own."""
+    (power,) = source.sum(lambda x, y: (y.T @ y,), stage="outputs")
+    scale = np.sqrt(np.maximum(np.diag(power), np.finfo(float).tiny))
+    values = np.linalg.eigvalsh(power / np.outer(scale, scale))
+    seen = int(np.sum(values > ROUNDING * values[-1]))
+    return RankEstimate(seen, seen, np.inf, f"{seen} of {source.outputs} outputs are independent.")
+
+
+def _check(source: Source, width: int) -> None:
+    if width > source.outputs:
+        raise InvalidInput(
+            f"Width {width} with {source.outputs} outputs.", "Every unit needs a combination of outputs that shows it alone.",
+            "Use RandomStart(), which needs no such combination.", width=width, outputs=source.outputs)

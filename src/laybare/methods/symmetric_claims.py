@@ -12,6 +12,7 @@ from scipy.special import chdtri, fdtri, ndtr
 from laybare.certificate import Claim
 from laybare.certificate.spread import LARGEST, information
 from laybare.certificate.structure import SIGMAS
+from laybare.decomposition import RankEstimate
 from laybare.moments import augmented_matrix, distinguished
 from laybare.network import Network
 from laybare.refinement.normal import Step, StepStatistic, point_of
@@ -47,6 +48,14 @@ def symmetric_inputs(source: Source) -> Claim:
         "asymmetry of the inputs", value, limit, value <= limit, "tested",
         f"F ratio of {p} odd averages of x, about 1 if x and -x are equally likely. If they are not, the method's start has no "
         "guarantee; the other claims stand.")
+
+
+def width_counted(counted: RankEstimate, width: int) -> Claim:
+    """What the outputs say about the width; where they leave it open, the fit has decided."""
+    open_text = "" if counted.exact is not None else f" The fit calls for {width}."
+    return Claim(
+        "units that the outputs show", float(counted.at_least), float(width), counted.at_least <= width, "tested",
+        counted.explanation + open_text)
 
 
 def pairs_told_apart(source: Source, network: Network, exact: bool) -> Claim:

@@ -24,7 +24,7 @@ FLAT = 1e-12
 """Share of the largest variance below which a direction of the outputs is constant, up to rounding."""
 
 
-def count_outputs(source: Source, *, slope: float) -> RankEstimate:
+def count_outputs(source: Source, slope: float) -> RankEstimate:
     """Units that the outputs of white samples show; `exact` is None if the spectrum leaves it open."""
     odd = linear_product(source, slope=slope)
     root = _inverse_root(odd.residual)

@@ -19,6 +19,7 @@ from laybare.methods.symmetric_claims import (
     null_space_stands_out,
     pairs_told_apart,
     symmetric_inputs,
+    width_counted,
 )
 from laybare.methods.symmetric_printed import PracticalRoute, PrintedRoute
 from laybare.methods.symmetric_route import Located, Route, slope_of
@@ -77,27 +78,28 @@ class SymmetricInputs:
     @property
     def biases(self) -> bool:
         """Whether units have biases: only the annihilator can find them."""
-        return self.route.biases
+        return self.route.needs.biases
 
     def find(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """A network near the one behind the source."""
-        slope_of(self.activation)
-        counted = self.route.count(source, self.activation) if width is None else RankEstimate(width, width, np.inf, "Given.")
+        slope, needs = slope_of(self.activation), self.route.needs
+        counted = needs.count(source, slope) if width is None else RankEstimate(width, width, np.inf, "Given.")
         told = self._width(source, counted)
-        self.route.check(source, told)
+        needs.check(source, told)
         if progress is not None:
             progress(Event("moments", 0, 0))
         located = self.route(source, told, self.activation, rng=rng)
         if self.search is None:
-            return Start(located.network, (symmetric_inputs(source),) if self.route.symmetric else ())
+            return Start(located.network, (symmetric_inputs(source),) if needs.symmetric else ())
         refined = self._solved(source, None if counted.exact is None else told, located, self.search, rng, progress)
         network = network_of(refined.point, vector=source.outputs == 1)
         if refined.trace.reason == "interrupted":
             return Start(network, (), refined.trace)
-        return Start(network, self._claims(source, network, located, refined), refined.trace)
+        claims = () if width is not None else (width_counted(counted, network.width),)
+        return Start(network, (*claims, *self._claims(source, network, located, refined)), refined.trace)
 
     def _claims(self, source: Source, network: Network, located: Located, refined: Refined) -> tuple[Claim, ...]:
-        if not self.route.symmetric:
+        if not self.route.needs.symmetric:
             return ()
         exact = refined.loss <= SOLVED * total_variation(source)
         claims = [
@@ -111,7 +113,8 @@ class SymmetricInputs:
     ) -> Refined:
         model = Model(self.activation, biases=self.biases, offset=True)
         rows = located.network.layer.rows if self.biases else np.array(located.network.layer.weights)
-        rows = rows / np.linalg.norm(rows[:, : source.dim], axis=1)[:, None]
+        lengths = np.linalg.norm(rows[:, : source.dim], axis=1)[:, None]
+        rows = rows / np.where(lengths > 0.0, lengths, 1.0)
         wider = search if width is not None else replace(search, spares=None)
         return over_wide(source, model, width, rows, search=wider, rng=rng, progress=progress)
 

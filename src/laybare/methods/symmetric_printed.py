@@ -22,12 +22,11 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
-from laybare.decomposition import AlternatingLeastSquares, BestOf, Decomposer, RankEstimate
+from laybare.decomposition import AlternatingLeastSquares, BestOf, Decomposer
 from laybare.decomposition.jennrich import real_eigenvectors
 from laybare.errors import InvalidInput
 from laybare.methods.pure_neurons import null_space
-from laybare.methods.symmetric_count import count_outputs
-from laybare.methods.symmetric_route import Located, check_shape
+from laybare.methods.symmetric_route import PURE_NEURONS, Located, Needs
 from laybare.moments import PureNeuronDetector, least_squares, measure, smat
 from laybare.moments.symmetric import triangle
 from laybare.network import Layer, Network
@@ -49,22 +48,9 @@ class PrintedRoute:
     halves: bool = True
 
     @property
-    def biases(self) -> bool:
-        """Units have none."""
-        return False
-
-    @property
-    def symmetric(self) -> bool:
-        """AW is seen only if x and -x are equally likely."""
-        return True
-
-    def count(self, source: Source, activation: Activation) -> RankEstimate:
-        """The rank of AW; the paper is told the width."""
-        return count_outputs(source, slope=0.0)
-
-    def check(self, source: Source, width: int) -> None:
-        """No more units than inputs and outputs."""
-        check_shape(source, width)
+    def needs(self) -> Needs:
+        """Symmetric inputs, no biases, no more units than inputs and outputs."""
+        return PURE_NEURONS
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Located:
         """V and Z⁻¹ of Algorithm 2 or 3, or of Algorithm 4 if there are more outputs than units."""
@@ -89,22 +75,9 @@ class PracticalRoute:
     max_steps: int = 300
 
     @property
-    def biases(self) -> bool:
-        """Units have none."""
-        return False
-
-    @property
-    def symmetric(self) -> bool:
-        """AW is seen only if x and -x are equally likely."""
-        return True
-
-    def count(self, source: Source, activation: Activation) -> RankEstimate:
-        """The rank of AW; the paper is told the width."""
-        return count_outputs(source, slope=0.0)
-
-    def check(self, source: Source, width: int) -> None:
-        """No more units than inputs and outputs."""
-        check_shape(source, width)
+    def needs(self) -> Needs:
+        """Symmetric inputs, no biases, no more units than inputs and outputs."""
+        return PURE_NEURONS
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Located:
         """All samples for every step, the noise term of Algorithm 3."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,6 +13,7 @@ from laybare.activations import Activation
 from laybare.assembly.unfold import folding
 from laybare.decomposition import RankEstimate
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
+from laybare.methods.symmetric_count import count_outputs
 from laybare.network import Network
 from laybare.source import Source
 
@@ -22,23 +25,26 @@ class Located(NamedTuple):
     gap: float
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What a route asks for: whether units have biases, whether x and -x must be equally likely, and what it can tell itself.
+
+    `count` says how many units the samples of a given slope show, `check` refuses shapes that the route cannot work on.
+    """
+
+    biases: bool
+    symmetric: bool
+    count: Callable[[Source, float], RankEstimate]
+    check: Callable[[Source, int], None]
+
+
 @runtime_checkable
 class Route(Protocol):
     """A way from white samples to a first network."""
 
     @property
-    def biases(self) -> bool:
-        """Whether the units it finds have biases."""
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether it needs inputs with x and -x equally likely."""
-
-    def count(self, source: Source, activation: Activation) -> RankEstimate:
-        """How many units the samples show."""
-
-    def check(self, source: Source, width: int) -> None:
-        """Refuse shapes that it cannot work on."""
+    def needs(self) -> Needs:
+        """What it asks for."""
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Located: ...
 
@@ -72,3 +78,7 @@ def check_shape(source: Source, width: int) -> None:
         raise TooFewSamples(
             f"{source.size:,} samples in dimension {source.dim}.", "The outputs are first regressed on the inputs.",
             f"Give at least {3 * (source.dim + 1):,} samples.", samples=source.size, dim=source.dim)
+
+
+PURE_NEURONS = Needs(biases=False, symmetric=True, count=count_outputs, check=check_shape)
+"""What all routes through the detector ask for."""

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.decomposition import Decomposer, JointDiagonalisation, RankEstimate
+from laybare.decomposition import Decomposer, JointDiagonalisation
 from laybare.methods.pure_neurons import Frame, assembled, find_neurons, frame_of, row_space
-from laybare.methods.symmetric_count import count_outputs
-from laybare.methods.symmetric_route import Located, check_shape, slope_of, unit_slope
+from laybare.methods.symmetric_route import PURE_NEURONS, Located, Needs, slope_of, unit_slope
 from laybare.moments import even_absolute, even_quadratic, linear_product
 from laybare.network import Network
 from laybare.refinement.levenberg import project
@@ -52,22 +51,9 @@ class SpectralRoute:
     decompose: Decomposer = JointDiagonalisation(polish=False)
 
     @property
-    def biases(self) -> bool:
-        """Units have none."""
-        return False
-
-    @property
-    def symmetric(self) -> bool:
-        """AW is seen only if x and -x are equally likely."""
-        return True
-
-    def count(self, source: Source, activation: Activation) -> RankEstimate:
-        """The rank of AW."""
-        return count_outputs(source, slope=slope_of(activation))
-
-    def check(self, source: Source, width: int) -> None:
-        """No more units than inputs and outputs."""
-        check_shape(source, width)
+    def needs(self) -> Needs:
+        """Symmetric inputs, no biases, no more units than inputs and outputs."""
+        return PURE_NEURONS
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Located:
         """The best of the networks of all rounds, by squared error; `source` is white about zero."""
