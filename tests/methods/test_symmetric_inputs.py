@@ -169,8 +169,28 @@ def test_dependent_readouts_are_refused(rng: np.random.Generator) -> None:
     truth = lb.random_network(5, 4, lb.relu, 3, biases=0, rng=rng)
     x = rng.standard_normal((500, 5))
     y = truth(x)[:, [0, 1, 2, 2]]
-    with pytest.raises(lb.Unidentifiable, match="vary in 3 directions and 4 units"):
+    with pytest.raises(lb.Unidentifiable, match="varies in 3 directions and 4 units"):
         lb.recover(lb.Samples(x, y, law=lb.Symmetric()), lb.SymmetricInputs(), 4, rng=rng)
+
+
+def test_opposite_weights_are_refused(rng: np.random.Generator) -> None:
+    """relu(t) and relu(-t) have the same even part."""
+    W = np.vstack([np.eye(4)[:2], -np.eye(4)[:1]])
+    truth = lb.Network(lb.Layer(W), rng.standard_normal((3, 4)))
+    with pytest.raises(lb.Unidentifiable, match="varies in 2 directions and 3 units"):
+        lb.recover(samples(truth, rng.standard_normal((500, 4))), lb.SymmetricInputs(), 3, rng=rng)
+
+
+def test_linear_outputs_are_refused(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((500, 5))
+    with pytest.raises(lb.Unidentifiable, match="linear functions of the inputs"):
+        lb.recover(lb.Samples(x, x @ rng.standard_normal((5, 4))), lb.SymmetricInputs(), 3, rng=rng)
+
+
+def test_noise_alone_is_not_verified(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((500, 4))
+    found = lb.recover(lb.Samples(x, rng.standard_normal((500, 3)), law=lb.Symmetric()), lb.SymmetricInputs(), rng=rng)
+    assert found.certificate.verdict != "verified"
 
 
 def test_noise_that_depends_on_the_inputs_shows(rng: np.random.Generator) -> None:

@@ -25,6 +25,9 @@ from laybare.source import Mixed, Source
 FLAT = 1e-12
 """Variance of an output direction, as a share of the largest, that may still be signal; Gram matrices are good to 1e-16."""
 
+LINEAR = 1e-20
+"""Share of the mean square of outputs that is rounding if it is all that does not fit a linear map."""
+
 MOVED, MERGED = 0.9, 0.98
 """A polished neuron is kept if its cosine to where it started is above the first and to no other neuron above the second."""
 
@@ -54,14 +57,20 @@ class Neurons(NamedTuple):
 
 def frame_of(product: Array, even: Array, width: int) -> Frame:
     """The frame for L = `product` (m, d) on white inputs and the covariance `even` (m, m) of what is not linear in x."""
-    spread = np.sqrt(np.maximum(np.diag(even), 0.0))
+    variances = np.diag(even)
+    if np.all(variances <= LINEAR * (variances + np.sum(product**2, axis=1))):
+        raise Unidentifiable(
+            "The outputs are linear functions of the inputs, up to rounding.", "Nothing in them bends, so nothing shows a unit.",
+            "Give outputs of a network with ReLU units.", width=width)
+    spread = np.sqrt(np.maximum(variances, 0.0))
     spread[spread == 0.0] = 1.0
     values, vectors = np.linalg.eigh(even / np.outer(spread, spread))
     kept = values > FLAT * values[-1]
     if int(kept.sum()) < width:
         raise Unidentifiable(
-            f"The outputs vary in {int(kept.sum())} directions and {width} units were asked for.",
-            "Units whose readouts depend on each other are no pure neurons: no combination of outputs shows one of them alone.",
+            f"The even part of the outputs varies in {int(kept.sum())} directions and {width} units were asked for.",
+            "Units whose readouts depend on each other, or whose weights are parallel or opposite, are no pure neurons: no "
+            "combination of outputs shows one of them alone.",
             f"Ask for width {int(kept.sum())}, or use RandomStart(), which needs no independent readouts.",
             width=width, directions=int(kept.sum()))
     root = (vectors[:, kept] / np.sqrt(values[kept])).T / spread
