@@ -25,8 +25,8 @@ from laybare.source import Mixed, Source
 FLAT = 1e-12
 """Variance of an output direction, as a share of the largest, that may still be signal; Gram matrices are good to 1e-16."""
 
-LINEAR = 1e-20
-"""Share of the mean square of outputs that is rounding if it is all that does not fit a linear map."""
+LINEAR = 1e-13
+"""Share of the mean square of outputs that is rounding, as a difference of Gram matrices, if it is all that is not linear."""
 
 MOVED, MERGED = 0.9, 0.98
 """A polished neuron is kept if its cosine to where it started is above the first and to no other neuron above the second."""
