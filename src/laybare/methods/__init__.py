@@ -2,6 +2,7 @@
 
 from laybare.methods.random_start import RandomStart
 from laybare.methods.start import Method, Start
+from laybare.methods.symmetric_inputs import SymmetricInputs
 from laybare.methods.tensor_init import TensorInit
 
-__all__ = ["Method", "RandomStart", "Start", "TensorInit"]
+__all__ = ["Method", "RandomStart", "Start", "SymmetricInputs", "TensorInit"]
