@@ -131,18 +131,18 @@ def test_unknown_width(activation: lb.Activation, dim: int, samples: int, capsys
 
 
 def test_a_hundred_dimensions_take_seconds(capsys) -> None:
-    """Squared ReLU, d = 100, n = 2000, one start: exact in at least 9 of 10, under 3 seconds each."""
+    """Squared ReLU, d = 100, n = 2000, one start: exact in at least 9 of 10, under 3 seconds of all cores together each."""
     seconds, exact = [], 0
     for i in range(10):
         truth, source = planted(RELU2, 100, 2000, FIRST + i)
-        begun = time.perf_counter()
+        begun = time.process_time()
         found = lb.recover(source, lb.TensorInit(activation=RELU2, search=Search(spares=0, hops=0)), 5, rng=i)
-        seconds.append(time.perf_counter() - begun)
+        seconds.append(time.process_time() - begun)
         exact += lb.compare(found.network, truth).max_error < EXACT
     with capsys.disabled():
-        print(f"\nsquared ReLU, d = 100, n = 2000: exact {exact}/10, seconds {min(seconds):.2f} to {max(seconds):.2f}")
+        print(f"\nsquared ReLU, d = 100, n = 2000: exact {exact}/10, CPU seconds {min(seconds):.2f} to {max(seconds):.2f}")
     assert exact >= 9
-    assert np.median(seconds) < 3.0
+    assert max(seconds) < 3.0
 
 
 @pytest.mark.parametrize("condition", [10.0, 100.0])
