@@ -157,7 +157,7 @@ def test_small_samples_against_random_directions() -> None:
     """k = d = m = 5, n = 60, no noise, 50 seeds: where the start matters."""
     exact = {"SymmetricInputs": 0, "RandomStart": 0, "random directions, one run": 0}
     for seed in range(50):
-        rng = np.random.default_rng([seed, 708])
+        rng = np.random.default_rng([seed, 718])
         truth = lb.random_network(5, 5, lb.relu, 5, biases=0, rng=rng)
         source = samples(truth, rng.standard_normal((60, 5)))
         for name, method in zip(exact, (lb.SymmetricInputs(), lb.RandomStart(biases=False), ONE_RUN), strict=True):

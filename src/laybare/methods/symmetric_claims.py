@@ -23,7 +23,7 @@ from laybare.source import Source
 TOLD_APART = 1e-4
 """Smallest singular value of the normalised distinguishing matrix below which the detector sees some pair of units as one.
 
-Images, the hardest inputs that were tried, have 30 times as much."""
+Images, the hardest inputs that were tried, have 100 times as much."""
 
 TAME = 40
 """Samples a dimension from which single far inputs no longer sway the test of constant noise: one false alarm in 960 runs of
@@ -76,7 +76,7 @@ def null_space_stands_out(gap: float, exact: bool, agreed: bool) -> Claim:
     if exact:
         text = "the fit is exact, which settles it."
     elif agreed:
-        text = "and the same fit was found again after a third of the units had been drawn anew."
+        text = "and a second run of the solver, with spare units beside those found, ended at the same fit."
     else:
         text = "no second run of the solver ended at this fit; a small gap means noise, a wrong width, or nearly parallel units."
     return Claim(
