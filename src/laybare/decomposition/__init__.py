@@ -21,7 +21,7 @@ from laybare.decomposition.joint import JointDiagonalisation, joint_diagonalisat
 from laybare.decomposition.kcl import KCL, kcl
 from laybare.decomposition.power import TensorPower, Whitened, tensor_power
 from laybare.decomposition.qrj1d import qrj1d
-from laybare.decomposition.rank import RankEstimate, detect_rank
+from laybare.decomposition.rank import RankEstimate, detect_rank, margins
 from laybare.decomposition.shrinkage import nearest_orthogonal, shrink_to_orthogonal
 from laybare.decomposition.slices import Span, condense, project
 from laybare.decomposition.spm import SubspacePower, joint_span, subspace_power
@@ -45,5 +45,5 @@ __all__ = [
     "Diagonalise", "Diagonalised", "directions_of", "rows_for", "jacobi", "ffdiag", "uwedge", "qrj1d",
     "polish_stack", "polish_tensor", "nearest_orthogonal", "shrink_to_orthogonal", "Span", "project", "condense",
     "Subspace", "top_subspace", "dense_subspace", "lanczos", "block_power", "shifted_power",
-    "RankEstimate", "detect_rank",
+    "RankEstimate", "detect_rank", "margins",
 ]
