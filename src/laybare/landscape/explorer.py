@@ -122,7 +122,7 @@ class _Stillness:
 
 def _stationary(objective: Objective, start: Array) -> Array:
     """A minimum of |∇f|² near `start`."""
-    return lbfgs(_Stillness(objective), start, max_steps=2000, tol=1e-12).point
+    return lbfgs(_Stillness(objective), start, max_steps=1000, tol=1e-12).point
 
 
 def _starts(objective: Objective, starts: int | Sequence[Array], rng: Generator) -> list[Array]:

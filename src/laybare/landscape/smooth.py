@@ -15,8 +15,8 @@ from laybare.shapes import Array
 
 FIRST_RADIUS, MOST_RADIUS = 0.1, 2.0
 INNER_STEPS = 200
-ENOUGH_GAIN = 1e-13
-"""Predicted decrease, relative to the value, that is rounding."""
+VISIBLE = 1e-11
+"""Predicted decrease below which rounding of the value, a difference of larger numbers, hides it."""
 
 
 class Landed(NamedTuple):
@@ -59,15 +59,13 @@ def trust_region(objective: Objective, start: Array, *, max_steps: int = 50, tol
         if here.gradient_norm <= goal or radius < 1e-14:
             break
         step, predicted = _steihaug(here, radius)
-        if predicted <= ENOUGH_GAIN * abs(here.slope.value):
-            there = Local(objective, domain.project(here.point + step))  # too small a gain to see: the gradient decides
-            count += 1
+        there = Local(objective, domain.project(here.point + step))
+        count += 1
+        if predicted <= VISIBLE * max(1.0, abs(here.slope.value)):  # too small a gain to see: the gradient decides
             if there.gradient_norm >= 0.5 * here.gradient_norm:
                 break
             here = there
             continue
-        there = Local(objective, domain.project(here.point + step))
-        count += 1
         ratio = (here.slope.value - there.slope.value) / predicted
         length = float(np.linalg.norm(step))
         radius = 0.25 * length if not ratio >= 0.25 else min(2.0 * radius, MOST_RADIUS) if length > 0.9 * radius else radius
