@@ -76,7 +76,7 @@ def test_saddle_is_left(rng: np.random.Generator) -> None:
 
 
 def test_squared_loss_has_spurious_minima(rng: np.random.Generator) -> None:
-    """Exact population risk, d = m = 20: a random start ends in a minimum (gradient 0, curvature positive) that is not the truth."""
+    """Exact population risk, d = m = 20: a random start ends in a minimum, curved upwards, that is not the truth."""
     truth = teacher(20, 20, rng, orthonormal=True, ratio=1.0)
     objective = ReLURisk(truth)
     found = descend(objective, objective.start(rng), rng=rng)

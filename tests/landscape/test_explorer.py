@@ -13,10 +13,10 @@ from laybare.moments import PackedQuartic, packed_moments
 
 def test_only_the_truth_is_a_minimum_of_g(rng: np.random.Generator) -> None:
     truth = teacher(3, 3, rng, orthonormal=True, ratio=2.0)
-    found = lb.landscape.critical_points(population_g(truth, mu=1.0, strength=2.0), starts=10, rng=rng)
-    assert len(found.minima) == 1 and found.minima[0].distance < 1e-6 and found.minima[0].runs >= 10
+    found = lb.landscape.critical_points(population_g(truth, mu=1.0, strength=2.0), starts=6, rng=rng)
+    assert len(found.minima) == 1 and found.minima[0].distance < 1e-6 and found.minima[0].runs >= 6
     assert found.saddles and all(point.smallest < 0 and point.value > found.minima[0].value for point in found.saddles)
-    assert f"1 minima and {len(found.saddles)} saddles from 10 starts" in str(found)
+    assert f"1 minima and {len(found.saddles)} saddles from 6 starts" in str(found)
 
 
 def test_spurious_minimum_is_found_where_it_is() -> None:
@@ -39,7 +39,7 @@ def test_truth_is_optional(rng: np.random.Generator) -> None:
 
 def test_same_seed_same_points(rng: np.random.Generator) -> None:
     objective = population_tensor_risk(teacher(3, 3, rng, orthonormal=True))
-    one, other = (critical_points(objective, 3, rng=7) for _ in range(2))
+    one, other = (critical_points(objective, 1, rng=7) for _ in range(2))
     assert [p.value for p in one.found] == [p.value for p in other.found]
 
 

@@ -246,19 +246,19 @@ def test_sampled_penalty_is_the_mean_over_pairs(rng: np.random.Generator) -> Non
 
 
 def test_sampled_penalty_is_unbiased_and_the_square_of_the_mean_is_not() -> None:
-    """Batches of 40: the mean of 1000 is within 4 standard errors of the truth, that of plug-in values 8 or more above it."""
+    """Batches of 40: the mean of 500 is within 4 standard errors of the truth, that of plug-in values 6 or more above it."""
     rng = np.random.default_rng(5)
     truth = teacher(3, 3, rng, ratio=2.0)
     B = truth.directions[:1] * 0.7
     exact = NormPenalty(truth.gram()).slope(B).value
     ours, plugged = [], []
-    for _ in range(1000):
+    for _ in range(500):
         source = drawn(truth, 40, rng)
         ours.append(SampledPenalty(source, coefficient(lb.relu, 2)).slope(B).value)
         metric = second_moment(source)[0] / (sqrt(2) * coefficient(lb.relu, 2))
         plugged.append(NormPenalty(metric).slope(B).value)
-    errors = [(np.mean(values) - exact) / (np.std(values) / sqrt(1000)) for values in (ours, plugged)]
-    assert abs(errors[0]) < 4 and errors[1] > 8
+    errors = [(np.mean(values) - exact) / (np.std(values) / sqrt(500)) for values in (ours, plugged)]
+    assert abs(errors[0]) < 4 and errors[1] > 6
 
 
 def test_recovery_from_f(rng: np.random.Generator) -> None:

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from laybare.landscape.curvature import SecondOrder, second_order
 from laybare.landscape.objective import Objective
-from laybare.landscape.smooth import Landed, lbfgs, trust_region
+from laybare.landscape.smooth import FAR, Landed, lbfgs, trust_region
 from laybare.shapes import Array
 
 STRIDES = 2.0 ** -np.arange(0, 20)
@@ -17,13 +17,20 @@ STRIDES = 2.0 ** -np.arange(0, 20)
 
 
 class Minimum(NamedTuple):
-    """Where a descent ended, with its second-order certificate, the saddles it left and the gradients it took."""
+    """Where a descent ended, with its second-order certificate, the saddles it left and the gradients it took.
+
+    `bounded` is False if it ran away: the objective has no minimum that way.
+    """
 
     point: Array
     value: float
     order: SecondOrder
     escapes: int
     evaluations: int
+
+    @property
+    def bounded(self) -> bool:
+        return bool(np.abs(self.point).max() < FAR)
 
 
 def descend(
@@ -33,6 +40,9 @@ def descend(
     landed, count, escapes = lbfgs(objective, start, max_steps=max_steps), 0, 0
     while True:
         count += landed.evaluations
+        if not np.abs(landed.point).max() < FAR:
+            nowhere = np.zeros_like(landed.point)
+            return Minimum(landed.point, landed.value, SecondOrder(np.inf, -np.inf, np.inf, np.inf, nowhere), escapes, count)
         order = second_order(objective, landed.point, rng=rng)
         away = _escape(objective, landed, order) if order.curved_down and escapes < max_escapes else None
         if away is None:

@@ -26,8 +26,8 @@ from laybare.shapes import Array, Event, Progress
 CRITICAL = 1e-5
 """Gradient norm, relative to that of a random point, below which a point counts as critical."""
 
-SAME_VALUE, SAME_CURVATURE = 1e-5, 1e-2
-"""Relative differences below which two critical points count as one."""
+SAME_VALUE, SAME_CURVATURE = 1e-6, 1e-2
+"""Differences below which two critical points count as one: of values, relative to the fall from the starts; of eigenvalues."""
 
 
 class CriticalPoint(NamedTuple):
@@ -102,7 +102,9 @@ def critical_points(
         if progress is not None:
             progress(Event("starts", done + 1, len(points)))
     known = objective.truth if truth is None else truth
-    return CriticalPoints(_distinct(objective, ends, known), len(points))
+    heights = [objective.slope(objective.domain.project(point)).value for point in points]
+    fall = max(heights) - min(objective.slope(end).value for end, _ in ends)
+    return CriticalPoints(_distinct(objective, ends, known, fall), len(points))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +135,13 @@ def _starts(objective: Objective, starts: int | Sequence[Array], rng: Generator)
     return points
 
 
-def _distinct(objective: Objective, ends: list[tuple[Array, SecondOrder]], truth: Array | None) -> tuple[CriticalPoint, ...]:
+def _distinct(
+    objective: Objective, ends: list[tuple[Array, SecondOrder]], truth: Array | None, fall: float
+) -> tuple[CriticalPoint, ...]:
     found: list[CriticalPoint] = []
-    spread = max(abs(objective.slope(point).value) for point, _ in ends)
     for point, order in ends:
         value = objective.slope(point).value
-        same = [i for i, other in enumerate(found) if _same(value, order, other, spread)]
+        same = [i for i, other in enumerate(found) if _same(value, order, other, fall)]
         if same:
             found[same[0]] = found[same[0]]._replace(runs=found[same[0]].runs + 1)
             continue
@@ -147,8 +150,8 @@ def _distinct(objective: Objective, ends: list[tuple[Array, SecondOrder]], truth
     return tuple(sorted(found, key=lambda each: each.value))
 
 
-def _same(value: float, order: SecondOrder, other: CriticalPoint, spread: float) -> bool:
-    close = abs(value - other.value) <= SAME_VALUE * max(abs(value), 1e-3 * spread)
+def _same(value: float, order: SecondOrder, other: CriticalPoint, fall: float) -> bool:
+    close = abs(value - other.value) <= SAME_VALUE * fall
     gap = SAME_CURVATURE * max(abs(order.smallest), abs(other.smallest), FLAT * order.largest)
     alike = _kind(order) == "flat minimum" or abs(order.smallest - other.smallest) <= gap
     return _kind(order) == other.kind and close and alike

@@ -15,6 +15,9 @@ from laybare.shapes import Array
 
 FIRST_RADIUS, MOST_RADIUS = 0.1, 2.0
 INNER_STEPS = 200
+FAR = 1e6
+"""Entries that only a run without a minimum reaches: an objective estimated from too few samples may fall forever."""
+
 VISIBLE = 1e-11
 """Predicted decrease below which rounding of the value, a difference of larger numbers, hides it."""
 
@@ -29,7 +32,7 @@ class Landed(NamedTuple):
 
 
 def lbfgs(objective: Smooth, start: Array, *, max_steps: int = 1000, tol: float = 1e-8) -> Landed:
-    """L-BFGS from `start` until no entry of the gradient exceeds `tol` times the largest one at the start."""
+    """L-BFGS from `start` until no entry of the gradient exceeds `tol` times the largest one at the start, or it is far out."""
     from scipy.optimize import minimize
 
     domain, shape = objective.domain, start.shape
@@ -37,11 +40,16 @@ def lbfgs(objective: Smooth, start: Array, *, max_steps: int = 1000, tol: float 
 
     def f(flat: Array) -> tuple[float, Array]:
         point = flat.reshape(shape)
-        slope = objective.slope(domain.project(point))
-        return slope.value / first, domain.pull(point, slope.gradient).ravel() / first
+        with np.errstate(over="ignore", invalid="ignore"):
+            slope = objective.slope(domain.project(point))
+            return slope.value / first, domain.pull(point, slope.gradient).ravel() / first
+
+    def stop_far_out(flat: Array) -> None:
+        if not np.abs(domain.project(flat.reshape(shape))).max() < FAR:
+            raise StopIteration
 
     options = {"maxiter": max_steps, "maxfun": 2 * max_steps, "maxcor": 20, "ftol": 0.0, "gtol": tol}
-    result = minimize(f, domain.project(start).ravel(), jac=True, method="L-BFGS-B", options=options)
+    result = minimize(f, domain.project(start).ravel(), jac=True, method="L-BFGS-B", options=options, callback=stop_far_out)
     point = domain.project(result.x.reshape(shape))
     slope = objective.slope(point)
     return Landed(point, slope.value, float(np.linalg.norm(domain.tangent(point, slope.gradient))), int(result.nfev) + 2)

@@ -84,7 +84,7 @@ def check_positive(seen: Seen, width: int) -> None:
     negative = seen.spectrum[seen.spectrum < limit]
     if len(negative):
         raise AssumptionViolated(
-            f"The second moment has eigenvalues {', '.join(f'{value:.3g}' for value in negative[:8])}; noise reaches {limit:.2g}.",
+            f"The second moment has eigenvalues {', '.join(f'{value:.3g}' for value in negative[:8])} (noise: {limit:.2g}).",
             "Each stands for a unit with a negative readout; the objectives are designed for positive ones, and unbounded there.",
             "Use TensorInit() or RandomStart(), which take readouts of both signs.",
             negative=negative, noise=seen.edge, width=width)

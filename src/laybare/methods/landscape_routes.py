@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
+from laybare.errors import TooFewSamples
 from laybare.landscape import (
     Bounds,
     Designed,
@@ -122,6 +123,7 @@ class PrintedRoute:
             minimum = descend(whole, whole.start(rng), rng=rng, max_steps=3000, polish=False)
         else:
             minimum = self._walk(source, whole, activation, rng)
+        _check_bounded(minimum, source)
         dual = minimum.point if self.orthogonal else from_inverse(minimum.point)
         readout = np.diag(unit_rows(dual) @ seen.gram @ unit_rows(dual).T) if self.orthogonal else corrected_readout(
             dual, coefficient(activation, 4), mu=chosen.mu, strength=chosen.strength)
@@ -173,6 +175,7 @@ class WhitenedRoute:
         objective = orthogonal_design(
             Turned(seen.fourth, W), _sign(activation), width, width, mu=self.mu, strength=strength)
         best = lowest(objective, self.restarts, 2000, rng)
+        _check_bounded(best, source)
         dual = from_inverse(best.point) @ back.T
         readout = corrected_readout(dual, coefficient(activation, 4), mu=self.mu, strength=strength)
         units = signed(unit_rows(dual), seen, activation, readout)
@@ -190,6 +193,14 @@ def lowest(objective: Objective, restarts: int, max_steps: int, rng: Generator) 
         if sum(end.value - best <= AGREE * fall for end in ends) > 1:
             break
     return min(ends, key=lambda end: end.value)
+
+
+def _check_bounded(minimum: Minimum, source: Source) -> None:
+    if not minimum.bounded:
+        raise TooFewSamples(
+            f"From {source.size:,} samples the designed objective falls without end.",
+            "The noise of plain fourth moments outweighs the terms that hold its rows.",
+            "Give many more samples, or use LandscapeDesign() instead of its literal form.", samples=source.size)
 
 
 def signed(directions: Array, seen: Seen, activation: Activation, readout: Array, *, orthogonal: bool = False) -> Units:
