@@ -35,6 +35,7 @@ from laybare.landscape import (
     theorem_c_4,
     theorem_c_5,
     trust_region,
+    whitened_design,
     whitening,
 )
 from laybare.metrics import unsigned_error
@@ -54,7 +55,9 @@ def test_lanczos_finds_the_smallest_eigenvalue(name: str, rng: np.random.Generat
 
 @pytest.mark.parametrize("objective_of", [
     lambda truth: population_tensor_risk(truth), lambda truth: population_g(truth, mu=1.0, strength=3.0),
-    lambda truth: population_f(truth, mu=1.0, strength=3.0)], ids=["f'", "G", "F"])
+    lambda truth: population_f(truth, mu=1.0, strength=3.0),
+    lambda truth: whitened_design(truth.quartic(), truth.gram(), -1.0, 6, mu=1.0, strength=3.0)],
+    ids=["f'", "G", "F", "whitened F"])
 def test_designed_objectives_have_no_bad_minimum(objective_of, rng: np.random.Generator) -> None:
     """Orthonormal rows, readouts from 1 to 2, five random starts: every one ends at the truth, with a certificate."""
     truth = teacher(6, 6, rng, orthonormal=True, ratio=2.0)

@@ -80,9 +80,15 @@ def test_squared_loss_ends_where_it_should():
     assert large.kind == "spurious" and large.smallest > 0 and large.gradient < 1e-8 and large.error > 1e-3
 
 
-@pytest.mark.parametrize("form", ["unit rows", "unit rows, readout trained", "free rows"])
+@pytest.mark.parametrize("form", ["unit rows", "free rows"])
 def test_sigmoid_risk_is_not_stuck(form):
     assert squared_loss.sigmoid_end(5, 0, form).kind == "global"
+
+
+def test_sigmoid_risk_with_a_trained_readout_has_a_spurious_minimum():
+    """Two units face each other: -b with readout 0.44 stands in for a part of another's 1.45. Five of six seeds at d = 10."""
+    end = squared_loss.sigmoid_end(10, 1, "unit rows, readout trained")
+    assert end.kind == "spurious" and end.error > 0.1
 
 
 def test_figures_1_and_2_count_their_ends(monkeypatch):
@@ -114,7 +120,7 @@ def test_figures_3_and_4_count_their_landings(monkeypatch):
     run = designed.Run((0, 10), [0.5, 0.1], (1.0, 0.0))
     monkeypatch.setattr(designed, "stochastic_f_prime", lambda *_, **__: run)
     monkeypatch.setattr(designed, "stochastic_g", lambda *_, **__: run)
-    for study, rows in ((designed.FIGURE_3, 6), (designed.FIGURE_4, 16)):
+    for study, rows in ((designed.FIGURE_3, 6), (designed.FIGURE_4, 17)):
         outcome = study.run(Settings(range(2)))
         assert len(outcome.rows) == rows and all(row[5:7] == (2, 1) for row in outcome.rows)
         assert f"{rows} of {2 * rows} population descents" in outcome.sentence and outcome.figure.startswith("<svg")

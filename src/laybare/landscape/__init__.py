@@ -5,6 +5,7 @@
     population_tensor_risk, tensor_risk     f′: tensors of orders 2 and 4 decomposed together
     population_g, orthogonal_design         G, for orthonormal weights
     population_f, general_design            F, for independent weights, with δ if there are fewer than dimensions
+    whitened_design                         F in whitened coordinates, where it is well conditioned
     pairs_on_spheres                        P′ and R
     SampledRisk, SampledPenalty             the squared loss, and F's penalty, over a source or one batch
     descend, lbfgs, trust_region            deterministic descent, out of saddles
@@ -24,6 +25,7 @@ from laybare.landscape.designed import (
     pairs_on_spheres,
     population_f,
     population_g,
+    whitened_design,
 )
 from laybare.landscape.domain import Domain, Free, UnitRows
 from laybare.landscape.explorer import CriticalPoint, CriticalPoints, critical_points
@@ -42,7 +44,7 @@ __all__ = [
     "Domain", "Free", "UnitRows", "Objective", "Local", "Slope",
     "Teacher", "FourthMoment", "RankOneQuartic", "Turned", "coefficient",
     "ReLURisk", "SeriesRisk", "series_risk", "TensorRisk", "tensor_risk", "population_tensor_risk",
-    "Designed", "orthogonal_design", "general_design", "population_g", "population_f", "pairs_on_spheres",
+    "Designed", "orthogonal_design", "general_design", "whitened_design", "population_g", "population_f", "pairs_on_spheres",
     "Penalty", "NormPenalty", "SampledPenalty", "SampledRisk", "Response", "response_of", "even_response",
     "Bounds", "Parameters", "theorem_2_3", "theorem_b_1", "theorem_c_4", "theorem_c_5",
     "Landed", "lbfgs", "trust_region", "SecondOrder", "second_order", "Minimum", "descend",

@@ -18,8 +18,8 @@ from laybare.shapes import Array
 STEPS = 150
 """Lanczos steps at most."""
 
-TOL = 1e-5
-"""Residual of the smallest Ritz pair, relative to the largest Ritz value, at which Lanczos stops."""
+TOL, SURE = 1e-5, 0.1
+"""Residual of the smallest Ritz pair at which Lanczos stops: relative to the largest Ritz value, and to the smallest itself."""
 
 FLAT = 1e-6
 """Eigenvalues above -FLAT times the largest count as not negative: rounding and unfinished Lanczos stay below."""
@@ -60,7 +60,7 @@ def _lanczos(local: Local, rng: Generator, steps: int) -> tuple[float, float, fl
         norm = float(np.linalg.norm(image))
         values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
         residual, scale = norm * abs(float(vectors[-1, 0])), float(np.abs(values).max())
-        if norm <= 1e-12 * scale or (step >= 10 and residual <= TOL * scale):
+        if norm <= 1e-12 * scale or (step >= 10 and residual <= min(TOL * scale, SURE * abs(float(values[0])))):
             break
         off.append(norm)
         basis.append(image / norm)

@@ -17,7 +17,7 @@ the same with λ halved).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -25,15 +25,19 @@ from numpy.random import Generator
 
 from laybare.landscape.domain import Domain, Free, UnitRows
 from laybare.landscape.objective import Slope, random_rows, unit_rows
-from laybare.landscape.operators import FourthMoment, RankOneQuartic, Teacher, coefficient
+from laybare.landscape.operators import FourthMoment, RankOneQuartic, Teacher, Turned, coefficient
 from laybare.landscape.penalties import NormPenalty, Penalty
+from laybare.landscape.polar import whitening
 from laybare.landscape.recovery import from_inverse
 from laybare.shapes import Array
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Designed:
-    """An objective in rows B (width, dim). `minima` says what a minimum is made of: the weights, or their dual basis (F)."""
+    """An objective in rows B (width, dim). `minima` says what a minimum is made of: the weights, or their dual basis (F).
+
+    `back` (inputs, dim) leads from the coordinates of B, if they are whitened ones, to the inputs.
+    """
 
     quartic: FourthMoment
     width: int
@@ -45,6 +49,7 @@ class Designed:
     ridge: float = 0.0
     domain: Domain = Free()
     minima: Literal["weights", "dual"] = "weights"
+    back: Array | None = None
     truth: Array | None = None
 
     def slope(self, point: Array) -> Slope:
@@ -76,7 +81,12 @@ class Designed:
 
     def directions(self, point: Array) -> Array:
         """The rows of B, or of its pseudo-inverse transposed, scaled to length 1."""
-        return unit_rows(point if self.minima == "weights" else from_inverse(point))
+        return unit_rows(self.rows(point))
+
+    def rows(self, point: Array) -> Array:
+        """The same with their lengths, which for F are √aᵢ/Dᵢᵢ."""
+        rows = point if self.minima == "weights" else from_inverse(point)
+        return rows if self.back is None else np.asarray(rows @ self.back.T)
 
 
 def orthogonal_design(
@@ -96,6 +106,18 @@ def general_design(
     return Designed(
         quartic=quartic, width=width, dim=dim, pair=0.5 * sign, own=sign * mu / 24.0, penalty=penalty, strength=strength,
         ridge=ridge, minima="dual", truth=truth)
+
+
+def whitened_design(
+    quartic: FourthMoment, gram: Array, sign: float, width: int, *, mu: float, strength: float, truth: Array | None = None
+) -> Designed:
+    """F in coordinates where M = `gram` is the identity (its leading eigenspace if width < dim): the same minima, better scaled.
+
+    By Theorem C.2 it is G of the readouts 1/a there. No ridge is needed, as nothing lies outside the span.
+    """
+    W, back = whitening(gram, width)
+    design = orthogonal_design(Turned(quartic, W), sign, width, width, mu=mu, strength=strength, truth=truth)
+    return replace(design, minima="dual", back=back)
 
 
 def population_g(teacher: Teacher, *, mu: float, strength: float) -> Designed:

@@ -18,7 +18,7 @@ INNER_STEPS = 200
 FAR = 1e6
 """Entries that only a run without a minimum reaches: an objective estimated from too few samples may fall forever."""
 
-VISIBLE = 1e-11
+VISIBLE = 1e-9
 """Predicted decrease below which rounding of the value, a difference of larger numbers, hides it."""
 
 

@@ -27,7 +27,6 @@ from laybare.landscape import (
     coefficient,
     corrected_readout,
     descend,
-    from_inverse,
     general_design,
     orthogonal_design,
     polar_iteration,
@@ -38,6 +37,7 @@ from laybare.landscape import (
     theorem_b_1,
     theorem_c_4,
     theorem_c_5,
+    whitened_design,
     whitening,
 )
 from laybare.landscape.objective import unit_rows
@@ -124,7 +124,7 @@ class PrintedRoute:
         else:
             minimum = self._walk(source, whole, activation, rng)
         _check_bounded(minimum, source)
-        dual = minimum.point if self.orthogonal else from_inverse(minimum.point)
+        dual = whole.rows(minimum.point)
         readout = np.diag(unit_rows(dual) @ seen.gram @ unit_rows(dual).T) if self.orthogonal else corrected_readout(
             dual, coefficient(activation, 4), mu=chosen.mu, strength=chosen.strength)
         units = signed(unit_rows(dual), seen, activation, readout, orthogonal=self.orthogonal)
@@ -171,12 +171,10 @@ class WhitenedRoute:
         check_positive(seen, width)
         bounds = readout_bounds(seen, width)
         strength = theorem_b_1(activation, Bounds(1.0 / bounds.most, 1.0 / bounds.least), width).strength
-        W, back = whitening(seen.gram, width)
-        objective = orthogonal_design(
-            Turned(seen.fourth, W), _sign(activation), width, width, mu=self.mu, strength=strength)
+        objective = whitened_design(seen.fourth, seen.gram, _sign(activation), width, mu=self.mu, strength=strength)
         best = lowest(objective, self.restarts, 2000, rng)
         _check_bounded(best, source)
-        dual = from_inverse(best.point) @ back.T
+        dual = objective.rows(best.point)
         readout = corrected_readout(dual, coefficient(activation, 4), mu=self.mu, strength=strength)
         units = signed(unit_rows(dual), seen, activation, readout)
         return Ended(lifted_units(units, seen.basis, activation), seen, best)

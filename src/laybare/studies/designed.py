@@ -30,6 +30,7 @@ from laybare.landscape import (
     population_g,
     population_tensor_risk,
     stochastic_descent,
+    whitened_design,
 )
 from laybare.landscape.objective import unit_rows
 from laybare.metrics import landscape_error, unsigned_error
@@ -92,12 +93,16 @@ def g_with(mu: float) -> Make:
 
 
 def f_with(mu: float) -> Make:
-    """F with that μ and λ = 4√6|σ₄|/a_min; δ = 1e-4 if the width is below the dimension."""
-    def make(teacher: Teacher) -> Objective:
-        strength = _strength(1.0 / float(teacher.readout.min()))
-        return population_f(teacher, mu=mu, strength=strength, ridge=0.0 if teacher.width == teacher.dim else 1e-4)
+    """F in whitened coordinates with that μ and λ = 4√6|σ₄|/a_min."""
+    return lambda teacher: whitened_design(
+        teacher.quartic(), teacher.gram(), -1.0, teacher.width, mu=mu, strength=_strength(1.0 / float(teacher.readout.min())),
+        truth=teacher.directions)
 
-    return make
+
+def f_with_ridge(mu: float, ridge: float) -> Make:
+    """F in all inputs, as printed, with δ = `ridge`."""
+    return lambda teacher: population_f(
+        teacher, mu=mu, strength=_strength(1.0 / float(teacher.readout.min())), ridge=ridge)
 
 
 def _strength(largest: float) -> float:
@@ -207,6 +212,7 @@ def _g(settings: Settings) -> Outcome:
         cells += [(f"G, mu={mu:.2g}", g_with(mu), shape) for mu in (0.0, 0.01 / ratio, 1.0 / ratio, 1.0)]
     general = [Shape(10, 10, 5, False), Shape(20, 5, 5, False), Shape(16, 16, 1, True), Shape(16, 16, 5, False)]
     cells += [("F, mu=1", f_with(1.0), shape) for shape in general]
+    cells += [("F, mu=1, delta=1e-5", f_with_ridge(1.0, 1e-5), general[1])]
     rows = _rows(settings, cells)
     dim, large, small, count = (50, 262_144, 8192, 3000) if settings.full else (10, 8192, 512, 1500)
     steps = Steps(step=0.05, count=count, hold=count // 2, every=count // 8, record=count // 30)

@@ -77,18 +77,19 @@ def relu_end(dim: int, seed: int) -> End:
 
 
 def sigmoid_end(dim: int, seed: int, form: str) -> End:
-    """From a random start: unit rows with the readout held at 1 or trained, or rows of free length on samples."""
+    """From a random start: rows of length 1 on the series, or of free length on samples; the readout held at 1 or trained."""
     rng = np.random.default_rng([seed, dim, 2])
     teacher = identity_teacher(dim, sigmoid)
     objective: Objective
-    if form == "free rows":
+    held = 0 if form.endswith("readout trained") else 1
+    if form.startswith("free rows"):
         x = rng.standard_normal((ROWS_A_UNIT * dim, dim))
         source = Samples(x, sigmoid(x).sum(axis=1), law=Gaussian(0, 1))
         objective = SampledRisk(
-            source=source, response=response_of(sigmoid), width=dim, domain=Free(held=1), truth=teacher.directions)
+            source=source, response=response_of(sigmoid), width=dim, domain=Free(held=held), truth=teacher.directions)
     else:
-        objective = series_risk(teacher, ORDERS, domain=UnitRows(1, held=form == "unit rows"))
-    found = descend(objective, objective.start(rng), rng=rng, max_steps=5000, polish=form != "free rows")
+        objective = series_risk(teacher, ORDERS, domain=UnitRows(1, held=held))
+    found = descend(objective, objective.start(rng), rng=rng, max_steps=5000, polish=form.startswith("unit rows"))
     rest = dim * float(np.var(sigmoid(np.random.default_rng(0).standard_normal(100_000))))
     return ended(objective, found, rest)
 
@@ -147,7 +148,7 @@ def _relu(settings: Settings) -> Outcome:
 
 def _sigmoid(settings: Settings) -> Outcome:
     dims = (10, 20, 50) if settings.full else (10,)
-    forms = ("unit rows", "unit rows, readout trained", "free rows")
+    forms = ("unit rows", "unit rows, readout trained", "free rows", "free rows, readout trained")
     return _outcome(
         settings, [(form, dim) for dim in dims for form in forms], "Where descents on the squared loss of sigmoid networks end")
 
