@@ -123,6 +123,8 @@ def test_literal_stochastic_descent(rng: np.random.Generator) -> None:
     method = lb.LandscapeDesign.literal(orthogonal=True, parameters=Parameters(1.0, 0.8, 0.0, 0.0), steps=steps, batch=5000)
     source = drawn(truth, 300_000, rng)
     assert start_error(method, truth, source, rng) < 0.5
+    fewer = teacher(4, 2, rng, orthonormal=True, ratio=1.0)
+    assert start_error(method, fewer, drawn(fewer, 300_000, rng), rng) < 0.5
 
 
 def test_literal_f_stochastic_descent_runs(rng: np.random.Generator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -119,10 +120,13 @@ class PrintedRoute:
         check_positive(seen, width)
         chosen = self.parameters or self._rule(seen, width, activation)
         whole = self._objective(seen, width, activation, chosen)
+        start = whole.start(rng)
         if self.steps is None:
-            minimum = descend(whole, whole.start(rng), rng=rng, max_steps=3000, polish=False)
+            minimum = descend(whole, start, rng=rng, max_steps=3000, polish=False)
         else:
-            minimum = self._walk(source, whole, activation, rng)
+            stream = batches_of(source, self.batch, self._fresh(whole, seen.basis, activation))
+            point = stochastic_descent(stream, start, self.steps).point
+            minimum = Minimum(point, whole.slope(point).value, second_order(whole, point, rng=rng), 0, self.steps.count)
         _check_bounded(minimum, source)
         dual = whole.rows(minimum.point)
         readout = np.diag(unit_rows(dual) @ seen.gram @ unit_rows(dual).T) if self.orthogonal else corrected_readout(
@@ -144,15 +148,13 @@ class PrintedRoute:
             seen.fourth, sign, width, dim, penalty=NormPenalty(seen.gram), mu=chosen.mu, strength=chosen.strength,
             ridge=chosen.ridge)
 
-    def _walk(self, source: Source, whole: Designed, activation: Activation, rng: Generator) -> Minimum:
-        def fresh(part: Source) -> Objective:
-            batch = replace(whole, quartic=quartic(part))
+    def _fresh(self, whole: Designed, basis: Array, activation: Activation) -> Callable[[Source], Objective]:
+        """The same objective on one batch."""
+        def make(part: Source) -> Objective:
+            batch = replace(whole, quartic=Turned(quartic(part), basis))
             return batch if self.orthogonal else replace(batch, penalty=SampledPenalty(part, coefficient(activation, 2)))
 
-        assert self.steps is not None
-        walked = stochastic_descent(batches_of(source, self.batch, fresh), whole.start(rng), self.steps)
-        order = second_order(whole, walked.point, rng=rng)
-        return Minimum(walked.point, whole.slope(walked.point).value, order, 0, self.steps.count)
+        return make
 
 
 @dataclass(frozen=True, kw_only=True)
