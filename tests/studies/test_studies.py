@@ -7,9 +7,8 @@ import csv
 import numpy as np
 import pytest
 
-from laybare.landscape import Steps
 from laybare.refinement.overwide import Search
-from laybare.studies import STUDIES, Outcome, Settings, designed, large_network, random_start, spurious, squared_loss, zhong
+from laybare.studies import STUDIES, Outcome, Settings, ge, ge_arms, large_network, random_start, zhong
 
 
 def test_every_study_has_a_name_a_title_and_a_claim():
@@ -73,62 +72,37 @@ def test_figure_1a_counts_what_it_ran(monkeypatch):
     assert outcome.figure.startswith("<svg")
 
 
-def test_squared_loss_ends_where_it_should():
-    """d = 5 has no spurious minimum in reach, d = 20 has (30 of 30 starts were spurious there)."""
-    small, large = squared_loss.relu_end(5, 0), squared_loss.relu_end(20, 0)
-    assert small.kind == "global" and small.error < 1e-6
-    assert large.kind == "spurious" and large.smallest > 0 and large.gradient < 1e-8 and large.error > 1e-3
+@pytest.mark.parametrize("arm", ge_arms.ARMS)
+def test_arms_of_the_symmetric_figures(arm, seed):
+    """4x4, n = 4000, no noise: every arm comes closer than chance (about 8), ours and the descents are exact."""
+    rng = np.random.default_rng([seed, 4])
+    run = ge_arms.run(arm, ge._square(4, 4000)(rng), rng)
+    assert run.readout + run.weights < 2.0 and run.mse < 0.1
+    assert arm not in ("SymmetricInputs", "L-BFGS", "Adam") or run.largest < 1e-8
 
 
-@pytest.mark.parametrize("form", ["unit rows", "free rows"])
-def test_sigmoid_risk_is_not_stuck(form):
-    assert squared_loss.sigmoid_end(5, 0, form).kind == "global"
+def test_refusals_count_as_failures(seed):
+    rng = np.random.default_rng(seed)
+    run = ge_arms.run("SymmetricInputs", ge._square(10, 12)(rng), rng)
+    assert np.isnan(run.readout) and run.largest == np.inf
 
 
-def test_sigmoid_risk_with_a_trained_readout_has_a_spurious_minimum():
-    """Two units face each other: -b with readout 0.44 stands in for a part of another's 1.45. Five of six seeds at d = 10."""
-    end = squared_loss.sigmoid_end(10, 1, "unit rows, readout trained")
-    assert end.kind == "spurious" and end.error > 0.1
+@pytest.mark.parametrize("condition", [1.0, 30.0])
+def test_conditioned_matrices_have_their_condition(condition, rng):
+    sizes = np.linalg.svd(ge_arms.conditioned(6, condition, rng), compute_uv=False)
+    assert sizes[0] / sizes[-1] == pytest.approx(condition)
+    assert sizes[0] / sizes[1] == pytest.approx(sizes[-2] / sizes[-1])
 
 
-def test_figures_1_and_2_count_their_ends(monkeypatch):
-    rows = ((0.0, 1e-9, 0.1, 0.0, 10), (0.1, 1e-9, 0.1, 0.3, 10), (0.1, 1.0, 0.0, 1.0, 9))
-    ends = [squared_loss.End(*row) for row in rows]
-    monkeypatch.setattr(squared_loss, "relu_end", lambda dim, seed: ends[seed])
-    outcome = squared_loss.FIGURE_1.run(Settings(range(3)))
-    assert outcome.rows[0][:6] == ("relu", 5, 3, 1, 1, 1)
-    assert "1 of 3 global, 1 spurious" in outcome.sentence and outcome.figure.startswith("<svg")
-
-
-def test_designed_objectives_land_at_the_truth():
-    shape = designed.Shape(5, 5, 2, True)
-    for make in (designed.f_prime, designed.g_with(1.0), designed.f_with(1.0)):
-        landing = designed.land(make, shape, 0)
-        assert landing.error < designed.FOUND and landing.smallest > 0
-
-
-def test_stochastic_runs_end_closer_than_they_began():
-    steps = Steps(step=0.3, count=200, record=50)
-    run = designed.stochastic_f_prime(3, 512, steps, 0, controlled=True)
-    assert run.at == (0, 50, 100, 150, 200) and run.errors[-1] < 0.1 * run.errors[0]
-    plain = designed.stochastic_g(3, 512, Steps(step=0.05, count=20, record=10), 0, controlled=False)
-    assert len(plain.errors) == 3 and np.isfinite(plain.values).all()
-
-
-def test_figures_3_and_4_count_their_landings(monkeypatch):
-    monkeypatch.setattr(designed, "land", lambda make, shape, seed: designed.Landing(float(seed), 0.5, 1.0, 0, 7))
-    run = designed.Run((0, 10), [0.5, 0.1], (1.0, 0.0))
-    monkeypatch.setattr(designed, "stochastic_f_prime", lambda *_, **__: run)
-    monkeypatch.setattr(designed, "stochastic_g", lambda *_, **__: run)
-    for study, rows in ((designed.FIGURE_3, 6), (designed.FIGURE_4, 17)):
-        outcome = study.run(Settings(range(2)))
-        assert len(outcome.rows) == rows and all(row[5:7] == (2, 1) for row in outcome.rows)
-        assert f"{rows} of {2 * rows} population descents" in outcome.sentence and outcome.figure.startswith("<svg")
-
-
-def test_appendix_f_is_flat_without_r_and_curved_down_with_it():
-    outcome = spurious.APPENDIX_F.run(Settings(range(2)))
-    flat, *curved = outcome.rows
-    assert abs(flat[1] - 2) < 1e-9 and abs(flat[3]) < 1e-9 and flat[4] > 1
-    assert all(row[3] < -0.05 and row[4] < 1e-6 for row in curved)
+@pytest.mark.parametrize(("name", "points"), [("ge19-fig2", 10), ("ge19-fig3", 6), ("ge19-fig4", 6)])
+def test_symmetric_figures_say_what_they_ran(name, points, monkeypatch):
+    """Every point and arm has a row; the numbers in it are those of the runs."""
+    ends = {arm: ge_arms.Run(0.01 * i, 0.02 * i, 1e-3, 1e-15 if arm == "SymmetricInputs" else 1.0, 0.5)
+            for i, arm in enumerate(ge_arms.ARMS, start=1)}
+    monkeypatch.setattr(ge, "run", lambda arm, problem, rng: ends[arm])
+    outcome = STUDIES[name].run(Settings([0, 1]))
+    assert len(outcome.rows) == points * len(ge_arms.ARMS)
+    ours = [row for row in outcome.rows if row[2] == "SymmetricInputs"]
+    assert all(row[3] == 2 and row[7] == 2 and row[4] == pytest.approx(ends["SymmetricInputs"].readout) for row in ours)
     assert outcome.figure.startswith("<svg")
+    assert name == "ge19-fig3" or f"SymmetricInputs {2 * points}/{2 * points}" in outcome.sentence

@@ -224,9 +224,9 @@ def _g(settings: Settings) -> Outcome:
     return Outcome(COLUMNS, rows, _sentence(rows, runs), _figure(runs, "Stochastic gradients on G"))
 
 
-FIGURE_3 = Study(
+F_PRIME = Study(
     "glm-fig3", "Descent on f': population ends in six settings, and projected stochastic gradients with fresh samples",
     "The paper: projected SGD on f' converges to the truth; that it has no spurious minima is a conjecture.", _f_prime)
-FIGURE_4 = Study(
+G_AND_F = Study(
     "glm-fig4", "Descent on G and F: population ends for several mu, and stochastic gradients with fresh samples",
     "The paper: with mu <= 0.01/kappa all minima of G and F are the truth; SGD on G converges with batches of 262,144.", _g)

@@ -153,9 +153,9 @@ def _sigmoid(settings: Settings) -> Outcome:
         settings, [(form, dim) for dim in dims for form in forms], "Where descents on the squared loss of sigmoid networks end")
 
 
-FIGURE_1 = Study(
+RELU_LOSS = Study(
     "glm-fig1", "Is the squared loss of ReLU networks stuck? Ends of descents on the exact population risk, B* = I, a* = 1",
     "The paper: none of five stochastic runs at d = 50 reaches zero, which suggests spurious minima.", _relu)
-FIGURE_2 = Study(
+SIGMOID_LOSS = Study(
     "glm-fig2", "The same for sigmoid networks: unit rows (exact series), readout held or trained, and free rows (samples)",
     "The paper: similar to ReLU, stochastic runs do not reach zero.", _sigmoid)
