@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from landscapes import drawn, teacher
 from scipy.stats import ortho_group
 
 import laybare as lb
+from laybare.cli import commands
 from laybare.landscape import Parameters, Steps, Teacher
 from laybare.methods import even_moments
 from laybare.methods.landscape_routes import PolarRoute, PrintedRoute, TensorRoute, WhitenedRoute
@@ -230,3 +234,11 @@ def test_sizes_are_refused(rng: np.random.Generator) -> None:
         lb.recover(drawn(teacher(10, 4, rng), 30, rng), lb.LandscapeDesign(), 4)
     with pytest.raises(lb.NotSeparated, match="do not tell the width"):
         lb.recover(source, lb.LandscapeDesign.literal())
+
+
+def test_command_line_knows_it(tmp_path: Path, rng: np.random.Generator) -> None:
+    truth = teacher(5, 3, rng)
+    x, y = drawn(truth, 800, rng).read(0, 800)
+    np.savez(tmp_path / "data.npz", x=x, y=y[:, 0])
+    result = CliRunner().invoke(commands, ["recover", str(tmp_path / "data.npz"), "--method", "landscape-design", "--width", "3"])
+    assert result.exit_code == 0 and "by LandscapeDesign" in result.output and "verdict: verified" in result.output
