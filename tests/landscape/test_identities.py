@@ -7,7 +7,7 @@ from math import factorial, pi, sqrt
 import numpy as np
 import pytest
 from dense_moments import dense_moment, gauss_points, hermite_tensor
-from landscapes import drawn, tangent_eigenvalues, teacher
+from landscapes import drawn, objectives, some_point, tangent_eigenvalues, teacher
 from numpy.polynomial.legendre import leggauss
 from numpy.testing import assert_allclose
 
@@ -341,3 +341,25 @@ def test_sampled_risk_is_the_mean_squared_loss(rng: np.random.Generator) -> None
     response = even_response(lb.relu)
     risk = SampledRisk(source=source, response=response, width=2).slope(np.column_stack([a, B])).value
     assert_allclose(risk, np.mean((y[:, 0] - response.value(x @ B.T) @ a) ** 2), rtol=1e-12)
+
+
+def test_flat_direction_of_appendix_f_leads_down() -> None:
+    """b₄ = cos e₃ + sin e₄ keeps P′ = 2; b₁ and b₂ see curvature 4((2+t) sin² - 1), negative once sin² < 1/(2+t) = 0.4."""
+    objective = pairs_on_spheres(np.array([1.0, 2.5, 2.5, 2.5]), np.eye(4))
+    for share, negative in ((0.5, False), (0.45, False), (0.36, True), (0.1, True)):
+        point = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, sqrt(1 - share), sqrt(share)]])
+        assert_allclose(objective.slope(point).value, 2.0, atol=1e-12)
+        smallest = tangent_eigenvalues(objective, point)[0]
+        assert (smallest < -1e-6) == negative
+        if negative:
+            assert_allclose(smallest, 4 * (2.5 * share - 1), atol=1e-9)
+
+
+def test_moments_and_passes_give_one_objective(rng: np.random.Generator) -> None:
+    all_of_them = objectives(rng)
+    for kind in ("f'", "G"):
+        one, other = all_of_them[f"{kind} from moments"], all_of_them[f"{kind} from passes"]
+        point = some_point(one, rng)
+        direction = rng.standard_normal(point.shape)
+        assert_allclose(one.slope(point).value, other.slope(point).value, rtol=1e-9)
+        assert_allclose(one.hessian_times(point, direction), other.hessian_times(point, direction), rtol=1e-8, atol=1e-10)
