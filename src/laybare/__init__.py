@@ -10,6 +10,7 @@
 Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them.
 """
 
+from laybare import landscape
 from laybare.activations import (
     Activation,
     absolute,
@@ -37,7 +38,7 @@ from laybare.errors import (
 )
 from laybare.export import from_sklearn, to_sklearn
 from laybare.matching import Match, compare
-from laybare.methods import RandomStart, SymmetricInputs, TensorInit
+from laybare.methods import LandscapeDesign, RandomStart, SymmetricInputs, TensorInit
 from laybare.network import Layer, Network, load
 from laybare.random_networks import random_network
 from laybare.recover import Recovery, recover, refine
@@ -53,6 +54,7 @@ __all__ = [
     "Claim",
     "Gaussian",
     "InvalidInput",
+    "LandscapeDesign",
     "Layer",
     "LaybareError",
     "Match",
@@ -76,6 +78,7 @@ __all__ = [
     "exponential",
     "from_sklearn",
     "gelu",
+    "landscape",
     "leaky_relu",
     "load",
     "open_samples",

@@ -1,8 +1,9 @@
 """One file a method; each is a choice of the parts that come before it."""
 
+from laybare.methods.landscape_design import LandscapeDesign
 from laybare.methods.random_start import RandomStart
 from laybare.methods.start import Method, Start
 from laybare.methods.symmetric_inputs import SymmetricInputs
 from laybare.methods.tensor_init import TensorInit
 
-__all__ = ["Method", "RandomStart", "Start", "SymmetricInputs", "TensorInit"]
+__all__ = ["LandscapeDesign", "Method", "RandomStart", "Start", "SymmetricInputs", "TensorInit"]
