@@ -1,4 +1,4 @@
-"""Algorithms 1 to 6 of Awasthi, Tang and Vijayaraghavan (2021): exact on exact moments, close on many samples, honest refusals."""
+"""Algorithms 1 to 6 of Awasthi, Tang and Vijayaraghavan (2021): exact on exact moments, close on many samples, refusals."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_many_samples_give_most_units(order: int) -> None:
 
 
 def test_regression_needs_two_units_more(rng: np.random.Generator) -> None:
-    """Algorithm 5 with the right directions and biases: the function itself, in m + 2 units; two units are the wrong way round."""
+    """Algorithm 5 with the right directions and biases: the function itself, in m + 2 units; two are the wrong way round."""
     truth = lb.random_network(4, 7, biases=1.0, readout="random", rng=rng)
     signs = np.array([1, -1, 1, 1, -1, 1, 1])
     units = UnsignedUnits(signs[:, None] * truth.layer.weights, Scalars(truth.readout, signs * truth.layer.biases))

@@ -23,8 +23,8 @@ from laybare.refinement.sign_free import sign_free_model
 from laybare.shapes import Event, Progress
 from laybare.source import Source
 
-SAMPLES_A_NUMBER, FEWEST = 12, 4000
-"""Samples that the search sees first: 12 a free number (5 are enough from random directions) and at least 4000."""
+SAMPLES_A_NUMBER, FEWEST = 8, 4000
+"""Samples that the search sees first: 8 a free number (5 are enough from random directions) and at least 4000."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from numpy.random import Generator
 
 from laybare.activations import Activation
@@ -11,6 +13,7 @@ from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Model, network_of
 from laybare.refinement.overwide import SOLVED, Search, over_wide, total_variation
+from laybare.refinement.pruning import ROUNDING
 from laybare.refinement.sign_free import sign_free_model
 from laybare.shapes import Array, Progress
 from laybare.source import Source
@@ -44,7 +47,8 @@ def _searched(
     if rows >= source.size:
         return over_wide(source, model, width, known, search=search, rng=rng, progress=progress)
     part = source.split(rows / source.size, rng=rng).first
-    found = over_wide(part, model, width, known, search=search, rng=rng, progress=progress)
+    short = replace(search, effort=replace(search.effort, floor=max(search.effort.floor, ROUNDING)))  # last digits come below
+    found = over_wide(part, model, width, known, search=short, rng=rng, progress=progress)
     if found.trace.reason == "interrupted":
         return found
     if found.loss > SOLVED * total_variation(part):

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.assembly.loadings import all_loadings
+from laybare.assembly.loadings import all_loadings, hermite_loadings
 from laybare.assembly.unit_fits import UnitFits, fit_units
 from laybare.decomposition import SubspacePower
+from laybare.decomposition.components import unit_rows
 from laybare.errors import InvalidInput
 from laybare.methods.count import count_units
-from laybare.moments import Measured, PackedMoments, controlled_moments, flatten, refine_subspace, unpack
+from laybare.moments import Measured, PackedMoments, controlled_moments, flatten, refine_subspace, unpack, veronese
 from laybare.moments.indices import count, count_up_to
 from laybare.moments.projected import Projected
 from laybare.network import Layer, Network
@@ -37,8 +38,8 @@ MARGIN = 1.1
 WIDE = 30
 """Dimension above which units are counted in a subspace if the width is not told."""
 
-WORK = 2e11
-"""Multiply-adds that the moments may cost, about a minute; beyond it a lower order is taken."""
+WORK, MORE_WORK = 2e11, 2e9
+"""Multiply-adds that the moments may cost, about a minute, beyond which a lower order is taken; and those of a second order."""
 
 
 class SpectralUnits(NamedTuple):
@@ -66,9 +67,11 @@ class Route(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class JointSpan:
-    """How directions are found: moments up to `order` (None: 4, or 6 at l = 3), a subspace power method.
+    """How directions are found: moments up to `order`, a subspace power method.
 
-    `subspace` restricts everything to the leading `width` directions first if there are fewer units than inputs.
+    `order` None: 4, and also 6 if not all units stand out of the noise (order 4 is blind to |b| = 1), of which the directions
+    that explain more are kept. Units with free norms, and flattenings of order 3, take 6 from the start. `subspace` restricts
+    everything to the leading `width` directions first if there are fewer units than inputs.
     """
 
     order: int | None = None
@@ -86,18 +89,23 @@ class JointSpan:
             basis = refine_subspace(source, width, activation, order=2).basis
         seen = source if basis is None else Projected(source, basis)
         side = _side(seen.dim, width or 1)
-        order = None if side is None else self._order(seen, side)
-        if side is None or order is None:
-            return None
-        found = units_of(controlled_moments(seen, order), width, activation, side, self.power, rng=rng)
-        return found if basis is None else found._replace(network=_lifted(found.network, basis))
+        orders = [] if side is None else self._orders(seen, side, activation)
+        best: SpectralUnits | None = None
+        for order in orders:
+            measured = controlled_moments(seen, order)
+            found = units_of(measured, width, activation, int(side or 2), self.power, rng=rng)
+            best = found if best is None or _explained(measured, found) > _explained(measured, best) else best
+            if best.shown == best.network.width:
+                break
+        return best if best is None or basis is None else best._replace(network=_lifted(best.network, basis))
 
-    def _order(self, source: Source, side: int) -> int | None:
-        """The order asked for, or the highest one below it that costs no more than WORK; None if that is too low."""
-        asked = (4 if side < 3 else 6) if self.order is None else self.order
-        lowest = max(3, side)
-        fine = (k for k in range(asked, lowest - 1, -1) if source.size * source.outputs * count_up_to(source.dim, k) <= WORK)
-        return next(fine, None)
+    def _orders(self, source: Source, side: int, activation: Activation) -> list[int]:
+        """Orders to try, one after the other; those that cost more than WORK are left out, the first is lowered instead."""
+        asked = [self.order] if self.order is not None else [6] if side == 3 or activation.degree is None else [4, 6]
+        cost = source.size * source.outputs
+        first = next((k for k in range(asked[0], max(3, side) - 1, -1) if cost * count_up_to(source.dim, k) <= WORK), None)
+        later = [k for k in asked[1:] if cost * count_up_to(source.dim, k) <= MORE_WORK]
+        return [] if first is None else [first, *later]
 
 
 def units_of(
@@ -110,6 +118,7 @@ def units_of(
     joint, noise = (
         np.concatenate([w * _flat(part, k, side) for w, k in zip(weights, orders, strict=True)])
         for part in (measured.value, measured.noise))
+    joint = np.asarray(np.linalg.qr(joint, mode="r"))  # the same span of rows, far fewer of them
     values, edge = np.linalg.svd(joint, compute_uv=False), float(np.linalg.svd(noise, compute_uv=False)[0])
     shown = int(np.sum(values > MARGIN * edge))
     asked = min(max(1, shown), _most(moments.dim, side)) if width is None else width
@@ -130,6 +139,16 @@ def network_along(measured: Measured[PackedMoments], directions: Array, activati
     z = all_loadings(moments, directions, orders)
     fits = fit_units(activation, z, orders, np.maximum(spread, 1e-12 * np.abs(z).max()))
     return _assembled(moments, directions, fits, activation)
+
+
+def _explained(measured: Measured[PackedMoments], units: SpectralUnits) -> float:
+    """How much of all orders from 2 on, in units of their noise, lies in the span of the powers of these directions."""
+    directions = unit_rows(units.network.layer.weights)
+    total = 0.0
+    for k in range(2, measured.value.order + 1):
+        fitted = hermite_loadings(measured.value, directions, k).T @ veronese(directions, k)
+        total += float(np.sum(fitted**2)) / _noise(measured, k) ** 2
+    return total
 
 
 def _assembled(moments: PackedMoments, directions: Array, fits: UnitFits, activation: Activation) -> Network:
