@@ -21,11 +21,11 @@ from rich.text import Text
 import laybare as lb
 from laybare import shapes
 from laybare.errors import LaybareError
-from laybare.methods import GeneralReLU, Method, RandomStart, TensorInit
+from laybare.methods import GeneralReLU, Method, RandomStart, SymmetricInputs, TensorInit
 from laybare.report import Pair, Unit, side_by_side, write_report
 
 METHODS: dict[str, Callable[..., Method]] = {
-    "general-relu": GeneralReLU, "random-start": RandomStart, "tensor-init": TensorInit}
+    "general-relu": GeneralReLU, "random-start": RandomStart, "symmetric-inputs": SymmetricInputs, "tensor-init": TensorInit}
 """Names of methods on the command line; the only place where a name stands for an object."""
 
 COLOURS = {"verified": "bold green", "doubtful": "bold yellow", "refuted": "bold red"}

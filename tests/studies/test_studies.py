@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from laybare.refinement.overwide import Search
-from laybare.studies import STUDIES, Outcome, Settings, large_network, random_start, zhong
+from laybare.studies import STUDIES, Outcome, Settings, ge, ge_arms, large_network, random_start, zhong
 
 
 def test_every_study_has_a_name_a_title_and_a_claim():
@@ -70,3 +70,39 @@ def test_figure_1a_counts_what_it_ran(monkeypatch):
         (10, 500, "printed", 1, 1, 0.1), (10, 500, "TensorInit", 0, 1, 0.3), (10, 500, "RandomStart", 1, 1, "")]
     assert "printed 2/2, TensorInit 0/2, RandomStart 2/2" in outcome.sentence
     assert outcome.figure.startswith("<svg")
+
+
+@pytest.mark.parametrize("arm", ge_arms.ARMS)
+def test_arms_of_the_symmetric_figures(arm, seed):
+    """4x4, n = 4000, no noise: every arm comes closer than chance (about 8), ours and the descents are exact."""
+    rng = np.random.default_rng([seed, 4])
+    run = ge_arms.run(arm, ge._square(4, 4000)(rng), rng)
+    assert run.readout + run.weights < 2.0 and run.mse < 0.1
+    assert arm not in ("SymmetricInputs", "L-BFGS", "Adam") or run.largest < 1e-8
+
+
+def test_refusals_count_as_failures(seed):
+    rng = np.random.default_rng(seed)
+    run = ge_arms.run("SymmetricInputs", ge._square(10, 12)(rng), rng)
+    assert np.isnan(run.readout) and run.largest == np.inf
+
+
+@pytest.mark.parametrize("condition", [1.0, 30.0])
+def test_conditioned_matrices_have_their_condition(condition, rng):
+    sizes = np.linalg.svd(ge_arms.conditioned(6, condition, rng), compute_uv=False)
+    assert sizes[0] / sizes[-1] == pytest.approx(condition)
+    assert sizes[0] / sizes[1] == pytest.approx(sizes[-2] / sizes[-1])
+
+
+@pytest.mark.parametrize(("name", "points"), [("ge19-fig2", 10), ("ge19-fig3", 6), ("ge19-fig4", 6)])
+def test_symmetric_figures_say_what_they_ran(name, points, monkeypatch):
+    """Every point and arm has a row; the numbers in it are those of the runs."""
+    ends = {arm: ge_arms.Run(0.01 * i, 0.02 * i, 1e-3, 1e-15 if arm == "SymmetricInputs" else 1.0, 0.5)
+            for i, arm in enumerate(ge_arms.ARMS, start=1)}
+    monkeypatch.setattr(ge, "run", lambda arm, problem, rng: ends[arm])
+    outcome = STUDIES[name].run(Settings([0, 1]))
+    assert len(outcome.rows) == points * len(ge_arms.ARMS)
+    ours = [row for row in outcome.rows if row[2] == "SymmetricInputs"]
+    assert all(row[3] == 2 and row[7] == 2 and row[4] == pytest.approx(ends["SymmetricInputs"].readout) for row in ours)
+    assert outcome.figure.startswith("<svg")
+    assert name == "ge19-fig3" or f"SymmetricInputs {2 * points}/{2 * points}" in outcome.sentence
