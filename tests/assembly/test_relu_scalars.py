@@ -75,6 +75,15 @@ def test_centred_signs_stand_more_noise() -> None:
     assert wrong[True] < wrong[False] / 2
 
 
+@pytest.mark.parametrize("k", range(1, 9))
+def test_neighbouring_hermite_polynomials_have_no_common_root(k: int) -> None:
+    """Lemma 4.3 as its proof has it (orders k+1 and k+2); the printed orders k and k+1 do not obey the bound √(k!/2)."""
+    z, bound = np.linspace(-6, 6, 200_001), np.sqrt(factorial(k) / 2)
+    He = [np.abs(eval_hermitenorm(j, z)) for j in range(k, k + 3)]
+    assert np.maximum(He[1], He[2]).min() >= bound
+    assert np.maximum(He[0], He[1]).min() < bound
+
+
 def test_loadings_are_the_coefficients_of_the_powers(rng: np.random.Generator) -> None:
     truth = lb.random_network(4, 5, outputs=3, biases=1.0, rng=rng)
     for order in (2, 3, 4):

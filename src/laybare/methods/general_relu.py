@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,7 @@ from laybare.methods.printed_relu import PrintedReLU
 from laybare.methods.solved import solved
 from laybare.methods.spectral_units import JointSpan, Route, SpectralUnits
 from laybare.methods.start import Start
-from laybare.moments.normality import Normality, normality
+from laybare.moments import Normality, khatri_rao_gap, needed_order, normality
 from laybare.network import Network
 from laybare.refinement.overwide import Search
 from laybare.refinement.pruning import parameter_count
@@ -45,7 +45,8 @@ class GeneralReLU:
     route : Route
         JointSpan(), or PrintedReLU(order=l): Algorithms 4 to 6 as printed.
     search : Search or None
-        Spare units, repairs and pruning; None leaves the start as the moments gave it.
+        Spare units, repairs (half of them from the moments of what the fit leaves over, unless inputs are not normal or units
+        are odd) and pruning; None leaves the start as the moments gave it.
 
     References
     ----------
@@ -55,7 +56,7 @@ class GeneralReLU:
 
     activation: Activation = relu
     route: Route = JointSpan()
-    search: Search | None = Search()
+    search: Search | None = Search(peel=True)
 
     @classmethod
     def literal(cls, order: int = 1, *, centred: bool = False) -> GeneralReLU:
@@ -79,10 +80,11 @@ class GeneralReLU:
             return Start(unsolved(self._required(source, width, normal, rng, progress)))
         units = self.start(source, width, rng=rng, progress=progress) if normal.plausible else None
         known = None if units is None else units.network.layer.rows
+        search = replace(self.search, peel=self.search.peel and normal.plausible and self.activation.centre is None)
         start = solved(
-            source, self.activation, width, known, biases=True, search=self.search, rng=rng,
+            source, self.activation, width, known, biases=True, search=search, rng=rng,
             rows=self._rows(source, width or (4 if units is None else 2 * units.network.width)), progress=progress)
-        return start._replace(claims=(*start.claims, _shown(units, normal)))
+        return start._replace(claims=(*start.claims, _shown(units, normal), *_gap(start.network)))
 
     def start(
         self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None
@@ -142,6 +144,17 @@ def check_size(source: Source, width: int | None) -> None:
             "Some network fits as many equations as it has unknowns whatever the truth is.",
             f"About {5 * (width or 4) * (source.dim + 2) // source.outputs:,} samples would do.",
             samples=source.size, width=width, dim=source.dim)
+
+
+def _gap(network: Network) -> tuple[Claim, ...]:
+    """For the reader: how well the weights found are told apart by moments. Small means ill-conditioned, not wrong."""
+    order = needed_order(network.dim, network.width)
+    if order is None or not network.layer.weights.any(axis=1).all():
+        return ()
+    return (Claim(
+        "least singular value of the weights' powers", khatri_rao_gap(network.layer.weights, order), 0.0, True, "proved",
+        f"of the Khatri-Rao power of order {order}: 1 for orthogonal weights, 0 for dependent ones; the error of moments grows "
+        "with its inverse."),)
 
 
 def _shown(units: SpectralUnits | None, normal: Normality) -> Claim:

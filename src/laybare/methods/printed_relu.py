@@ -23,8 +23,7 @@ from numpy.random import Generator
 from laybare.activations import Activation, absolute, relu
 from laybare.assembly.relu_scalars import Scalars, fix_signs, recover_scalars
 from laybare.assembly.unfold import absorb_linear
-from laybare.decomposition import deduplicate
-from laybare.decomposition.flattened import flattened_jennrich, flattened_spectrum
+from laybare.decomposition import deduplicate, flattened_jennrich, flattened_spectrum
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods.spectral_units import SpectralUnits
 from laybare.moments import HermiteMoments, Measured, PackedMoments, controlled_moments, least_squares, measure_with_noise

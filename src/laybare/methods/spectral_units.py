@@ -25,9 +25,17 @@ from laybare.decomposition import SubspacePower
 from laybare.decomposition.components import unit_rows
 from laybare.errors import InvalidInput
 from laybare.methods.count import count_units
-from laybare.moments import Measured, PackedMoments, controlled_moments, flatten, refine_subspace, unpack, veronese
+from laybare.moments import (
+    Measured,
+    PackedMoments,
+    Projected,
+    controlled_moments,
+    flatten,
+    refine_subspace,
+    unpack,
+    veronese,
+)
 from laybare.moments.indices import count, count_up_to
-from laybare.moments.projected import Projected
 from laybare.network import Layer, Network
 from laybare.shapes import Array
 from laybare.source import Source

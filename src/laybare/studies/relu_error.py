@@ -90,7 +90,7 @@ def _study(settings: Settings) -> Outcome:
     for done, (order, samples, arm) in enumerate(cells):
         runs = np.array([run_once(arm, order, samples, seed) for seed in settings.seeds])
         distance, _, bias, seconds = np.median(runs, axis=0)
-        rows.append((order, *SHAPES[order], samples, arm, round(float(distance), 4), round(float(runs[:, 1].mean()), 3),
+        rows.append((order, *SHAPES[order], samples, arm, round(float(distance), 5), round(float(runs[:, 1].mean()), 3),
                      round(float(bias), 4), round(float(seconds), 2)))
         if settings.progress is not None:
             settings.progress(Event("cells", done + 1, len(cells), f"l={order}, n={samples}, {arm}"))
