@@ -45,7 +45,7 @@ def test_error_study_has_a_table_and_a_figure(monkeypatch):
     monkeypatch.setattr(relu_error, "run_once", lambda arm, order, samples, seed: relu_error.Run(samples**-0.5, 1.0, 0.1, 0.2))
     outcome = relu_error.ERROR.run(Settings(range(2)))
     assert len(outcome.rows) == 2 * 3 * 3
-    assert "joint span: 0.0032 (exponent -0.50)" in outcome.sentence
+    assert "joint span: 0.00316 (exponent -0.50)" in outcome.sentence
     assert outcome.figure.startswith("<svg")
 
 

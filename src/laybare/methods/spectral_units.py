@@ -97,11 +97,12 @@ class JointSpan:
             basis = refine_subspace(source, width, activation, order=2).basis
         seen = source if basis is None else Projected(source, basis)
         side = _side(seen.dim, width or 1)
-        orders = [] if side is None else self._orders(seen, side, activation)
+        if side is None:
+            return None
         best: SpectralUnits | None = None
-        for order in orders:
+        for order in self._orders(seen, side, activation):
             measured = controlled_moments(seen, order)
-            found = units_of(measured, width, activation, int(side or 2), self.power, rng=rng)
+            found = units_of(measured, width, activation, side, self.power, rng=rng)
             best = found if best is None or _explained(measured, found) > _explained(measured, best) else best
             if best.shown == best.network.width:
                 break
