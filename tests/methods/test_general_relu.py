@@ -38,9 +38,9 @@ def claim(found: lb.Recovery, start: str) -> lb.Claim:
 
 @pytest.mark.parametrize(("dim", "width", "samples"), [(8, 8, 30_000), (8, 12, 50_000), (12, 4, 10_000)])
 def test_start_alone_finds_the_units(dim: int, width: int, samples: int) -> None:
-    """No solver: share of units within |cosine| 0.9, mean of 3 networks; random directions find 0.0 to 0.05 of them.
+    """No solver: share of units within |cosine| 0.9, mean of 3 networks; random directions find 0.01 of them.
 
-    Over 10 blocks of 3 seeds the shares were 0.99 ± 0.02, 0.97 ± 0.03 and 0.99 ± 0.03; 4 sigmas are allowed.
+    Over 10 blocks of 3 seeds the shares were 0.996 ± 0.012, 0.956 ± 0.028 and 1; 4 sigmas are allowed.
     """
     shares, control = [], []
     for seed in range(3):
@@ -49,16 +49,16 @@ def test_start_alone_finds_the_units(dim: int, width: int, samples: int) -> None
         units = lb.GeneralReLU().start(source, width, rng=rng)
         shares.append(share_found(units.network.layer.weights, truth))
         control.append(share_found(gaussian_rows(dim, width, rng=rng), truth))
-    assert np.mean(shares) >= 0.85
-    assert np.mean(control) < 0.3
+    assert np.mean(shares) >= 0.84
+    assert np.mean(control) < 0.1
 
 
 def test_start_has_the_scalars_too(rng: np.random.Generator) -> None:
-    """d = 8, 5 units, |b| ≤ 1, n = 100,000: readouts and biases within 0.25 (0.07 ± 0.04 over 20 seeds)."""
+    """d = 8, 5 units, |b| ≤ 1, n = 100,000: largest error 0.019 ± 0.004 over 20 seeds, at most 0.029."""
     truth, source = planted(8, 5, 100_000, rng, biases=1.0)
     start = unsolved(lb.GeneralReLU().start(source, 5, rng=rng).network)
     match = lb.compare(start, truth)
-    assert max(match.weight_error, match.bias_error, match.readout_error) < 0.25
+    assert max(match.weight_error, match.bias_error, match.readout_error) < 0.04
 
 
 def test_order_six_sees_what_order_four_does_not() -> None:
@@ -77,11 +77,11 @@ def test_order_six_sees_what_order_four_does_not() -> None:
 
 
 def test_control_variates_pay(rng: np.random.Generator) -> None:
-    """Error of order 4 with a fit subtracted against the plain average, d = 8, 14 units: 0.10 to 0.12 over 10 seeds."""
+    """Error of order 4 with a fit subtracted against the plain average, d = 8, 14 units: 0.06 to 0.22 over 10 seeds."""
     truth, source = planted(8, 14, 20_000, rng)
     exact = population_moments(truth, 4).of(4)
     controlled = np.linalg.norm(controlled_moments(source, 4).value.of(4) - exact)
-    assert controlled < 0.2 * np.linalg.norm(packed_moments(source, 4).of(4) - exact)
+    assert controlled < 0.3 * np.linalg.norm(packed_moments(source, 4).of(4) - exact)
 
 
 @pytest.mark.parametrize(
