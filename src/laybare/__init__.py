@@ -38,7 +38,7 @@ from laybare.errors import (
 )
 from laybare.export import from_sklearn, to_sklearn
 from laybare.matching import Match, compare
-from laybare.methods import LandscapeDesign, RandomStart, SymmetricInputs, TensorInit
+from laybare.methods import GeneralReLU, LandscapeDesign, RandomStart, SymmetricInputs, TensorInit
 from laybare.network import Layer, Network, load
 from laybare.random_networks import random_network
 from laybare.recover import Recovery, recover, refine
@@ -53,6 +53,7 @@ __all__ = [
     "Certificate",
     "Claim",
     "Gaussian",
+    "GeneralReLU",
     "InvalidInput",
     "LandscapeDesign",
     "Layer",

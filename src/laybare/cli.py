@@ -21,10 +21,11 @@ from rich.text import Text
 import laybare as lb
 from laybare import shapes
 from laybare.errors import LaybareError
-from laybare.methods import LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
+from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
 from laybare.report import Pair, Unit, side_by_side, write_report
 
 METHODS: dict[str, Callable[..., Method]] = {
+    "general-relu": GeneralReLU,
     "landscape-design": LandscapeDesign,
     "random-start": RandomStart,
     "symmetric-inputs": SymmetricInputs,

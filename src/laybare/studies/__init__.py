@@ -4,6 +4,9 @@ from laybare.studies.designed import F_PRIME, G_AND_F
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
 from laybare.studies.large_network import LARGE
 from laybare.studies.random_start import OVERWIDE, RATIO
+from laybare.studies.relu_error import ERROR
+from laybare.studies.relu_factorial import FACTORIAL
+from laybare.studies.relu_phase import PHASE
 from laybare.studies.spurious import APPENDIX_F
 from laybare.studies.squared_loss import RELU_LOSS, SIGMOID_LOSS
 from laybare.studies.study import Outcome, Settings, Study
@@ -18,6 +21,7 @@ STUDIES: dict[str, Study] = {
         FIGURE_1A, FIGURE_1B, FIGURE_1C,
         RELU_LOSS, SIGMOID_LOSS, F_PRIME, G_AND_F, APPENDIX_F,
         FIGURE_2, FIGURE_3, FIGURE_4,
+        ERROR, FACTORIAL, PHASE,
     )
 }
 
