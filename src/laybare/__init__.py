@@ -37,10 +37,11 @@ from laybare.errors import (
 )
 from laybare.export import from_sklearn, to_sklearn
 from laybare.matching import Match, compare
-from laybare.methods import RandomStart, TensorInit
+from laybare.methods import HighThreshold, RandomStart, TensorInit
 from laybare.network import Layer, Network, load
 from laybare.random_networks import random_network
 from laybare.recover import Recovery, recover, refine
+from laybare.recover_layer import LayerRecovery, recover_layer
 from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 __version__ = "0.1.0"
@@ -52,8 +53,10 @@ __all__ = [
     "Certificate",
     "Claim",
     "Gaussian",
+    "HighThreshold",
     "InvalidInput",
     "Layer",
+    "LayerRecovery",
     "LaybareError",
     "Match",
     "Network",
@@ -81,6 +84,7 @@ __all__ = [
     "power_relu",
     "random_network",
     "recover",
+    "recover_layer",
     "refine",
     "relu",
     "sigmoid",

@@ -1,7 +1,8 @@
 """One file a method; each is a choice of the parts that come before it."""
 
+from laybare.methods.high_threshold import HighThreshold
 from laybare.methods.random_start import RandomStart
 from laybare.methods.start import Method, Start
 from laybare.methods.tensor_init import TensorInit
 
-__all__ = ["Method", "RandomStart", "Start", "TensorInit"]
+__all__ = ["HighThreshold", "Method", "RandomStart", "Start", "TensorInit"]
