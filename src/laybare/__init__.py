@@ -41,7 +41,7 @@ from laybare.methods import HighThreshold, RandomStart, TensorInit
 from laybare.network import Layer, Network, load
 from laybare.random_networks import random_network
 from laybare.recover import Recovery, recover, refine
-from laybare.recover_layer import LayerRecovery, recover_layer
+from laybare.recover_layer import LayerRecovery, learn_union, recover_layer
 from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 __version__ = "0.1.0"
@@ -79,6 +79,7 @@ __all__ = [
     "from_sklearn",
     "gelu",
     "leaky_relu",
+    "learn_union",
     "load",
     "open_samples",
     "power_relu",

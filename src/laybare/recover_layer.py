@@ -9,13 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
+from laybare.activations import step
 from laybare.certificate import Certificate, StandardErrors
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods.high_threshold import FoundLayer, HighThreshold, Top, layer_by_queries
+from laybare.methods.high_threshold.half_spaces import UnionOfHalfSpaces
 from laybare.methods.high_threshold.tops import held_out_r2
 from laybare.network import Layer, Network
 from laybare.shapes import Array, Progress
-from laybare.source import Affine, Oracle, Source
+from laybare.source import Affine, Oracle, Samples, Source
 from laybare.source.views import View
 from laybare.source.white import white_view
 
@@ -99,6 +101,26 @@ def recover_layer(
     fresh_view = View(fresh, range(fresh.size), view.transform, view.law, fresh.schedule)
     found = method.find_layer(view, fresh_view, width, rng=rng, progress=progress)
     return _finished(_pulled_back(found, view.transform), used, fresh, method, begun, source.size)
+
+
+def learn_union(x: Array, labels: Array, width: int | None = None, *, rng: Generator | int = 0) -> UnionOfHalfSpaces:
+    """Half-spaces whose union holds the rows of x (n, dim) with the label 1 and none with the label 0.
+
+    Parameters
+    ----------
+    x : array (n, dim), standard normal up to an affine map
+    labels : array (n,) of zeros and ones (or bools), fewer than half of them ones
+    width : int, optional
+        Number of half-spaces; counted if not given.
+    rng : Generator or int
+    """
+    y = np.asarray(labels)
+    if y.ndim != 1 or not np.isin(y, (0, 1)).all():
+        raise InvalidInput(
+            f"The labels have shape {y.shape} and {len(np.unique(y))} different values.", "A row is inside the union or outside.",
+            "Give one label for each row, 0 or 1.")
+    found = recover_layer(Samples(x, y.astype(float)), HighThreshold(activation=step, top=None), width, rng=rng)
+    return UnionOfHalfSpaces(found.layer.weights, found.thresholds, found.certificate)
 
 
 def split(source: Source, rng: Generator) -> tuple[Source, Source]:

@@ -27,7 +27,7 @@ ANGLE = 0.1
 """Expected angle beyond which a direction is called uncertain."""
 
 FEWEST = 50
-"""Active rows that a unit needs: with fewer, recovery failed."""
+"""Active rows that a unit needs if its boundary is fitted: with fewer, recovery failed."""
 
 
 def used_mismatch(found: Mismatch) -> Claim:
@@ -67,13 +67,13 @@ def certain_angles(spaces: HalfSpaces, used: int) -> Claim:
         f"{0.5 * float(erfc(spaces.thresholds[worst] / np.sqrt(2))):.1e} of rows).")
 
 
-def own_rows(found: Mismatch) -> Claim:
+def own_rows(found: Mismatch, need: int = FEWEST) -> Claim:
     """Active rows that one unit alone explains: without any, nothing shows the unit."""
     worst = int(np.argmin(found.sole))
     least = int(found.sole[worst])
     return Claim(
-        "active rows of the least seen unit", float(least), FEWEST, least >= FEWEST, "tested",
-        f"unit {worst} alone explains {least} used rows; below about {FEWEST} its direction is not to be trusted.")
+        "active rows of the least seen unit", float(least), need, least >= need, "tested",
+        f"unit {worst} alone explains {least} used rows; below about {need} its direction is not to be trusted.")
 
 
 def separated(weights: Array) -> Claim:

@@ -35,12 +35,12 @@ FEWEST_ACTIVE = 10
 
 
 class Drawn(NamedTuple):
-    """Rows z on white inputs with their answers, φ/q of each, and the share of silent rows under the law."""
+    """Rows z on white inputs with their answers, φ/q of each, and the baseline as the rows from the law show it."""
 
     z: Array
     y: Array
     weight: Array
-    silent: float
+    rule: Baseline
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,8 @@ def noisy_layer(
 ) -> tuple[FoundLayer, Affine, Source, Source]:
     """The layer on white inputs, the map to them, and the rows to fit a top to and to check it on."""
     transform = oracle.law.whitening(oracle)
-    rule = Baseline(level, SPREADS * noise, noise, 1.0)
-    drawn = draw_active(oracle, rule, transform.inverse(), width or oracle.dim, rng)
-    rule = Baseline(level, SPREADS * noise, noise, drawn.silent)
+    drawn = draw_active(oracle, Baseline(level, SPREADS * noise, noise, 1.0), transform.inverse(), width or oracle.dim, rng)
+    rule = drawn.rule
     weighted = Samples(drawn.z, rule.active(drawn.y) * drawn.weight, law=Gaussian(0, 1))
     told = count_units(weighted) if width is None else width
     given = Given(choices.start(weighted, told, rng=rng))
@@ -78,6 +77,8 @@ def draw_active(oracle: Oracle, rule: Baseline, back: Affine, width: int, rng: G
     answers = oracle.ask(back.apply(first))
     active = rule.active(answers)
     silent = float(np.clip(1.0 - active.mean(), 1e-6, 1.0 - 1e-6))
+    quiet = answers[~active]
+    rule = Baseline(quiet.mean(axis=0), SPREADS * quiet.std(axis=0), quiet.std(axis=0), silent)
     if active.sum() < FEWEST_ACTIVE:
         raise TooFewSamples(
             f"{int(active.sum())} of {len(first):,} queries found a unit active.",
@@ -89,7 +90,7 @@ def draw_active(oracle: Oracle, rule: Baseline, back: Affine, width: int, rng: G
     second = propose(centres, total - len(first), oracle.dim, rng)
     z, y = np.vstack([first, second]), np.vstack([answers, oracle.ask(back.apply(second))])
     share = len(second) / total
-    return Drawn(z, y, 1.0 / (1.0 - share + share * density_ratio(z, centres)), silent)
+    return Drawn(z, y, 1.0 / (1.0 - share + share * density_ratio(z, centres)), rule)
 
 
 def density_ratio(z: Array, centres: Array) -> Array:

@@ -11,6 +11,9 @@ from laybare.activations import Activation, relu
 from laybare.errors import InvalidInput
 from laybare.methods.high_threshold.facets import FacetSearch
 from laybare.methods.high_threshold.found import FoundLayer
+from laybare.methods.high_threshold.printed.one_by_one import OneByOne
+from laybare.methods.high_threshold.printed.refine_estimate import RandomSearch
+from laybare.methods.high_threshold.printed.simultaneous import Simultaneous
 from laybare.methods.high_threshold.silent_route import Silent, find_silent
 from laybare.methods.high_threshold.smooth_route import Smooth, find_exponential, find_smooth
 from laybare.methods.high_threshold.start import LayerStart, ThirdMoments
@@ -42,6 +45,8 @@ class HighThreshold:
         Products of units that the polynomial over smooth units may have.
     queries : FacetSearch or None
         How to search for facets; None treats an Oracle like samples.
+    search : RandomSearch or None
+        The printed refinement in place of the fit of half-spaces (and of the lines of ReLU units).
     top : TopFitter or None
         What to fit above the layer: MonomialTop(), RegressorTop(...), or nothing.
 
@@ -57,7 +62,17 @@ class HighThreshold:
     repairs: int = 6
     degree: int = 2
     queries: FacetSearch | None = FacetSearch()
+    search: RandomSearch | None = None
     top: TopFitter | None = MonomialTop()
+
+    @classmethod
+    def literal(cls, activation: Activation = relu, threshold: float = 2.0, *, simultaneous: bool = False) -> HighThreshold:
+        """The paper's route for step and ReLU units of known threshold: fourth moments, then random search by the angle.
+
+        Both work on the activity of rows, whose units are steps.
+        """
+        start: LayerStart = Simultaneous(threshold=threshold) if simultaneous else OneByOne(threshold=threshold)
+        return cls(activation=activation, start=start, queries=None, search=RandomSearch())
 
     @property
     def silent(self) -> bool:
@@ -67,7 +82,7 @@ class HighThreshold:
     @property
     def silent_choices(self) -> Silent:
         """What the route for such units needs."""
-        return Silent(self.activation, self.start, self.annealing, self.repairs)
+        return Silent(self.activation, self.start, self.annealing, self.repairs, self.search)
 
     @property
     def exponential(self) -> bool:

@@ -16,6 +16,7 @@ from laybare.methods.high_threshold import acceptance
 from laybare.methods.high_threshold.activity import Baseline, activity_of, baseline
 from laybare.methods.high_threshold.found import FoundLayer, layer_of, unit_errors
 from laybare.methods.high_threshold.local_lines import ON_THE_LINE, Lines, active_rows, local_lines, noisy_lines
+from laybare.methods.high_threshold.printed.refine_estimate import RandomSearch
 from laybare.methods.high_threshold.profile import activity_profile, probit_edge
 from laybare.methods.high_threshold.repair import Covered, repair
 from laybare.methods.high_threshold.start import LayerStart
@@ -35,6 +36,7 @@ class Silent(NamedTuple):
     start: LayerStart
     annealing: Annealing
     repairs: int
+    search: RandomSearch | None = None
     rule: Baseline | None = None
     """The baseline, if it is known; else it is read off the data."""
 
@@ -46,23 +48,61 @@ def find_silent(used: Source, fresh: Source, width: int | None, choices: Silent,
     told = count_units(activity) if width is None else width
     _check_active(activity, told)
     spaces = first_spaces(activity, told, choices.start, rule.silent, rng=rng)
-    straight = choices.activation.degree == 1
-    rows = active_rows(used, rule) if straight else None
-    if rows is not None and rule.exact:
-        lines = local_lines(rows, rule, spaces)
-        whole = mismatch(activity, lines.spaces)
-        if lines.exact and whole.share <= acceptance.USED:
-            return _by_lines(used, fresh, rule, lines, whole, choices.activation)
+    if choices.search is not None:
+        refined = choices.search(activity, spaces, rng=rng)
+        return _by_union(Covered(refined, mismatch(activity, refined)), fresh_activity, rule, choices.activation)
+    try_lines = _Straight(used, fresh, rule, choices.activation)
+    found = try_lines(spaces)
+    if found is None:
+        spaces = fit_union(activity, spaces, choices.annealing)
+        found = try_lines(spaces)
+    if found is not None:
+        return found
     covered = repair(
-        activity, fit_union(activity, spaces, choices.annealing), choices.annealing, tries=choices.repairs,
-        enough=acceptance.USED, grow=width is None, rng=rng)
-    if rows is not None:
-        lines = local_lines(rows, rule, covered.spaces)
-        if rule.exact and lines.exact:
-            return _by_lines(used, fresh, rule, lines, mismatch(activity, lines.spaces), choices.activation)
-        if not rule.exact:
-            return _by_noisy_lines(used, fresh, rule, noisy_lines(used, rule, lines), choices.activation)
-    return _by_union(covered, fresh_activity, rule, choices.activation)
+        activity, spaces, choices.annealing, tries=choices.repairs, enough=acceptance.USED, grow=width is None, rng=rng)
+    return try_lines(covered.spaces) or _by_union(covered, fresh_activity, rule, choices.activation)
+
+
+class _Straight:
+    """Lines through the rows of each unit, if units are straight above their thresholds; the active rows are read once."""
+
+    def __init__(self, used: Source, fresh: Source, rule: Baseline, activation: Activation) -> None:
+        self.used, self.fresh, self.rule, self.activation = used, fresh, rule, activation
+        self.rows = active_rows(used, rule) if activation.degree == 1 else None
+
+    def __call__(self, spaces: HalfSpaces) -> FoundLayer | None:
+        """The layer that the lines from `spaces` give, or None if they do not explain the active set."""
+        if self.rows is None:
+            return None
+        lines = local_lines(self.rows, self.rule, spaces)
+        if not self.rule.exact:
+            lines = noisy_lines(self.used, self.rule, lines)
+            whole = _clear_mismatch(self.used, self.rule, lines)
+            return None if whole.share > acceptance.USED else self._noisy(lines, whole)
+        whole = mismatch(activity_of(self.used, self.rule), lines.spaces)
+        return self._exact(lines, whole) if lines.exact and whole.share <= acceptance.USED else None
+
+    def _exact(self, lines: Lines, whole: Mismatch) -> FoundLayer:
+        off, rows, _ = _residuals(self.fresh, self.rule, lines)
+        held_out = mismatch(activity_of(self.fresh, self.rule), lines.spaces)
+        claims = (
+            *_common_claims(lines.spaces, whole, held_out, self.used.dim + 2), acceptance.on_lines(off, rows),
+            acceptance.noiseless(True))
+        return FoundLayer(layer_of(lines.spaces, self.activation), claims, np.zeros((len(lines.slopes), self.used.dim + 1)))
+
+    def _noisy(self, lines: Lines, whole: Mismatch) -> FoundLayer:
+        """Rows whose unit has risen by less than twice the silence are left out of the active set's test."""
+        spaces, noise = lines.spaces, float(self.rule.noise.max())
+        _, rows, square = _residuals(self.fresh, self.rule, lines)
+        chance = acceptance.SIGMAS * float(np.sqrt(2.0 / max(rows, 1)))
+        limit = 1.0 + chance + 2.0 * spaces.weights.size / max(int(lines.rows.sum()), 1)
+        claims = (
+            *_common_claims(spaces, whole, _clear_mismatch(self.fresh, self.rule, lines)),
+            acceptance.same_residual(square / noise**2, limit, rows), acceptance.noiseless(False))
+        spread = noise / np.maximum(np.abs(lines.slopes) * np.sqrt(np.maximum(lines.rows, 1)), 1e-300)
+        errors = unit_errors(spaces, np.sqrt(self.used.dim) * spread)
+        errors[:, -1] = 1.5 * spread  # the threshold is extrapolated from rows whose mean lies a standard deviation above it
+        return FoundLayer(layer_of(spaces, self.activation), claims, errors, noise)
 
 
 def count_units(activity: Source) -> int:
@@ -97,9 +137,9 @@ def _check_active(activity: Source, width: int) -> None:
             active=int(total), unknowns=unknowns)
 
 
-def _common_claims(spaces: HalfSpaces, used: Mismatch, fresh: Mismatch) -> tuple[Claim, ...]:
+def _common_claims(spaces: HalfSpaces, used: Mismatch, fresh: Mismatch, need: int = acceptance.FEWEST) -> tuple[Claim, ...]:
     return (
-        acceptance.used_mismatch(used), acceptance.fresh_mismatch(fresh, spaces, used.rows), acceptance.own_rows(used),
+        acceptance.used_mismatch(used), acceptance.fresh_mismatch(fresh, spaces, used.rows), acceptance.own_rows(used, need),
         acceptance.separated(spaces.weights))
 
 
@@ -110,32 +150,6 @@ def _by_union(covered: Covered, fresh: Source, rule: Baseline, activation: Activ
         acceptance.noiseless(rule.exact))
     errors = unit_errors(spaces, acceptance.expected_angles(spaces, used.rows))
     return FoundLayer(layer_of(spaces, activation), claims, errors, float(rule.noise.max()))
-
-
-def _by_lines(
-    used: Source, fresh: Source, rule: Baseline, lines: Lines, whole: Mismatch, activation: Activation
-) -> FoundLayer:
-    off, rows, _ = _residuals(fresh, rule, lines)
-    claims = (
-        *_common_claims(lines.spaces, whole, mismatch(activity_of(fresh, rule), lines.spaces)), acceptance.on_lines(off, rows),
-        acceptance.noiseless(True))
-    return FoundLayer(layer_of(lines.spaces, activation), claims, np.zeros((len(lines.slopes), used.dim + 1)))
-
-
-def _by_noisy_lines(used: Source, fresh: Source, rule: Baseline, lines: Lines, activation: Activation) -> FoundLayer:
-    """Least-squares lines; rows whose unit has risen by less than twice the silence are left out of the active set's test."""
-    spaces, noise = lines.spaces, float(rule.noise.max())
-    (whole, fresh_whole) = (_clear_mismatch(source, rule, lines) for source in (used, fresh))
-    _, rows, square = _residuals(fresh, rule, lines)
-    chance = acceptance.SIGMAS * float(np.sqrt(2.0 / max(rows, 1)))
-    limit = 1.0 + chance + 2.0 * spaces.weights.size / max(int(lines.rows.sum()), 1)
-    claims = (
-        *_common_claims(spaces, whole, fresh_whole), acceptance.same_residual(square / noise**2, limit, rows),
-        acceptance.noiseless(False))
-    spread = noise / np.maximum(np.abs(lines.slopes) * np.sqrt(np.maximum(lines.rows, 1)), 1e-300)
-    errors = unit_errors(spaces, np.sqrt(used.dim) * spread)
-    errors[:, -1] = 1.5 * spread  # the threshold is extrapolated from rows whose mean lies a standard deviation above it
-    return FoundLayer(layer_of(spaces, activation), claims, errors, noise)
 
 
 def _clear_mismatch(source: Source, rule: Baseline, lines: Lines) -> Mismatch:

@@ -109,8 +109,9 @@ def facing_down(joint: Joint) -> Joint:
     if centre is None or not turned.any():
         return joint
     rows = np.where(turned[:, None], -joint.rows, joint.rows)
-    coefficients = dict.fromkeys(map(tuple, joint.top.exponents), 0.0)
-    for exponent, value in zip(map(tuple, joint.top.exponents), joint.top.coefficients, strict=True):
+    exponents = [tuple(row) for row in joint.top.exponents.tolist()]
+    coefficients = dict.fromkeys(exponents, 0.0)
+    for exponent, value in zip(exponents, joint.top.coefficients, strict=True):
         for kept, factor in _expanded(exponent, turned, 2.0 * centre):
             coefficients[kept] += factor * float(value)
     return joint._replace(rows=rows, top=Polynomial(joint.top.exponents, np.array(list(coefficients.values()))))
@@ -166,9 +167,9 @@ def exact_on_fresh(relative: float, rows: int) -> Claim:
 
 def _relative_residual(source: Source, function: Joint | Layered) -> float:
     def squares(x: Array, y: Array) -> Sums:
-        return np.asarray(np.sum((y[:, 0] - function(x)) ** 2)), y[:, 0].sum(), np.asarray(np.sum(y**2))
+        return np.asarray(np.sum((y[:, 0] - function(x)) ** 2)), y.sum(axis=0), np.asarray(np.sum(y**2))
 
-    left, first, second = (float(part) for part in source.sum(squares, stage="residual"))
+    left, first, second = (part.item() for part in source.sum(squares, stage="residual"))
     return float(np.sqrt(left / max(second - first**2 / source.size, np.finfo(float).tiny)))
 
 

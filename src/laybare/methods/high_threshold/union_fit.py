@@ -54,17 +54,24 @@ class Annealing:
 
 
 def fit_union(activity: Source, start: HalfSpaces, annealing: Annealing = Annealing()) -> HalfSpaces:
-    """Half-spaces near `start` whose union is the active set of `activity` (outputs 0 or 1). One pass a round."""
-    now = start
+    """Half-spaces near `start` whose union is the active set of `activity` (outputs 0 or 1). Two passes a round.
+
+    Where the labels cannot be met, because units are missing or labels are wrong, cold stages may drift off: the half-spaces with
+    the fewest wrong rows of all stages are returned.
+    """
+    now = best = start
+    least = mismatch(activity, start).share
     for tau in annealing.temperatures:
         for _ in range(annealing.rounds if tau < COLD else 1):
             rows = closest_rows(activity, _Near(now, WINDOW * tau), annealing.rows)
             moved = _minimised(now, rows, tau, annealing.max_steps)
             still = np.abs(moved.margins(rows.x) - now.margins(rows.x)).max(initial=0.0) < tau
-            now = moved
+            now, share = moved, mismatch(activity, moved).share
+            if share <= least:
+                best, least = now, share
             if still:
                 break
-    return now
+    return best
 
 
 def union_loss(rows: Array, x: Array, active: Array, tau: float) -> tuple[float, Array]:
