@@ -1,4 +1,4 @@
-"""Planted layers for the tests of HighThreshold, populations as quadrature nodes, and the angle between two layers."""
+"""Planted layers for the tests of HighThreshold, and populations as quadrature nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 from numpy.random import Generator
 
 import laybare as lb
-from laybare.assignment import bottleneck_cost
 from laybare.methods.high_threshold.targets import Target, Top, deep_top, polynomial_top, threshold_layer, union_top
 
 Array = np.ndarray
@@ -28,15 +27,6 @@ def planted(
 def samples(target: Target, rows: int, rng: Generator, noise: float = 0.0) -> lb.Samples:
     x = rng.standard_normal((rows, target.layer.dim))
     return lb.Samples(x, target(x) + noise * rng.standard_normal(rows), law=lb.Gaussian(0, 1))
-
-
-def largest_angle(found: Array, truth: Array) -> float:
-    """Over the pairs of the best pairing, in radians; infinite if the widths differ."""
-    if len(found) != len(truth):
-        return np.inf
-    rows, true = (w / np.linalg.norm(w, axis=1, keepdims=True) for w in (found, truth))
-    distance = bottleneck_cost(np.linalg.norm(rows[:, None] - true[None], axis=2))
-    return float(2 * np.arcsin(min(1.0, distance / 2)))
 
 
 def one_unit(a: Array, threshold: float, value: lb.Activation, scale: float = 1.0) -> tuple[Array, Array]:

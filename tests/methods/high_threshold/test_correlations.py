@@ -7,7 +7,7 @@ from math import cos, pi, sin, tan
 
 import numpy as np
 import pytest
-from high_threshold_targets import largest_angle, planted, samples
+from high_threshold_targets import planted, samples
 from scipy.integrate import quad
 from scipy.special import ndtr
 
@@ -21,6 +21,7 @@ from laybare.methods.high_threshold.printed.correlations import (
     slab_correlations,
     smooth_correlation,
 )
+from laybare.metrics import max_angle
 
 P = Polynomial(np.array([[0, 0], [1, 0], [0, 1], [1, 1]]), np.array([0.3, 1.0, 0.8, -0.4]))
 
@@ -160,7 +161,7 @@ def test_ascent_gets_closer(rng):
     aside -= (aside @ w) * w
     start = cos(0.3) * w + sin(0.3) * aside / np.linalg.norm(aside)
     found = ascend(source, start, 2.0)
-    assert largest_angle(found.direction[None], w[None]) < 0.15
+    assert max_angle(found.direction[None], w[None]) < 0.15
     assert found.threshold == pytest.approx(2.0, abs=0.15)
 
 

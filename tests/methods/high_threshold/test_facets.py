@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from high_threshold_targets import largest_angle, planted
+from high_threshold_targets import planted
 
 import laybare as lb
 from laybare.methods.high_threshold import FacetSearch
 from laybare.methods.high_threshold.by_queries import calibrate
 from laybare.methods.high_threshold.importance import density_ratio, propose
 from laybare.methods.high_threshold.targets import Target, polynomial_top, union_top
+from laybare.metrics import max_angle
 
 EXACT = 1e-10
 
@@ -23,7 +24,7 @@ def test_layer_to_twelve_digits(activation, kind, rng):
     target = planted(activation, kind, 8, 8, 3.0, rng, condition=None)
     oracle = lb.Oracle(target, 8, budget=30_000)
     found = lb.recover_layer(oracle, lb.HighThreshold(activation=activation), 8)
-    assert largest_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert max_angle(found.layer.weights, target.layer.weights) < EXACT
     assert found.thresholds == pytest.approx(np.full(8, 3.0), abs=1e-9)
     assert found.certificate.verdict == "verified", found.certificate.explain()
     assert oracle.spent <= 30_000
@@ -33,7 +34,7 @@ def test_layer_to_twelve_digits(activation, kind, rng):
 def test_width_need_not_be_told(t, rng):
     target = planted(lb.relu, "cubic", 8, 5, t, rng, condition=None)
     found = lb.recover_layer(lb.Oracle(target, 8, budget=30_000))
-    assert largest_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert max_angle(found.layer.weights, target.layer.weights) < EXACT
     assert found.top is not None and found.top.r2 > 0.98
 
 
@@ -51,7 +52,7 @@ def test_other_laws_than_white(rng):
     A = rng.standard_normal((4, 4)) + 2 * np.eye(4)
     law = lb.Gaussian(0.1 * np.ones(4), A @ A.T)
     found = lb.recover_layer(lb.Oracle(target, 4, law=law, budget=30_000), width=3)
-    assert largest_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert max_angle(found.layer.weights, target.layer.weights) < EXACT
     assert found.thresholds == pytest.approx(np.full(3, 3.0), abs=1e-9)
 
 
@@ -60,7 +61,7 @@ def test_several_outputs(rng):
     other = polynomial_top(4, 2, rng=rng)
     oracle = lb.Oracle(lambda x: np.column_stack([target(x), other(target.layer(x))]), 5, budget=30_000)
     found = lb.recover_layer(oracle, width=4)
-    assert largest_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert max_angle(found.layer.weights, target.layer.weights) < EXACT
     assert found(np.zeros((3, 5))).shape == (3, 2)
 
 
@@ -101,7 +102,7 @@ def test_noisy_queries_by_importance_sampling(activation, rng):
     target = planted(activation, "cubic", 5, 5, 3.0, rng)
     oracle = lb.Oracle(lambda x: target(x) + 0.01 * rng.standard_normal(len(x)), 5, budget=20_000)
     found = lb.recover_layer(oracle, lb.HighThreshold(activation=activation), 5)
-    assert largest_angle(found.layer.weights, target.layer.weights) < 0.05
+    assert max_angle(found.layer.weights, target.layer.weights) < 0.05
     assert found.certificate.verdict != "verified"  # noise is never passed over in silence
     assert oracle.spent <= 20_000
 
@@ -117,7 +118,7 @@ def test_queries_can_be_switched_off(rng):
     target = planted(lb.relu, "cubic", 5, 5, 2.0, rng)
     oracle = lb.Oracle(target, 5, budget=12_000)
     found = lb.recover_layer(oracle, lb.HighThreshold(queries=None), 5)
-    assert largest_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert max_angle(found.layer.weights, target.layer.weights) < EXACT
     assert found.samples_used == 12_000
 
 

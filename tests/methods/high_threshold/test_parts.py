@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from high_threshold_targets import largest_angle, planted, samples
+from high_threshold_targets import planted, samples
 from scipy.special import ndtr, ndtri
 from sklearn.linear_model import LinearRegression
 
@@ -23,6 +23,7 @@ from laybare.methods.high_threshold.start import ThirdMoments
 from laybare.methods.high_threshold.targets import threshold_layer
 from laybare.methods.high_threshold.tops import MonomialTop, RegressorTop, held_out_r2
 from laybare.methods.high_threshold.union_fit import Annealing, HalfSpaces, fit_union, mismatch, union_loss
+from laybare.metrics import max_angle
 from laybare.source.selection import closest_rows
 
 
@@ -110,7 +111,7 @@ def test_random_search_reduces_the_angle(rng):
     source = samples(target, 40_000, rng)
     start = turned(target.layer.weights[:1], 0.2, rng)[0]
     found = refine_estimate(activity_of(source, baseline(source)), start, estimate=probit_edge, max_trials=30, rng=rng)
-    assert largest_angle(found.direction[None], target.layer.weights[:1]) < 0.18
+    assert max_angle(found.direction[None], target.layer.weights[:1]) < 0.18
     assert all(later < before for before, later in pairwise(found.tangents))
 
 
@@ -144,7 +145,7 @@ def test_union_fit_error_falls_like_one_over_n():
             source = samples(target, rows, rng)
             start = HalfSpaces(turned(target.layer.weights, 0.1, rng), np.full(3, 1.4))
             found = fit_union(activity_of(source, baseline(source)), start)
-            angles.append(largest_angle(found.weights, target.layer.weights))
+            angles.append(max_angle(found.weights, target.layer.weights))
         logs.append(np.mean(np.log(angles)))
     assert abs((logs[1] - logs[0]) / np.log(8) + 1.0) < 0.52
 
@@ -160,7 +161,7 @@ def test_missing_unit_is_found_among_uncovered_rows(rng):
     assert mismatch(activity, bad).share > 5e-3
     covered = repair(activity, bad, Annealing(), tries=6, enough=5e-4, grow=False, rng=rng)
     assert covered.mismatch.share < 5e-4
-    assert largest_angle(covered.spaces.weights, target.layer.weights) < 0.05
+    assert max_angle(covered.spaces.weights, target.layer.weights) < 0.05
 
 
 def test_lines_are_exact_from_a_rough_start(rng):
@@ -170,7 +171,7 @@ def test_lines_are_exact_from_a_rough_start(rng):
     start = HalfSpaces(turned(target.layer.weights, 0.2, rng), np.full(5, 1.8))
     found = local_lines(active_rows(source, rule), rule, start)
     assert found.exact
-    assert largest_angle(found.spaces.weights, target.layer.weights) < 1e-12
+    assert max_angle(found.spaces.weights, target.layer.weights) < 1e-12
     assert found.spaces.thresholds == pytest.approx(np.full(5, 2.0), abs=1e-11)
     assert np.sort(found.slopes) == pytest.approx(np.sort(target.top.coefficients[1:6]), abs=1e-11)
 
@@ -188,7 +189,7 @@ def test_third_moments_are_close(rng):
     target = planted(lb.step, "cubic", 5, 5, 2.0, rng)
     source = samples(target, 40_000, rng)
     found = ThirdMoments()(activity_of(source, baseline(source)), 5, rng=rng)
-    assert largest_angle(found.weights, target.layer.weights) < 0.3
+    assert max_angle(found.weights, target.layer.weights) < 0.3
     assert (found.first > 0).all() and (found.second > 0).all()
 
 
@@ -198,7 +199,7 @@ def test_joint_fit_is_exact_from_a_rough_start(rng):
     start = joint_start(source, turned(target.layer.weights, 0.15, rng), np.full(3, 3.7), multilinear(3, 2), lb.sigmoid)
     found = fit_joint(source, start)
     assert found.trace.loss < 1e-24
-    assert largest_angle(found.joint.rows[:, :-1], target.layer.weights) < 1e-10
+    assert max_angle(found.joint.rows[:, :-1], target.layer.weights) < 1e-10
     assert found.joint.top.coefficients == pytest.approx(target.top.coefficients, rel=1e-7)
 
 

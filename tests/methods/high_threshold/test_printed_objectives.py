@@ -6,7 +6,7 @@ from math import factorial, sqrt
 
 import numpy as np
 import pytest
-from high_threshold_targets import largest_angle, linear_population, one_unit, planted, samples
+from high_threshold_targets import linear_population, one_unit, planted, samples
 from scipy.integrate import quad
 from scipy.special import eval_hermitenorm, expit
 
@@ -25,6 +25,7 @@ from laybare.methods.high_threshold.printed.one_by_one import (
 )
 from laybare.methods.high_threshold.printed.simultaneous import Simultaneous, printed_psi, psi, simultaneous_objective
 from laybare.methods.high_threshold.targets import threshold_layer
+from laybare.metrics import max_angle
 
 EXACT = 1e-10
 
@@ -116,7 +117,7 @@ def test_minima_of_the_population_objective(activation, t, rng):
     source = linear_population(W, t, activation, c)
     constants = one_by_one_constants(activation, t, factor=20.0, smallest=0.7)
     found = OneByOne(activation=activation, threshold=t, factor=20.0 / 0.7)(source, 3, rng=rng)
-    assert largest_angle(found.weights, W) < 1e-4  # L-BFGS stops at half the digits
+    assert max_angle(found.weights, W) < 1e-4  # L-BFGS stops at half the digits
     columns = np.linalg.inv(np.sqrt(c)[:, None] * W)
     a = 1 / np.sqrt(1 - abs(constants.fourth) / (constants.penalty * constants.second**2 * c))
     for i in range(3):
@@ -138,7 +139,7 @@ def test_simultaneous_minimum_of_the_population(rng):
     W = threshold_layer(3, 3, lb.relu, 2.0, rng=rng).weights
     c = np.array([0.8, 1.0, 1.3])
     found = Simultaneous(activation=lb.relu, threshold=2.0, factor=20.0)(linear_population(W, 2.0, lb.relu, c), 3, rng=rng)
-    assert largest_angle(found.weights, W) < 0.05  # the quartic couples units by γ; the limit is the accuracy of L-BFGS
+    assert max_angle(found.weights, W) < 0.05  # the quartic couples units by γ; the limit is the accuracy of L-BFGS
 
 
 def test_complement_is_orthogonal_in_the_metric(rng):
@@ -160,7 +161,7 @@ def test_printed_starts_from_samples(start, rng):
     target = planted(lb.step, "union", 3, 3, 2.5, rng, condition=1.0)
     source = samples(target, 200_000, rng)
     found = start(activity_of(source, baseline(source)), 3, rng=rng)
-    assert largest_angle(found.weights, target.layer.weights) < 0.3
+    assert max_angle(found.weights, target.layer.weights) < 0.3
 
 
 @pytest.mark.parametrize("activation", [lb.relu, lb.sigmoid, lb.step], ids=lambda a: a.name)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from high_threshold_targets import largest_angle, planted, samples, top_of
+from high_threshold_targets import planted, samples, top_of
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import laybare as lb
 from laybare.methods.high_threshold import RegressorTop
 from laybare.methods.high_threshold.targets import Target, polynomial_top, threshold_layer, union_top
+from laybare.metrics import max_angle
 
 EXACT = 1e-10
 NEAR = 0.02
@@ -18,7 +19,7 @@ NEAR = 0.02
 def test_relu_layer_is_exact(rng):
     target = planted(lb.relu, "cubic", 5, 5, 2.0, rng)
     found = lb.recover_layer(samples(target, 10_000, rng), lb.HighThreshold(), 5, rng=rng)
-    assert largest_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert max_angle(found.layer.weights, target.layer.weights) < EXACT
     assert found.thresholds == pytest.approx(np.full(5, 2.0), abs=1e-9)
     assert found.certificate.verdict == "verified", found.certificate.explain()
     assert found.top is not None and found.top.r2 > 0.99
@@ -30,19 +31,19 @@ def test_step_layer_is_near(kind, rng):
     target = planted(lb.step, kind, 5, 5, 2.0, rng)
     source = samples(target, 20_000, rng)
     found = lb.recover_layer(source, lb.HighThreshold(activation=lb.step), 5, rng=rng)
-    assert largest_angle(found.layer.weights, target.layer.weights) < NEAR
+    assert max_angle(found.layer.weights, target.layer.weights) < NEAR
     assert found.thresholds == pytest.approx(np.full(5, 2.0), abs=NEAR)
     assert found.certificate.verdict == "verified", found.certificate.explain()
     assert found.certificate.claims[0].value < 5e-4
     expected = np.linalg.norm(found.certificate.standard_errors.weights, axis=1)
-    assert largest_angle(found.layer.weights, target.layer.weights) < 6 * expected.max()
+    assert max_angle(found.layer.weights, target.layer.weights) < 6 * expected.max()
 
 
 @pytest.mark.parametrize("threshold", [3.0, 5.0])
 def test_sigmoid_layer_is_exact(threshold, rng):
     target = planted(lb.sigmoid, "bilinear", 5, 5, threshold, rng)
     found = lb.recover_layer(samples(target, 66_000, rng), lb.HighThreshold(activation=lb.sigmoid), 5, rng=rng)
-    assert largest_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert max_angle(found.layer.weights, target.layer.weights) < EXACT
     assert found.certificate.verdict == "verified", found.certificate.explain()
 
 
@@ -50,7 +51,7 @@ def test_mixed_signs_of_the_linear_terms(rng):
     for activation, threshold, rows in ((lb.relu, 2.0, 20_000), (lb.sigmoid, 3.5, 40_000)):
         target = planted(activation, "mixed", 5, 5, threshold, rng)
         found = lb.recover_layer(samples(target, rows, rng), lb.HighThreshold(activation=activation), 5, rng=rng)
-        assert largest_angle(found.layer.weights, target.layer.weights) < EXACT
+        assert max_angle(found.layer.weights, target.layer.weights) < EXACT
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_fewer_units_than_dimensions_are_counted(activation, limit, rng):
     target = planted(activation, "bilinear", 8, 4, 3.5 if smooth else 2.0, rng)
     found = lb.recover_layer(samples(target, 40_000 if smooth else 20_000, rng), lb.HighThreshold(activation=activation), rng=rng)
     assert found.layer.width == 4
-    assert largest_angle(found.layer.weights, target.layer.weights) < limit
+    assert max_angle(found.layer.weights, target.layer.weights) < limit
 
 
 def test_deep_top(rng):
@@ -68,7 +69,7 @@ def test_deep_top(rng):
     target = planted(lb.relu, "deep", 5, 5, 2.0, rng)
     source = samples(target, 20_000, rng)
     found = lb.recover_layer(source, width=5, rng=rng)
-    assert largest_angle(found.layer.weights, target.layer.weights) < NEAR
+    assert max_angle(found.layer.weights, target.layer.weights) < NEAR
     assert found.certificate.verdict == "verified" and found.top.r2 > 0.98
     boosted = lb.HighThreshold(top=RegressorTop(HistGradientBoostingRegressor(max_iter=30)))
     assert 0.5 < lb.recover_layer(source, boosted, 5, rng=rng).top.r2 < 1.0
@@ -84,7 +85,7 @@ def test_inputs_of_any_gaussian_law(rng):
     thresholds = 2.0 / lengths + (weights / lengths[:, None]) @ np.full(4, 3.0)
     target = Target(lb.Layer(weights / lengths[:, None], -thresholds, lb.relu), top_of("cubic", 3, rng))
     found = lb.recover_layer(lb.Samples(x, target(x)), width=3, rng=rng)
-    assert largest_angle(found.layer.weights, target.layer.weights) < 1e-9
+    assert max_angle(found.layer.weights, target.layer.weights) < 1e-9
     assert np.sort(found.thresholds) == pytest.approx(np.sort(thresholds), abs=1e-7)
 
 
@@ -101,7 +102,7 @@ def test_union_of_half_spaces_is_a_classifier(rng):
     x, fresh = rng.standard_normal((20_000, 5)), rng.standard_normal((5000, 5))
     found = lb.learn_union(x, union_top(layer(x)).astype(bool), 4, rng=rng)
     assert found.score(fresh, union_top(layer(fresh))) > 0.995
-    assert largest_angle(found.weights, layer.weights) < NEAR
+    assert max_angle(found.weights, layer.weights) < NEAR
     assert np.array_equal(found.predict(fresh) == 1, found.decision(fresh) > 0)
     assert found.certificate.verdict == "verified"
 
@@ -110,10 +111,10 @@ def test_union_of_half_spaces_is_a_classifier(rng):
 def test_noisy_relu_is_near_and_flagged(noise, rng):
     target = planted(lb.relu, "cubic", 5, 5, 2.0, rng)
     found = lb.recover_layer(samples(target, 20_000, rng, noise=noise), width=5, rng=rng)
-    assert largest_angle(found.layer.weights, target.layer.weights) < noise
+    assert max_angle(found.layer.weights, target.layer.weights) < noise
     assert found.certificate.verdict == "doubtful"
     expected = np.linalg.norm(found.certificate.standard_errors.weights, axis=1).max()
-    assert largest_angle(found.layer.weights, target.layer.weights) < 4 * expected
+    assert max_angle(found.layer.weights, target.layer.weights) < 4 * expected
 
 
 def test_wrong_top_of_smooth_units_is_flagged(rng):
@@ -157,7 +158,7 @@ def test_right_or_flagged(activation, kind, dim, width, threshold, rows, conditi
         except lb.LaybareError:
             ends["refused"] += 1
             continue
-        angle, verified = largest_angle(found.layer.weights, target.layer.weights), found.certificate.verdict == "verified"
+        angle, verified = max_angle(found.layer.weights, target.layer.weights), found.certificate.verdict == "verified"
         assert angle < 0.1 or not verified, found.certificate.explain()
         ends["right" if angle < 0.1 else "flagged"] += 1
     print(activation.name, kind, dim, width, threshold, rows, noise, ends)
@@ -210,5 +211,5 @@ def test_same_seed_same_bits():
 def test_literal_route_runs_and_is_judged_by_the_same_test(rng):
     target = planted(lb.step, "union", 4, 4, 2.5, rng, condition=1.0)
     found = lb.recover_layer(samples(target, 60_000, rng), lb.HighThreshold.literal(lb.step, 2.5), 4, rng=rng)
-    assert largest_angle(found.layer.weights, target.layer.weights) < 0.6
+    assert max_angle(found.layer.weights, target.layer.weights) < 0.6
     assert found.certificate.verdict == "refuted"  # a few hundredths of a radian leave more than 5 wrong rows in 10,000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from high_threshold_targets import largest_angle, planted, samples
+from high_threshold_targets import planted, samples
 from scipy.integrate import quad
 from scipy.special import erfc
 
@@ -22,6 +22,7 @@ from laybare.methods.high_threshold.printed.even_units import EvenCoefficients, 
 from laybare.methods.high_threshold.printed.product_bounds import printed_product_bound, product_bound
 from laybare.methods.high_threshold.printed.shifted_objective import empirical_shifted_mean, penalised, shifted_mean
 from laybare.methods.high_threshold.targets import Target, polynomial_top, union_top
+from laybare.metrics import max_angle
 from laybare.moments import second_moment
 
 SQUARE = lb.Activation.custom("square", lambda t: t**2, lambda t: 2 * t, degree=2, parity="even")
@@ -154,7 +155,7 @@ def test_even_units_from_samples(rng):
     found = even_directions(samples(target, 20_000, rng), 3, lb.absolute, starts=2, max_steps=30, rng=rng)
     signs = np.sign(np.sum(found[:, None] * Q[None], axis=2))
     best = np.abs(found @ Q.T).argmax(axis=1)
-    assert largest_angle(found * signs[np.arange(3), best][:, None], Q[best]) < 0.2
+    assert max_angle(found * signs[np.arange(3), best][:, None], Q[best]) < 0.2
     assert len(set(best.tolist())) == 3
 
 

@@ -23,6 +23,9 @@ from laybare.source import Source
 LOW, HIGH, BINS = -8.0, 12.0, 2000
 """Bins of width 0.01; what lies outside is rarer than one row in 10¹⁵."""
 
+FEWEST = 20
+"""Rows that a slab needs: in the tails one active row would be a rate of 1."""
+
 STEEPEST = 10.0
 """Largest log b: an angle of 5e-5, far below the width of a bin."""
 
@@ -85,7 +88,7 @@ def slab_edge(profile: Profile, index: int, slab: float = 0.1) -> Edge:
     span = max(1, round(slab * BINS / (HIGH - LOW)))
     window = np.ones(span)
     rows, active = (np.convolve(part[index], window)[: BINS] for part in (profile.rows, profile.active))
-    rate = np.where(rows > 0, active / np.maximum(rows, 1.0), 0.0)
+    rate = np.where((rows >= FEWEST) & (profile.centres > 0), active / np.maximum(rows, 1.0), 0.0)
     upper = profile.centres + (HIGH - LOW) / BINS / 2
     first = [int(np.argmax(rate >= wanted)) for wanted in RATES]
     if min(float(rate[at]) for at in first) < RATES[0]:
