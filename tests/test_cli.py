@@ -93,6 +93,15 @@ def test_recover_by_another_method(tmp_path: Path) -> None:
     assert "5-3-1 network of power_relu(2) units, by TensorInit" in result.output and "verdict: verified" in result.output
 
 
+def test_recover_by_symmetric_inputs(tmp_path: Path) -> None:
+    truth = random_network(5, 3, lb.leaky_relu(0.2), 4, biases=0, rng=1)
+    x = np.random.default_rng(0).laplace(size=(600, 5))
+    np.savez(tmp_path / "data.npz", x=x, y=truth(x))
+    result = run("recover", str(tmp_path / "data.npz"), "--method", "symmetric-inputs", "--activation", "leaky_relu(0.2)")
+    assert result.exit_code == 0
+    assert "5-3-4 network of leaky_relu(0.2) units, by SymmetricInputs" in result.output and "verdict: verified" in result.output
+
+
 def test_recover_prints_units_and_verdict_and_saves(folder: Path, truth: lb.Network) -> None:
     result = run("recover", "data.npz", "--out", "found.safetensors", "--report", "page.html")
     assert result.exit_code == 0

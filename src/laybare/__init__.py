@@ -37,7 +37,7 @@ from laybare.errors import (
 )
 from laybare.export import from_sklearn, to_sklearn
 from laybare.matching import Match, compare
-from laybare.methods import HighThreshold, RandomStart, TensorInit
+from laybare.methods import HighThreshold, RandomStart, SymmetricInputs, TensorInit
 from laybare.network import Layer, Network, load
 from laybare.random_networks import random_network
 from laybare.recover import Recovery, recover, refine
@@ -67,6 +67,7 @@ __all__ = [
     "Samples",
     "Schedule",
     "Symmetric",
+    "SymmetricInputs",
     "TensorInit",
     "TooFewSamples",
     "Unidentifiable",

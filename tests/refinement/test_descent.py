@@ -7,7 +7,7 @@ import pytest
 
 import laybare as lb
 from laybare.errors import InvalidInput, TooFewSamples
-from laybare.refinement.descent import Descent, gradient, gradient_descent, largest_curvature, lbfgs, stochastic_gradients
+from laybare.refinement.descent import Descent, adam, gradient, gradient_descent, largest_curvature, lbfgs, stochastic_gradients
 from laybare.refinement.normal import network_of, point_of
 
 from .conftest import perturbed, planted
@@ -84,3 +84,20 @@ def test_lbfgs_and_sgd_descend(squares, rng):
     assert lb.compare(network_of(exact.point, vector=True), squares.truth).max_error < 1e-4
     noisy = stochastic_gradients(squares.source, start, squares.scale, Descent(step=0.02, max_steps=500), batch=64, rng=rng)
     assert noisy.trace.loss < 1e-2 * exact.trace.rows[0].loss
+
+
+def test_adam_takes_the_printed_steps(squares, rng):
+    """Three steps on all samples against the textbook, then a run that ends far below its start."""
+    start = point_of(perturbed(squares.truth, 0.1, rng), biases=False, offset=True, linear=False)
+    theta, cut = np.concatenate([start.units.ravel(), start.coefficients.ravel()]), start.units.size
+    m = v = np.zeros_like(theta)
+    for t in (1, 2, 3):
+        point = start.moved(theta[:cut].reshape(start.units.shape), theta[cut:].reshape(start.coefficients.shape))
+        slope = gradient(squares.source, point)
+        g = np.concatenate([slope.rows.ravel(), slope.coefficients.ravel()])
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        theta = theta - 0.01 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+    found = adam(squares.source, start, squares.scale, max_steps=3, batch=3000, rng=rng).point
+    np.testing.assert_allclose(np.concatenate([found.units.ravel(), found.coefficients.ravel()]), theta, rtol=1e-12)
+    longer = adam(squares.source, start, squares.scale, max_steps=300, batch=500, rng=rng)
+    assert longer.loss < 1e-3 * squares.scale * longer.trace.rows[0].loss

@@ -5,9 +5,11 @@
 `joint_diagonalisation` is the default: either sign, not orthogonal, rank at most dimension. `SubspacePower` finds more parts than
 dimensions. `Jennrich`, `KCL`, `TensorPower`, `AlternatingLeastSquares`, `GaussNewton` are other choices; `best_of` repeats one.
 `subspace` holds dominant eigenspaces of indefinite operators, `rank` the number of parts that a spectrum shows.
+`annihilator` takes noiseless samples instead of moments.
 """
 
 from laybare.decomposition.als import AlternatingLeastSquares, alternating_least_squares
+from laybare.decomposition.annihilator import Relations, annihilator
 from laybare.decomposition.best_of import BestOf, best_of
 from laybare.decomposition.components import Components, Decomposer, deduplicate, rank_one_sum, separation
 from laybare.decomposition.cp import GaussNewton, polish_tensor
@@ -22,6 +24,7 @@ from laybare.decomposition.kcl import KCL, kcl
 from laybare.decomposition.power import TensorPower, Whitened, tensor_power
 from laybare.decomposition.qrj1d import qrj1d
 from laybare.decomposition.rank import RankEstimate, detect_rank
+from laybare.decomposition.rank_one import rank_one_elements
 from laybare.decomposition.shrinkage import nearest_orthogonal, shrink_to_orthogonal
 from laybare.decomposition.slices import Span, condense, project
 from laybare.decomposition.spm import SubspacePower, joint_span, subspace_power
@@ -45,5 +48,5 @@ __all__ = [
     "Diagonalise", "Diagonalised", "directions_of", "rows_for", "jacobi", "ffdiag", "uwedge", "qrj1d",
     "polish_stack", "polish_tensor", "nearest_orthogonal", "shrink_to_orthogonal", "Span", "project", "condense",
     "Subspace", "top_subspace", "dense_subspace", "lanczos", "block_power", "shifted_power",
-    "RankEstimate", "detect_rank",
+    "RankEstimate", "detect_rank", "Relations", "annihilator", "rank_one_elements",
 ]

@@ -3,6 +3,7 @@
 from laybare.methods.high_threshold import HighThreshold
 from laybare.methods.random_start import RandomStart
 from laybare.methods.start import Method, Start
+from laybare.methods.symmetric_inputs import SymmetricInputs
 from laybare.methods.tensor_init import TensorInit
 
-__all__ = ["HighThreshold", "Method", "RandomStart", "Start", "TensorInit"]
+__all__ = ["HighThreshold", "Method", "RandomStart", "Start", "SymmetricInputs", "TensorInit"]

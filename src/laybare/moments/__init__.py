@@ -5,6 +5,7 @@
     quartic, PackedQuartic                  order 4 as an operator, for objectives
     fit_hermite, refine_subspace            least-squares moments, in all inputs or in the span of the weights
     linear_product, detector                the pure-neuron detector of symmetric inputs
+    augmented_matrix, distinguished         whether the inputs tell pairs of units apart
     measure, measure_with_noise             any moment, with the split-half noise of every entry
     population_moments, population_tensor   what a known network has
 """
@@ -31,7 +32,15 @@ from laybare.moments.detector import (
     linear_product,
     one_pass_detector,
 )
-from laybare.moments.distinguishing import distinguishing_matrices, population_detector
+from laybare.moments.distinguishing import (
+    augmented_matrix,
+    distinguished,
+    distinguishing_matrices,
+    gaussian_augmented,
+    least_detected,
+    opposite_products,
+    population_detector,
+)
 from laybare.moments.fit import HermiteFit, affordable_degree, fit_hermite
 from laybare.moments.hermite import HermiteMoments, hermite_features, packed_moments
 from laybare.moments.measure import Measured, Moment, measure, measure_with_noise
@@ -52,7 +61,8 @@ __all__ = [
     "Control", "controlled_moments", "fit_control", "pair_units", "Residual", "HermiteFit", "fit_hermite", "affordable_degree",
     "Regression", "least_squares", "Subspace", "refine_subspace", "leading_directions",
     "PureNeuronDetector", "OddPart", "OnePass", "detector", "one_pass_detector", "linear_product",
-    "even_absolute", "even_quadratic", "distinguishing_matrices", "population_detector",
+    "even_absolute", "even_quadratic", "distinguishing_matrices", "opposite_products", "population_detector",
+    "gaussian_augmented", "augmented_matrix", "distinguished", "least_detected",
     "svec", "smat", "svec_squares", "svec_products",
     "Measured", "Moment", "measure", "measure_with_noise",
     "RankOneSum", "population_moments", "population_tensor", "MEMORY_LIMIT",

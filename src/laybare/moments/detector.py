@@ -38,11 +38,15 @@ Even = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class PureNeuronDetector:
-    """Moment: T for a given `product` L = AW (m, d); `rows` (q, d) gives the coordinates z = rows·x, None means z = x."""
+    """Moment: T for a given `product` L = AW (m, d); `rows` (q, d) gives the coordinates z = rows·x, None means z = x.
+
+    Not `centred`, f(U) is E[r_U φ(x)], as in Algorithm 2 of the paper: right without noise, biased with it.
+    """
 
     product: Array
     slope: float = 0.0
     rows: Array | None = None
+    centred: bool = True
 
     @property
     def row_floats(self) -> int:
@@ -57,7 +61,7 @@ class PureNeuronDetector:
 
     def read(self, sums: Sums, size: int) -> Array:
         raw, phi, r = (part / size for part in sums)
-        T: Array = raw - np.outer(phi, r)
+        T: Array = raw - np.outer(phi, r) if self.centred else raw
         return T
 
 

@@ -1,4 +1,4 @@
-"""First-order baselines, for study: gradient descent as printed, L-BFGS, stochastic gradients. None of them is a default.
+"""First-order baselines, for study: gradient descent as printed, L-BFGS, stochastic gradients, Adam. None of them is a default.
 
 The risk is f = |y - net(x)|² / (2n), as in Zhong et al. (2017), section 4. Their Algorithm 2 moves the hidden weights only, with
 a fixed step, and with resampling takes a fresh part of the data at every step (T + 1 parts for T steps; the pseudo-code's q + 1
@@ -71,6 +71,30 @@ def stochastic_gradients(
     return _walk(start, scale, descent, lambda step: batches[order[step]], source)
 
 
+def adam(
+    source: Source, start: Point, scale: float, *, step: float = 1e-2, max_steps: int = 1500, batch: int = 512, rng: Generator
+) -> Refined:
+    """Adam with its usual constants on hidden rows and coefficients; batches as in `stochastic_gradients`.
+
+    Source: Kingma and Ba (2015), Algorithm 1.
+    """
+    begun, cut, rows = time.perf_counter(), start.units.size, []
+    batches = list(_parts(source, max(1, source.size // batch)))
+    order = np.concatenate([rng.permutation(len(batches)) for _ in range(-(-max_steps // len(batches)))])
+    theta = np.concatenate([start.units.ravel(), start.coefficients.ravel()])
+    mean, square = np.zeros_like(theta), np.zeros_like(theta)
+    for t in range(1, max_steps + 1):
+        part = batches[order[t - 1]]
+        slope = gradient(part, _at(start, theta, cut))
+        g = np.concatenate([slope.rows.ravel(), slope.coefficients.ravel()])
+        mean, square = 0.9 * mean + 0.1 * g, 0.999 * square + 0.001 * g * g
+        theta = theta - step * (mean / (1 - 0.9**t)) / (np.sqrt(square / (1 - 0.999**t)) + 1e-8)
+        loss = slope.loss * source.size / part.size / scale
+        rows.append(TraceRow(loss, step, 0.0, time.perf_counter() - begun, t * batch))
+    point = _at(start, theta, cut)
+    return Refined(point, gradient(source, point).loss, Trace(tuple(rows), "steps"))
+
+
 def lbfgs(source: Source, start: Point, scale: float, *, max_steps: int = 500) -> Refined:
     """SciPy's L-BFGS on all parameters, hidden rows and coefficients."""
     from scipy.optimize import minimize
@@ -78,13 +102,10 @@ def lbfgs(source: Source, start: Point, scale: float, *, max_steps: int = 500) -
     begun, rows, passes = time.perf_counter(), [], 0
     cut = start.units.size
 
-    def at(theta: Array) -> Point:
-        return start.moved(theta[:cut].reshape(start.units.shape), theta[cut:].reshape(start.coefficients.shape))
-
     def risk(theta: Array) -> tuple[float, Array]:
         nonlocal passes
         passes += 1
-        slope = gradient(source, at(theta))
+        slope = gradient(source, _at(start, theta, cut))
         rows.append(TraceRow(slope.loss / scale, 0.0, 0.0, time.perf_counter() - begun, passes * source.size))
         return slope.loss / (2.0 * source.size), np.concatenate([slope.rows.ravel(), slope.coefficients.ravel()])
 
@@ -94,7 +115,12 @@ def lbfgs(source: Source, start: Point, scale: float, *, max_steps: int = 500) -
     best = np.minimum.accumulate([row.loss for row in rows])
     kept = tuple(row for row, low in zip(rows, best, strict=True) if row.loss <= low)
     reason = "steps" if result.status == 1 else "flat"
-    return Refined(at(result.x), float(result.fun) * 2.0 * source.size, Trace(kept, reason))
+    return Refined(_at(start, result.x, cut), float(result.fun) * 2.0 * source.size, Trace(kept, reason))
+
+
+def _at(start: Point, theta: Array, cut: int) -> Point:
+    """The point with these parameters: `cut` of them are hidden rows."""
+    return start.moved(theta[:cut].reshape(start.units.shape), theta[cut:].reshape(start.coefficients.shape))
 
 
 def largest_curvature(source: Source, point: Point, *, rng: Generator, iterations: int = 20) -> float:

@@ -46,11 +46,15 @@ class Effort:
 
 
 class Refined(NamedTuple):
-    """Where the solver stopped, the residual sum of squares there (least squares in the readout), and how it got there."""
+    """Where the solver stopped, the residual sum of squares there (least squares in the readout), and how it got there.
+
+    `agreed` says that a second run, from other units, ended at the same loss.
+    """
 
     point: Point
     loss: float
     trace: Trace
+    agreed: bool = False
 
 
 def levenberg_marquardt(
