@@ -38,10 +38,11 @@ from laybare.errors import (
 )
 from laybare.export import from_sklearn, to_sklearn
 from laybare.matching import Match, compare
-from laybare.methods import GeneralReLU, LandscapeDesign, RandomStart, SymmetricInputs, TensorInit
+from laybare.methods import GeneralReLU, HighThreshold, LandscapeDesign, RandomStart, SymmetricInputs, TensorInit
 from laybare.network import Layer, Network, load
 from laybare.random_networks import random_network
 from laybare.recover import Recovery, recover, refine
+from laybare.recover_layer import LayerRecovery, learn_union, recover_layer
 from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 __version__ = "0.1.0"
@@ -54,9 +55,11 @@ __all__ = [
     "Claim",
     "Gaussian",
     "GeneralReLU",
+    "HighThreshold",
     "InvalidInput",
     "LandscapeDesign",
     "Layer",
+    "LayerRecovery",
     "LaybareError",
     "Match",
     "Network",
@@ -81,11 +84,13 @@ __all__ = [
     "gelu",
     "landscape",
     "leaky_relu",
+    "learn_union",
     "load",
     "open_samples",
     "power_relu",
     "random_network",
     "recover",
+    "recover_layer",
     "refine",
     "relu",
     "sigmoid",
