@@ -7,7 +7,7 @@
     Network + fresh samples            ->  Certificate         (claims with numbers; never silently wrong)
     Recovery                           ->  report | save | predict
 
-Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them, methods when they are first named.
+Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them, methods when first named.
 """
 
 from typing import TYPE_CHECKING
