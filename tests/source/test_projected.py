@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 import laybare as lb
-from laybare.source.projected import Projected
+from laybare.source import Projected
 
 
 def test_rows_are_projected_and_outputs_kept(rng):

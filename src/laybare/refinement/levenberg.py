@@ -30,6 +30,9 @@ from laybare.source import Source
 
 DAMPING_LIMIT = 1e10
 DAMPING_FLOOR = 1e-14
+SOLVED_ALREADY = 1e-29
+"""Relative loss at which a start is exact: a step would only stir its rounding."""
+
 NEAR_FLOOR = 1e-26
 """Relative loss that only an exact fit reaches; from here a step that gains less than tenfold is rounding."""
 
@@ -206,7 +209,8 @@ def eased(damping: float, gained: float, predicted: float) -> float:
 def finished(rows: list[TraceRow], effort: Effort) -> str:
     """Why to stop here, or nothing: at the floor (also: next to it and no longer falling fast), or without progress."""
     now = rows[-1].loss
-    if now <= effort.floor or (len(rows) > 1 and now <= NEAR_FLOOR and now > 0.1 * rows[-2].loss):
+    floor = max(effort.floor, SOLVED_ALREADY) if len(rows) == 1 else effort.floor
+    if now <= floor or (len(rows) > 1 and now <= NEAR_FLOOR and now > 0.1 * rows[-2].loss):
         return "floor"
     back = effort.stall_steps
     return "stalled" if len(rows) > back and now > (1.0 - effort.stall_gain) * rows[-1 - back].loss else ""
