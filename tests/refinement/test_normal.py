@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import laybare as lb
 from laybare.refinement.levenberg import _system, project
 from laybare.refinement.normal import Fit, FitStatistic, Model, Step, StepStatistic, network_of
-from laybare.refinement.products import GradientStatistic, LossStatistic, ProductStatistic, Split, joined, split
+from laybare.refinement.products import GradientStatistic, ProductStatistic, SlopeStatistic, Split, joined, split
 
 SMOOTH = [lb.sigmoid, lb.tanh, lb.erf, lb.softplus, lb.gelu, lb.exponential(0.5), lb.power_relu(2), lb.power_relu(3)]
 KINKED = [lb.relu, lb.leaky_relu(0.1), lb.leaky_relu(-0.5), lb.absolute]
@@ -60,7 +60,8 @@ def test_products_are_those_of_the_jacobian(activation, free, rng):
     loss, *parts = GradientStatistic(point)(x, y)
     gradient = np.concatenate([part.ravel() for part in joined(point, Split(*parts))])
     assert_allclose(loss, r @ r, rtol=1e-12)
-    assert_allclose(LossStatistic(point)(x, y)[0], r @ r, rtol=1e-12)
+    for part, same in zip(SlopeStatistic(point)(x, y), (loss, *parts), strict=False):
+        assert_allclose(part, same, rtol=1e-12, atol=1e-12 * np.abs(same).max())
     assert_allclose(gradient, J.T @ r, rtol=1e-7, atol=1e-7 * np.abs(J.T @ r).max())
 
     v, w = rng.standard_normal(point.units.shape), rng.standard_normal(point.coefficients.shape)
@@ -100,13 +101,14 @@ def test_single_precision_products_are_close(rng):
     point = model_at_random(lb.relu, rng, dim=30, width=8)
     x, y = rng.standard_normal((500, 30)), np.zeros((500, 2))
     v = split(point, rng.standard_normal(point.units.shape), rng.standard_normal(point.coefficients.shape))
-    double, single = ProductStatistic(point, v)(x, y), ProductStatistic(point, v, np.float32)(x, y)
+    double = (*ProductStatistic(point, v)(x, y), *SlopeStatistic(point)(x, y))
+    single = (*ProductStatistic(point, v, np.float32)(x, y), *SlopeStatistic(point, np.float32)(x, y))
     for a, b in zip(double, single, strict=True):
         assert b.dtype == np.float64
         assert_allclose(b, a, atol=1e-5 * np.abs(a).max())
 
 
-@pytest.mark.parametrize("statistic", [FitStatistic, StepStatistic, GradientStatistic, LossStatistic])
+@pytest.mark.parametrize("statistic", [FitStatistic, StepStatistic, GradientStatistic, SlopeStatistic])
 def test_sums_do_not_depend_on_the_blocks(statistic, rng):
     point = model_at_random(lb.relu, rng)
     x, y = rng.standard_normal((3000, 4)), rng.standard_normal((3000, 2))

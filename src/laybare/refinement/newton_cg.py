@@ -9,6 +9,7 @@ ratio of unknowns to samples. For homogeneous activations rows move in their tan
 
 The forcing term (how far CG goes) shrinks with the residual, min(0.1, √relative loss), so that convergence is superlinear near an
 exact fit; far away ten iterations do. While the fit is far off, a part of the samples is enough; the last steps see all of them.
+Slopes are taken in single precision until they need more; a step is judged by the pass that also gives the slope of the next one.
 Source: Dembo, Eisenstat, Steihaug (1982) for the forcing terms; Steihaug (1983) for truncation.
 """
 
@@ -33,7 +34,7 @@ from laybare.refinement.levenberg import (
     unit_rows,
 )
 from laybare.refinement.normal import Fit, FitStatistic, Point
-from laybare.refinement.products import LossStatistic, ProductStatistic, Slope, SlopeStatistic, Split, joined, split
+from laybare.refinement.products import Precision, ProductStatistic, Slope, SlopeStatistic, Split, joined, split
 from laybare.refinement.trace import Trace, TraceRow
 from laybare.shapes import Array, Event, Progress, Sums
 from laybare.source import Source
@@ -44,6 +45,9 @@ TIGHTEST = 1e-4
 
 FLOOR = 1e-27
 """Relative loss at which weights are exact to about 13 digits; what is left to gain would cost two more rounds of CG."""
+
+SAFE = 1e-6
+"""Relative loss above which slopes in single precision are good enough: residuals are a thousand times their rounding errors."""
 
 MAX_CG = 200
 FAR = 1e-2
@@ -85,32 +89,39 @@ def _descend(source: Source, start: Point, scale: float, effort: Effort, progres
     begun, effort = time.perf_counter(), replace(effort, floor=max(effort.floor, FLOOR))
     moments = _second_moment(source)
     point, loss = project(start, Fit(*source.sum(FitStatistic(start), stage="loss")))
-    passes, damping, growth, reason = 2, effort.damping, 2.0, "steps"
+    passes, damping, growth, reason, stuck = 2, effort.damping, 2.0, "steps", False
+    dtype: Precision = np.float32
     rows = [TraceRow(loss / scale, 0.0, damping, time.perf_counter() - begun, passes * source.size)]
     try:
+        slope = _slope(source, point, dtype)
+        check_finite(float(slope.loss))
         for step in range(effort.max_steps):
             reason = finished(rows, effort)
+            if dtype is np.float32 and (stuck or reason == "stalled" or loss / scale < SAFE):
+                dtype, damping, growth, reason = np.float64, min(damping, effort.damping), 2.0, ""
+                slope, passes = _slope(source, point, dtype), passes + 1
             if reason:
                 break
-            slope = Slope(*source.sum(SlopeStatistic(point), stage="gradient"))
-            check_finite(float(slope.loss))
             gradient = Direction(*joined(point, Split(slope.rows, slope.readout, slope.affine)))
             tolerance = max(TIGHTEST, min(FORCING, float(np.sqrt(loss / scale))))
-            passes += 1
             new_loss = np.inf
             while damping <= DAMPING_LIMIT:
                 delta, count = _System.of(source, point, slope, moments, damping).solve(gradient, tolerance)
                 moved = unit_rows(point, point.units + delta.rows, point.coefficients + delta.coefficients)
-                (value,) = source.sum(LossStatistic(moved), stage="loss")
-                new_loss, passes = float(value), passes + count + 1
+                ahead = _slope(source, moved, dtype)
+                new_loss, passes = float(ahead.loss), passes + count + 1
                 if new_loss < loss:
                     break
                 damping, growth = damping * growth, growth * 2.0
+            if not new_loss < loss and dtype is np.float32:
+                stuck = True
+                continue
             if not new_loss < loss:
+                check_finite(new_loss)
                 reason = "flat"
                 break
             damping = eased(damping, loss - new_loss, delta.dot(gradient))
-            growth, point, loss = 2.0, moved, new_loss
+            growth, point, loss, slope = 2.0, moved, new_loss, ahead
             length = float(np.abs(delta.rows).max())
             rows.append(TraceRow(loss / scale, length, damping, time.perf_counter() - begun, passes * source.size))
             if progress is not None:
@@ -118,6 +129,10 @@ def _descend(source: Source, start: Point, scale: float, effort: Effort, progres
     except KeyboardInterrupt:
         reason = "interrupted"
     return Refined(point, loss, Trace(tuple(rows), reason or "steps"))
+
+
+def _slope(source: Source, point: Point, dtype: Precision) -> Slope:
+    return Slope(*source.sum(SlopeStatistic(point, dtype), stage="gradient"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ iteration is always double, so single precision limits how far one CG run gets, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from laybare.shapes import Array, Sums
 
 NEAR_KINK = 1e-4
 """Many times the rounding of a single-precision product of 1000 terms of size one."""
+
+Precision: TypeAlias = type[np.floating[Any]]
 
 
 class Split(NamedTuple):
@@ -65,22 +67,6 @@ def joined(point: Point, parts: Split) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class LossStatistic:
-    """(x, y) -> (RᵀR,): one product."""
-
-    point: Point
-
-    @property
-    def row_floats(self) -> int:
-        return int(self.point.units.shape[1]) + 3 * self.point.width
-
-    def __call__(self, x: Array, y: Array) -> Sums:
-        at = split(self.point, self.point.units, self.point.coefficients)
-        _, _, R = _residual(self.point, at, _with_ones(x, np.float64), y)
-        return (np.asarray(np.einsum("no,no->", R, R)),)
-
-
-@dataclass(frozen=True, eq=False)
 class GradientStatistic:
     """(x, y) -> (RᵀR, then Jᵀr in the three parts of a Split): two products."""
 
@@ -104,21 +90,27 @@ class SlopeStatistic:
     """(x, y) -> Slope at a point: three products."""
 
     point: Point
+    dtype: Precision = np.float64
 
     @property
     def row_floats(self) -> int:
         return int(self.point.units.shape[1]) + 6 * self.point.width
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        point = self.point
+        point, k, m = self.point, self.point.width, y.shape[1]
         at = split(point, point.units, point.coefficients)
-        X1 = _with_ones(x, np.float64)
-        U, H, R = _residual(point, at, X1, y)
-        S = point.activation.derivative(U)
-        k, m = point.width, y.shape[1]
-        back = np.hstack([S * (R @ at.readout.T), R, H]).T @ X1
-        loss = np.asarray(np.einsum("no,no->", R, R))
-        return Slope(loss, back[:k], H.T @ R, back[k : k + m].T, S.T @ S, H.T @ H, back[k + m :])
+        X1 = _with_ones(x, self.dtype)
+        ahead = X1 @ np.vstack([at.rows, at.affine.T]).T.astype(self.dtype)
+        U = ahead[:, :k]
+        if self.dtype is np.float32:
+            _settle_kinks(point, at, x, U)
+        H = point.activation(U).astype(self.dtype, copy=False)
+        S = point.activation.derivative(U).astype(self.dtype, copy=False)
+        A = at.readout.astype(self.dtype)
+        R = y.astype(self.dtype, copy=False) - H @ A - ahead[:, k:]
+        back = np.hstack([S * (R @ A.T), R, H]).T @ X1
+        loss = np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
+        return _double(loss, back[:k], H.T @ R, back[k : k + m].T, S.T @ S, H.T @ H, back[k + m :])
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +119,7 @@ class ProductStatistic:
 
     point: Point
     direction: Split
-    dtype: type[np.floating[Any]] = np.float64
+    dtype: Precision = np.float64
 
     @property
     def row_floats(self) -> int:
@@ -147,8 +139,11 @@ class ProductStatistic:
         V *= S
         image = image + V @ A + H @ v.readout.astype(self.dtype)
         back = np.hstack([S * (image @ A.T), image]).T @ X1
-        parts = back[:k], H.T @ image, back[k:].T
-        return tuple(part.astype(np.float64) for part in parts)
+        return _double(back[:k], H.T @ image, back[k:].T)
+
+
+def _double(*parts: Array) -> Sums:
+    return tuple(part.astype(np.float64, copy=False) for part in parts)
 
 
 def _settle_kinks(point: Point, at: Split, x: Array, U: Array) -> None:
@@ -158,7 +153,7 @@ def _settle_kinks(point: Point, at: Split, x: Array, U: Array) -> None:
         U[i, j] = np.einsum("nd,nd->n", x[i], at.rows[j, :-1]) + at.rows[j, -1]
 
 
-def _with_ones(x: Array, dtype: type[np.floating[Any]]) -> Array:
+def _with_ones(x: Array, dtype: Precision) -> Array:
     X1 = np.empty((len(x), x.shape[1] + 1), dtype=dtype)
     X1[:, :-1] = x
     X1[:, -1] = 1.0

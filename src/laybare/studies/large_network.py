@@ -83,11 +83,12 @@ def _biases(weights: Array, directions: Array) -> Array:
 
 
 class Run(NamedTuple):
-    """One recovery: largest parameter error, units within cosine 0.999 of a true one, steps, seconds."""
+    """One recovery: largest parameter error, units within cosine 0.999 of a true one, steps, passes over the samples, seconds."""
 
     error: float
     found: int
     steps: int
+    passes: int
     seconds: float
 
 
@@ -101,7 +102,8 @@ def run(arm: str, size: Size, seed: int) -> Run:
     seconds = time.perf_counter() - begun
     network = unfold(network_of(refined.point, vector=True), relu).network
     cosines = np.abs(_directions(network) @ _directions(truth).T).max(axis=0)
-    return Run(compare(network, truth).max_error, int(np.sum(cosines > 0.999)), len(refined.trace.rows) - 1, seconds)
+    steps, passes = len(refined.trace.rows) - 1, refined.trace.samples // samples
+    return Run(compare(network, truth).max_error, int(np.sum(cosines > 0.999)), steps, passes, seconds)
 
 
 def _refined(arm: str, truth: Network, source: Source, rng: Generator) -> Refined:
@@ -123,13 +125,14 @@ def _study(settings: Settings) -> Outcome:
     for arm in arms:
         for seed in settings.seeds:
             one = run(arm, size, seed)
-            rows.append((f"{size.dim}-{size.width}-1", arm, seed, one.error, one.found, one.steps, round(one.seconds, 1)))
+            rows.append((
+                f"{size.dim}-{size.width}-1", arm, seed, one.error, one.found, one.steps, one.passes, round(one.seconds, 1)))
             if settings.progress is not None:
                 settings.progress(Event("runs", len(rows), len(arms) * len(settings.seeds), f"{arm}: error {one.error:.1e}"))
     counts = ", ".join(
         f"{arm} {sum(float(r[3]) < 1e-8 for r in rows if r[1] == arm)}/{len(settings.seeds)} "
-        f"({np.median([float(r[6]) for r in rows if r[1] == arm]):.0f} s)" for arm in arms)
-    columns = ("network", "start", "seed", "largest error", "units found", "steps", "seconds")
+        f"({np.median([float(r[7]) for r in rows if r[1] == arm]):.0f} s)" for arm in arms)
+    columns = ("network", "start", "seed", "largest error", "units found", "steps", "passes", "seconds")
     return Outcome(columns, rows, f"Recovered to 1e-8 (median seconds): {counts}.")
 
 
