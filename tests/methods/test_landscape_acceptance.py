@@ -119,11 +119,13 @@ def test_noise_of_one_half() -> None:
     assert np.median(errors["LandscapeDesign"]) <= 0.04
 
 
-def test_population_squared_loss_has_no_way_to_the_truth() -> None:
-    ends = [relu_end(20, seed) for seed in range(20)]
+def test_population_squared_loss_rarely_leads_to_the_truth() -> None:
+    """Of the seeds 0 to 99 four reached the truth; of twenty others more than five do so with probability below 1e-3."""
+    ends = [relu_end(20, seed) for seed in range(100, 120)]
     print("\nsquared loss, d=20:", {kind: sum(end.kind == kind for end in ends) for kind in ("global", "spurious", "unfinished")},
           "smallest eigenvalues", [round(end.smallest, 3) for end in ends])
-    assert not any(end.kind == "global" for end in ends)
+    assert sum(end.kind == "global" for end in ends) <= 5
+    assert all(end.kind != "unfinished" and end.smallest > 0 for end in ends)
 
 
 SHAPES = (
