@@ -269,14 +269,15 @@ def test_acceptance_start() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first", [5000, 5010])
 @pytest.mark.parametrize(("dim", "width", "samples"), [(8, 12, 20_000), (8, 20, 50_000), (20, 20, 20_000), (10, 30, 100_000)])
-def test_acceptance_final(dim: int, width: int, samples: int) -> None:
-    """Default settings: every number below 1e-10, signs included, in at least 18 of 20.
+def test_acceptance_final(dim: int, width: int, samples: int, first: int) -> None:
+    """Default settings: every number below 1e-10, signs included, in at least 9 of 10, twice.
 
     Beside it RandomStart, with about as many samples as the solver of GeneralReLU sees first.
     """
     exact, false = {"GeneralReLU": 0, "RandomStart": 0}, 0
-    for seed in range(5000, 5020):
+    for seed in range(first, first + 10):
         truth, source = planted(dim, width, samples, np.random.default_rng([seed, dim, width]))
         for method in (lb.GeneralReLU(), lb.RandomStart()):
             part = source if isinstance(method, lb.GeneralReLU) else source.take(max(4200, 10 * width * (dim + 2)))
@@ -284,8 +285,8 @@ def test_acceptance_final(dim: int, width: int, samples: int) -> None:
             good = lb.compare(found.network, truth).max_error < EXACT
             exact[type(method).__name__] += good
             false += not good and found.certificate.verdict == "verified"
-    print(f"d={dim}, m={width}, n={samples}: {exact} of 20, verified but wrong {false}")
-    assert exact["GeneralReLU"] >= 18
+    print(f"d={dim}, m={width}, n={samples}: {exact} of 10, verified but wrong {false}")
+    assert exact["GeneralReLU"] >= 9
     assert false == 0
 
 
