@@ -237,6 +237,16 @@ def test_moments_alone(rng: np.random.Generator) -> None:
     assert lb.compare(found.network, truth).max_error < EXACT
 
 
+def test_moments_that_refuse_leave_a_random_start(rng: np.random.Generator) -> None:
+    """150 samples in 30 dimensions: too few for a quadratic fit, enough for one unit."""
+    truth, source = planted(30, 1, 150, rng, biases=0.3)
+    found = lb.recover(source, lb.GeneralReLU(), 1, rng=rng)
+    assert lb.compare(found.network, truth).max_error < EXACT
+    x = rng.standard_normal((300, 3))
+    straight = lb.recover(lb.Samples(x, x @ [1.0, 2.0, 3.0]), lb.GeneralReLU(), 2, rng=rng)  # no unit at all
+    assert straight.certificate.verdict != "verified"
+
+
 def test_refusals(rng: np.random.Generator) -> None:
     truth, source = planted(6, 4, 200, rng)
     with pytest.raises(lb.InvalidInput, match="step has derivative zero"):
