@@ -16,6 +16,8 @@ from rich.console import Console
 
 import laybare as lb
 from laybare import cli
+from laybare.methods.high_threshold.targets import Target, polynomial_top, threshold_layer
+from laybare.metrics import max_angle
 from laybare.random_networks import random_network
 from laybare.report import side_by_side
 
@@ -82,11 +84,13 @@ def test_tables_fit_any_terminal(columns: int, dim: int, capsys: pytest.CaptureF
     assert "…" not in text  # nothing cut off
 
 
-def test_recover_by_another_method(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["tensor-init", "tensor-init-literal"])
+def test_recover_by_another_method(method: str, tmp_path: Path) -> None:
     truth = random_network(5, 3, lb.power_relu(2), biases=0, condition=2, rng=1)
-    x = np.random.default_rng(0).standard_normal((600, 5))
+    x = np.random.default_rng(0).standard_normal((4000, 5))
     np.savez(tmp_path / "data.npz", x=x, y=truth(x))
-    result = run("recover", str(tmp_path / "data.npz"), "--method", "tensor-init", "--activation", "power_relu(2)")
+    result = run(
+        "recover", str(tmp_path / "data.npz"), "--method", method, "--activation", "power_relu(2)", "--width", "3")
     assert result.exit_code == 0
     assert "5-3-1 network of power_relu(2) units, by TensorInit" in result.output and "verdict: verified" in result.output
 
@@ -239,3 +243,23 @@ def test_bar_shows_the_stage_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch,
     with cli._bar() as progress:
         progress(lb.shapes.Event("refining", 3, 10, "relative loss 1e-3"))
     assert "refining" in capsys.readouterr().err
+
+
+def test_recover_layer_prints_thresholds_and_saves_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    target = Target(threshold_layer(4, 3, lb.relu, 2.0, rng=rng), polynomial_top(3, 2, rng=rng))
+    x = rng.standard_normal((6000, 4))
+    np.savez("data.npz", x=x, y=target(x))
+    result = run("recover-layer", "data.npz", "--width", "3", "--out", "layer.npz")
+    assert result.exit_code == 0
+    assert result.output.count("+2.00000") == 3
+    assert "verdict: verified" in result.output and "held-out R²" in result.output
+    with np.load("layer.npz") as saved:
+        assert saved["thresholds"] == pytest.approx(np.full(3, 2.0), abs=1e-9)
+        assert max_angle(saved["weights"], target.layer.weights) < 1e-9
+
+
+def test_recover_layer_of_unknown_activation(folder: Path) -> None:
+    done = shell("recover-layer", "data.npz", "--activation", "nothing")
+    assert done.returncode == 2 and "No activation is called" in done.stderr

@@ -1,4 +1,4 @@
-"""The command line: `laybare demo`, `laybare recover DATA`, `laybare compare A B`, `laybare reproduce STUDY`."""
+"""The command line: `laybare demo`, `recover DATA`, `recover-layer DATA`, `compare A B`, `reproduce STUDY`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from types import FrameType
 from typing import Any, NoReturn
 
 import click
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -21,11 +23,18 @@ from rich.text import Text
 import laybare as lb
 from laybare import shapes
 from laybare.errors import LaybareError
-from laybare.methods import GeneralReLU, Method, RandomStart, SymmetricInputs, TensorInit
+from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
 from laybare.report import Pair, Unit, side_by_side, write_report
+from laybare.storage import put
 
 METHODS: dict[str, Callable[..., Method]] = {
-    "general-relu": GeneralReLU, "random-start": RandomStart, "symmetric-inputs": SymmetricInputs, "tensor-init": TensorInit}
+    "general-relu": GeneralReLU,
+    "landscape-design": LandscapeDesign,
+    "random-start": RandomStart,
+    "symmetric-inputs": SymmetricInputs,
+    "tensor-init": TensorInit,
+    "tensor-init-literal": TensorInit.literal,
+}
 """Names of methods on the command line; the only place where a name stands for an object."""
 
 COLOURS = {"verified": "bold green", "doubtful": "bold yellow", "refuted": "bold red"}
@@ -75,7 +84,7 @@ def demo(report: str, width: int, queries: int, seed: int) -> None:
     console.print(_pairs_table(side_by_side(case.found.network, truth), truth.dim, console.width))
     console.print(f"hidden units recovered: {width - len(case.match.missing)} of {width}")
     console.print(f"largest difference of any weight, bias or readout: {case.match.max_error:.1e}\n")
-    _print_summary(console, case.found)
+    _print_summary(console, str(case.found), case.found.certificate.verdict)
     write_report(case.found, report, truth)
     _print_path(console, "report", report)
 
@@ -102,13 +111,42 @@ def recover(
     with _bar() as progress:
         found = lb.recover(source, chosen, width, rng=seed, progress=progress)
     console.print(_units_table(found.network, console.width))
-    _print_summary(console, found)
+    _print_summary(console, str(found), found.certificate.verdict)
     if out is not None:
         found.network.save(out)
         _print_path(console, "network", out)
     if report is not None:
         write_report(found, report)
         _print_path(console, "report", report)
+
+
+@commands.command("recover-layer", short_help="Recover the lowest layer of a deeper network behind samples in a file.")
+@click.argument("data", type=click.Path())
+@click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
+@click.option("--width", type=click.IntRange(1), help="Units of the layer; counted if not given.")
+@click.option("--activation", default="relu", show_default=True, help="For example relu, step, sigmoid, exponential(0.5).")
+@click.option("--literal", type=click.FloatRange(0.0), metavar="THRESHOLD", help="The printed algorithm, told the threshold.")
+@click.option("--out", help="Save weights, biases and thresholds here (.npz).", **NEW_FILE)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Same seed, same result.")
+def recover_layer(
+    data: str, target: str, width: int | None, activation: str, literal: float | None, out: str | None, seed: int
+) -> None:
+    """Recover the units u(w·x - t) of the lowest layer behind the samples in DATA, whatever lies above them.
+
+    For thresholds that are rarely crossed. The verdict is printed with its reasons; the exit status is 0 for each verdict.
+    """
+    console = Console(highlight=False)
+    units = lb.activation_named(activation)
+    method = lb.HighThreshold(activation=units) if literal is None else lb.HighThreshold.literal(units, literal)
+    with _bar() as progress:
+        found = lb.recover_layer(lb.open_samples(data, target=target), method, width, rng=seed, progress=progress)
+    console.print(_layer_table(found.layer, console.width))
+    _print_summary(console, str(found), found.certificate.verdict)
+    if out is not None:
+        contents = BytesIO()
+        np.savez(contents, weights=found.layer.weights, biases=-found.thresholds, thresholds=found.thresholds)
+        put(Path(out), contents.getvalue())
+        _print_path(console, "layer", out)
 
 
 @commands.command(short_help="Compare two saved networks.")
@@ -188,12 +226,12 @@ def _bar() -> Iterator[shapes.Progress]:
         yield show
 
 
-def _print_summary(console: Console, found: lb.Recovery) -> None:
+def _print_summary(console: Console, summary: str, verdict: str) -> None:
     """What `print(found)` says, wrapped to the terminal with its indentation kept."""
-    for line in str(found).splitlines():
+    for line in summary.splitlines():
         indent = line[: len(line) - len(line.lstrip())]
         text = Text(fill(line.strip(), console.width, initial_indent=indent, subsequent_indent=indent))
-        text.highlight_words([found.certificate.verdict], COLOURS[found.certificate.verdict])
+        text.highlight_words([verdict], COLOURS[verdict])
         text.highlight_words(["FAIL"], "bold red")
         console.print(text)
 
@@ -221,6 +259,21 @@ def _units_table(network: lb.Network, columns: int) -> Table:
         table.add_row(str(j), *_numbers(Unit(row[:-1], float(row[-1]), readout[j]), shown))
     if network.width > LISTED:
         table.caption = f"{network.width - LISTED} more units are not listed"
+    return table
+
+
+def _layer_table(layer: lb.Layer, columns: int) -> Table:
+    """The recovered units with their thresholds, with as many weights as fit."""
+    shown = max(1, min(layer.dim, (columns - 18) // 10))
+    note = f" (the first {shown} of {layer.dim} weights)" if shown < layer.dim else ""
+    table = Table(title="recovered units" + note, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="",
+                  padding=(0, 1, 0, 0))
+    for name in ("unit", "threshold", *(f"w{i}" for i in range(shown))):
+        table.add_column(name, justify="right", no_wrap=True)
+    for j, row in enumerate(layer.rows[:LISTED]):
+        table.add_row(str(j), *(_eight(float(value)) for value in (-row[-1], *row[:shown])))
+    if layer.width > LISTED:
+        table.caption = f"{layer.width - LISTED} more units are not listed"
     return table
 
 

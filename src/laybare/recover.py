@@ -139,6 +139,10 @@ def _refined(start: Network, view: Source, *, biases: bool, progress: Progress |
 def _agreed(method: Method | None, activation: Activation | None) -> Method:
     if method is None:
         return RandomStart(activation=activation or relu)
+    if not isinstance(method, Method):
+        raise InvalidInput(
+            f"The method is a {type(method).__name__}.", "It does not find whole networks.",
+            "Use recover_layer() with HighThreshold, or another method here.")
     if activation is not None and method.activation != activation:
         raise InvalidInput(
             f"activation={activation.name} was given, and a method for {method.activation.name}.",

@@ -189,3 +189,19 @@ def test_custom_refuses_what_does_not_hold(change, words):
     assert Activation.custom(**claims).parity == "odd"
     with np.errstate(all="ignore"), pytest.raises(InvalidInput, match=words):
         Activation.custom(**{**claims, **change})
+
+
+def test_second_derivative_is_the_limit_of_differences(act):
+    t = np.setdiff1d(np.linspace(-4, 4, 161), act.kinks)
+    h = 1e-5
+    assert_allclose(act.second_derivative(t), (act.derivative(t + h) - act.derivative(t - h)) / (2 * h), rtol=1e-7, atol=3e-8)
+
+
+@pytest.mark.parametrize("act", [relu, leaky_relu(0.1), absolute, step, power_relu(2), power_relu(1.5)], ids=str)
+def test_second_derivative_at_a_kink_is_that_of_the_left_piece(act):
+    assert act.second_derivative(0.0) == 0.0
+
+
+def test_second_derivative_of_custom_activations():
+    hat = Activation.custom("bent", lambda t: np.where(t > 1, t**2 / 2, t - 0.5), lambda t: np.where(t > 1, t, 1.0), kinks=(1,))
+    assert_allclose(hat.second_derivative(np.array([-3.0, 1.0, 1.0 + 1e-9, 2.0])), [0.0, 0.0, 1.0, 1.0], atol=1e-8)

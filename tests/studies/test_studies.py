@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from laybare.refinement.overwide import Search
-from laybare.studies import STUDIES, Outcome, Settings, ge, ge_arms, large_network, random_start, zhong
+from laybare.studies import STUDIES, Outcome, Settings, ge, ge_arms, large_network, random_start
 
 
 def test_every_study_has_a_name_a_title_and_a_claim():
@@ -51,25 +51,6 @@ def test_outcomes_are_written_as_they_are(tmp_path):
     with open(tmp_path / "new" / "table.csv") as file:
         assert list(csv.reader(file)) == [["a", "b"], ["1", "0.1"], ["2", "1e-16"]]
     assert (tmp_path / "new" / "table.txt").read_text() == "Two rows.\n"
-
-
-@pytest.mark.parametrize("arm", zhong.ARMS)
-def test_arms_of_figure_1a_succeed_with_many_samples(arm, seed):
-    run = zhong.run_once(arm, 8, 4000, seed)
-    assert run.success
-    assert arm == "RandomStart" or run.start_error < 1.5
-
-
-def test_figure_1a_counts_what_it_ran(monkeypatch):
-    ends = iter([zhong.Run(True, 0.1, 1.0), zhong.Run(False, 0.3, 1.0), zhong.Run(True, np.nan, 1.0)] * 2)
-    monkeypatch.setattr(zhong, "run_once", lambda *_: next(ends))
-    monkeypatch.setattr(zhong, "DIMS", (10, 20))
-    monkeypatch.setattr(zhong, "SAMPLES", (500,))
-    outcome = zhong.FIGURE_1A.run(Settings([0]))
-    assert [row[:6] for row in outcome.rows[:3]] == [
-        (10, 500, "printed", 1, 1, 0.1), (10, 500, "TensorInit", 0, 1, 0.3), (10, 500, "RandomStart", 1, 1, "")]
-    assert "printed 2/2, TensorInit 0/2, RandomStart 2/2" in outcome.sentence
-    assert outcome.figure.startswith("<svg")
 
 
 @pytest.mark.parametrize("arm", ge_arms.ARMS)

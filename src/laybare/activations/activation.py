@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import index
 from typing import Any, TypeAlias, overload
 
 import numpy as np
 
 from laybare.activations.checks import Claims, check_claims
+from laybare.activations.differences import bend_of
 from laybare.activations.hermite import at_zero_bias
 from laybare.activations.properties import Properties, measure
 from laybare.activations.quadrature import expected_product
@@ -40,6 +42,7 @@ class Activation:
     name: str
     value: Callable[[Array], Array] = field(compare=False)
     slope: Callable[[Array], Array] = field(compare=False)
+    bend: Callable[[Array], Array] | None = field(default=None, compare=False)
     kinks: tuple[float, ...] = ()
     degree: float | None = None
     centre: float | None = None
@@ -113,6 +116,17 @@ class Activation:
     def derivative(self, t: Numbers) -> Array | float:
         """act'(t), elementwise; at a kink that of the piece on the left, and 0 for the absolute value."""
         return _elementwise(self.slope, t)
+
+    @overload
+    def second_derivative(self, t: Array) -> Array: ...
+    @overload
+    def second_derivative(self, t: float) -> float: ...
+    def second_derivative(self, t: Numbers) -> Array | float:
+        """act''(t) between the kinks, elementwise; at a kink that of the piece on the left, without the jump of act'.
+
+        In closed form for built-in activations, by central differences of the derivative (1e-8) for custom ones.
+        """
+        return _elementwise(self.bend or partial(bend_of, self.slope, self.kinks), t)
 
     @overload
     def hermite(self, order: int, scale: float = 1.0, bias: float = 0.0) -> float: ...

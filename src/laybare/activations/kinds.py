@@ -21,19 +21,21 @@ LARGEST_POWER = 100.0
 _homogeneous = partial(partial, hermite.homogeneous)
 
 relu = Activation(
-    name="relu", value=values.relu, slope=values.relu_slope, kinks=(0.0,), degree=1.0, mirror=1.0,
+    name="relu", value=values.relu, slope=values.relu_slope, bend=values.flat, kinks=(0.0,), degree=1.0, mirror=1.0,
     coefficients=_homogeneous(right=1.0, left=0.0, power=1))
 absolute = Activation(
-    name="absolute", value=values.absolute, slope=values.absolute_slope, kinks=(0.0,), degree=1.0, mirror=0.0,
+    name="absolute", value=values.absolute, slope=values.absolute_slope, bend=values.flat, kinks=(0.0,), degree=1.0, mirror=0.0,
     coefficients=_homogeneous(right=1.0, left=1.0, power=1))
 step = Activation(
-    name="step", value=values.step, slope=values.step_slope, kinks=(0.0,), degree=0.0, centre=0.5,
+    name="step", value=values.step, slope=values.step_slope, bend=values.flat, kinks=(0.0,), degree=0.0, centre=0.5,
     coefficients=_homogeneous(right=1.0, left=0.0, power=0))
-sigmoid = Activation(name="sigmoid", value=values.sigmoid, slope=values.sigmoid_slope, centre=0.5)
-tanh = Activation(name="tanh", value=values.tanh, slope=values.tanh_slope, centre=0.0)
-erf = Activation(name="erf", value=values.erf, slope=values.erf_slope, centre=0.0, coefficients=hermite.erf)
-softplus = Activation(name="softplus", value=values.softplus, slope=values.sigmoid, mirror=1.0)
-gelu = Activation(name="gelu", value=values.gelu, slope=values.gelu_slope, mirror=1.0, coefficients=hermite.gelu)
+sigmoid = Activation(name="sigmoid", value=values.sigmoid, slope=values.sigmoid_slope, bend=values.sigmoid_bend, centre=0.5)
+tanh = Activation(name="tanh", value=values.tanh, slope=values.tanh_slope, bend=values.tanh_bend, centre=0.0)
+erf = Activation(
+    name="erf", value=values.erf, slope=values.erf_slope, bend=values.erf_bend, centre=0.0, coefficients=hermite.erf)
+softplus = Activation(name="softplus", value=values.softplus, slope=values.sigmoid, bend=values.sigmoid_slope, mirror=1.0)
+gelu = Activation(
+    name="gelu", value=values.gelu, slope=values.gelu_slope, bend=values.gelu_bend, mirror=1.0, coefficients=hermite.gelu)
 
 
 def leaky_relu(slope: Number) -> Activation:
@@ -47,7 +49,7 @@ def leaky_relu(slope: Number) -> Activation:
         return relu if a == 0 else absolute
     return Activation(
         name=f"leaky_relu({_text(a)})", value=partial(values.leaky, slope=a),
-        slope=partial(values.leaky_slope, slope=a), kinks=(0.0,), degree=1.0, mirror=1 + a,
+        slope=partial(values.leaky_slope, slope=a), bend=values.flat, kinks=(0.0,), degree=1.0, mirror=1 + a,
         coefficients=_homogeneous(right=1.0, left=-a, power=1))
 
 
@@ -63,7 +65,7 @@ def power_relu(power: Number) -> Activation:
     whole = _homogeneous(right=1.0, left=0.0, power=int(p))
     return Activation(
         name=f"power_relu({_text(p)})", value=partial(values.power, power=p),
-        slope=partial(values.power_slope, power=p), kinks=(0.0,), degree=p,
+        slope=partial(values.power_slope, power=p), bend=partial(values.power_bend, power=p), kinks=(0.0,), degree=p,
         coefficients=whole if p.is_integer() else partial(hermite.fractional_power, power=p))
 
 
@@ -74,7 +76,8 @@ def exponential(rho: Number) -> Activation:
         raise InvalidInput("exponential(0) is a constant.", "It does not depend on the weights.", "Give another rate.", rho=rate)
     return Activation(
         name=f"exponential({_text(rate)})", value=partial(values.exponential, rate=rate),
-        slope=partial(values.exponential_slope, rate=rate), coefficients=partial(hermite.exponential, rate=rate))
+        slope=partial(values.exponential_slope, rate=rate), bend=partial(values.exponential_bend, rate=rate),
+        coefficients=partial(hermite.exponential, rate=rate))
 
 
 class _Family(NamedTuple):

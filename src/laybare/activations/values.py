@@ -1,4 +1,4 @@
-"""Values and derivatives of the built-in activations, elementwise on float arrays.
+"""Values and derivatives (slope, bend) of the built-in activations, elementwise on float arrays.
 
 Each is written so that no intermediate overflows, however large |t| is. Where the result itself passes the largest float it is
 inf, quietly: a warning in the middle of a pass over the data could not name the row. At a kink the derivative is that of the
@@ -41,12 +41,24 @@ def leaky_slope(t: Array, *, slope: float) -> Array:
     return np.where(t > 0, 1.0, slope)
 
 
+def flat(t: Array) -> Array:
+    """The second derivative of everything piecewise linear."""
+    return np.zeros_like(t)
+
+
 def power(t: Array, *, power: float) -> Array:
     return _raised(np.maximum(t, 0.0), power)
 
 
 def power_slope(t: Array, *, power: float) -> Array:
     return power * _raised(np.maximum(t, 0.0), power - 1)
+
+
+def power_bend(t: Array, *, power: float) -> Array:
+    positive = t > 0
+    with np.errstate(over="ignore"):
+        bend: Array = power * (power - 1) * np.where(positive, np.power(np.where(positive, t, 1.0), power - 2), 0.0)
+    return bend
 
 
 def absolute(t: Array) -> Array:
@@ -69,6 +81,11 @@ def sigmoid_slope(t: Array) -> Array:
     return slope
 
 
+def sigmoid_bend(t: Array) -> Array:
+    """sigmoid'·(1 - 2 sigmoid), the second factor as -tanh(t/2)."""
+    return -sigmoid_slope(t) * np.tanh(t / 2)
+
+
 def tanh(t: Array) -> Array:
     return np.tanh(t)
 
@@ -76,6 +93,10 @@ def tanh(t: Array) -> Array:
 def tanh_slope(t: Array) -> Array:
     """1/cosh²(t), as 4 sigmoid'(2t)."""
     return 4 * sigmoid_slope(2 * t)
+
+
+def tanh_bend(t: Array) -> Array:
+    return -2 * np.tanh(t) * tanh_slope(t)
 
 
 def erf(t: Array) -> Array:
@@ -87,6 +108,10 @@ def erf_slope(t: Array) -> Array:
     near = np.clip(t, -FAR, FAR)
     slope: Array = 2 / sqrt(pi) * np.exp(-near * near)
     return slope
+
+
+def erf_bend(t: Array) -> Array:
+    return -2 * np.clip(t, -FAR, FAR) * erf_slope(t)
 
 
 def softplus(t: Array) -> Array:
@@ -104,6 +129,12 @@ def gelu_slope(t: Array) -> Array:
     return slope
 
 
+def gelu_bend(t: Array) -> Array:
+    near = np.clip(t, -FAR, FAR)
+    bend: Array = normal_density(t) * (2 - near * near)
+    return bend
+
+
 def step(t: Array) -> Array:
     return (t > 0).astype(float)
 
@@ -119,6 +150,10 @@ def exponential(t: Array, *, rate: float) -> Array:
 
 def exponential_slope(t: Array, *, rate: float) -> Array:
     return rate * exponential(t, rate=rate)
+
+
+def exponential_bend(t: Array, *, rate: float) -> Array:
+    return rate * rate * exponential(t, rate=rate)
 
 
 def _raised(base: Array, exponent: float) -> Array:

@@ -19,7 +19,6 @@ from math import factorial, sqrt
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
 
 from laybare.activations import Activation
 from laybare.errors import InvalidInput, Unidentifiable
@@ -120,6 +119,7 @@ def telling_orders(activation: Activation) -> tuple[int, int]:
 
 def _norm(activation: Activation, ratio: float, low: int, high: int) -> float:
     """The smallest s with c_high(s)/c_low(s) = ratio, or the s that comes closest: noise may take the ratio out of its range."""
+    from scipy.optimize import brentq  # slow to import
 
     def gap(scale: Array | float) -> Array:
         return np.asarray(activation.hermite(high, scale) / activation.hermite(low, scale) - ratio)
@@ -128,7 +128,7 @@ def _norm(activation: Activation, ratio: float, low: int, high: int) -> float:
     crossings = np.flatnonzero(gaps[:-1] * gaps[1:] <= 0)
     if not len(crossings):
         return float(SCALES[np.argmin(np.abs(gaps))])
-    return float(scipy.optimize.brentq(gap, *SCALES[crossings[0] : crossings[0] + 2], xtol=1e-15, rtol=1e-14))
+    return float(brentq(gap, *SCALES[crossings[0] : crossings[0] + 2], xtol=1e-15, rtol=1e-14))
 
 
 def _loadings(moments: PackedMoments, U: Array, coefficients: dict[int, float]) -> Array:

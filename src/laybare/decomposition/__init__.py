@@ -24,7 +24,7 @@ from laybare.decomposition.joint import JointDiagonalisation, joint_diagonalisat
 from laybare.decomposition.kcl import KCL, kcl
 from laybare.decomposition.power import TensorPower, Whitened, tensor_power
 from laybare.decomposition.qrj1d import qrj1d
-from laybare.decomposition.rank import RankEstimate, detect_rank
+from laybare.decomposition.rank import RankEstimate, detect_rank, margins
 from laybare.decomposition.rank_one import rank_one_elements
 from laybare.decomposition.shrinkage import nearest_orthogonal, shrink_to_orthogonal
 from laybare.decomposition.slices import Span, condense, project
@@ -49,6 +49,6 @@ __all__ = [
     "Diagonalise", "Diagonalised", "directions_of", "rows_for", "jacobi", "ffdiag", "uwedge", "qrj1d",
     "polish_stack", "polish_tensor", "nearest_orthogonal", "shrink_to_orthogonal", "Span", "project", "condense",
     "Subspace", "top_subspace", "dense_subspace", "lanczos", "block_power", "shifted_power",
-    "RankEstimate", "detect_rank", "Relations", "annihilator", "rank_one_elements",
+    "RankEstimate", "detect_rank", "margins", "Relations", "annihilator", "rank_one_elements",
     "RankOneParts", "flattened_jennrich", "flattened_spectrum",
 ]

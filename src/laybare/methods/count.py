@@ -4,15 +4,22 @@ Inside a span V that is wide enough, a polynomial fit explains most of y; what i
 fitted quadratic coefficients, therefore estimates M₂ far better than the average does, and the half-difference of M₂(e) over two
 halves of the samples is its noise. One eigenvalue a unit stands out. M₃(I, I, a), a in V, takes the place of M₂ for activations
 that are odd up to a constant. The count needs independent weight vectors, and units strong enough to be seen.
+
+The signs of the eigenvalues of M₂ count the units of each sign (Sylvester's law of inertia): M₂ = Σᵢ vᵢ c₂(|wᵢ|) w̄ᵢw̄ᵢᵀ with
+independent w̄ᵢ has as many positive eigenvalues as there are vᵢ c₂ > 0. So Σ sign vᵢ is known before any tensor is decomposed.
 Source: the printed method is told the width; counting is ours.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from laybare.activations import Activation
+from laybare.assembly.magnitudes import VANISHING
 from laybare.decomposition import RankEstimate, detect_rank
+from laybare.errors import Unidentifiable
 from laybare.moments import (
     Residual,
     SecondMoment,
@@ -39,15 +46,47 @@ def count_units(source: Source, activation: Activation, second: int) -> RankEsti
         width = min(2 * width, source.dim)
 
 
+class Inertia(NamedTuple):
+    """Units with a positive and with a negative readout that the second moment shows beyond its noise."""
+
+    positive: int
+    negative: int
+
+
+def inertia(source: Source, activation: Activation, basis: Array) -> Inertia:
+    """Signs of the readouts from M₂ in the span `basis` (dim, width) of the weights: lower bounds, `source` white, one output.
+
+    Refused for activations without a second moment (odd up to a constant: there a sign is a matter of convention), and for
+    several outputs, where a unit has no single sign.
+    """
+    level = float(activation.hermite(2))
+    if source.outputs > 1 or abs(level) < VANISHING:
+        raise Unidentifiable(
+            f"{activation.name} has Hermite coefficient {level:.1e} at order 2, and there are {source.outputs} outputs.",
+            "The second moment shows the signs of readouts only if it does not vanish, and of one output at a time.",
+            "Compare the networks themselves.", activation=activation.name, outputs=source.outputs)
+    value, noise = _moment(source, 2, basis)
+    eigenvalues = np.linalg.eigvalsh(value[0])
+    clear = detect_rank(eigenvalues, np.linalg.eigvalsh(noise[0])).at_least
+    kept = eigenvalues[np.argsort(-np.abs(eigenvalues))[:clear]] * level
+    return Inertia(int(np.sum(kept > 0)), int(np.sum(kept < 0)))
+
+
 def _spectrum(source: Source, activation: Activation, second: int, width: int) -> tuple[Array, Array]:
     """Singular values of the moment in all dimensions, and of its noise."""
-    basis = refine_subspace(source, width, activation, order=2).basis
+    value, noise = _moment(source, second, refine_subspace(source, width, activation, order=2).basis)
+    return _singular(value), _singular(noise)
+
+
+def _moment(source: Source, second: int, basis: Array) -> tuple[Array, Array]:
+    """M₂, or M₃(I, I, a) for the columns a of `basis`, and its noise, of every output: (matrices, dim, dim)."""
+    width = basis.shape[1]
     fit = fit_hermite(source, affordable_degree(source.size, width, 3, samples_a_coefficient=4.0), basis)
     explained = fit.moments.up_to(max(second, fit.moments.order)).tensor(second).reshape(-1, width, width)
     moment = SecondMoment() if second == 2 else ThirdSlices(basis.T)
     rest = measure_with_noise(Residual(source, fit), moment, stage="width")
     shape = (-1, source.dim, source.dim)
-    return _singular(basis @ explained @ basis.T + rest.value.reshape(shape)), _singular(rest.noise.reshape(shape))
+    return basis @ explained @ basis.T + rest.value.reshape(shape), rest.noise.reshape(shape)
 
 
 def _singular(matrices: Array) -> Array:

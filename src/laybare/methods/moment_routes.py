@@ -19,6 +19,7 @@ from laybare.activations import Activation
 from laybare.assembly.magnitudes import VANISHING, rec_mag_sign
 from laybare.decomposition import KCL, Decomposer, JointDiagonalisation, shifted_power
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
+from laybare.guarantees import moment_assumptions
 from laybare.moments import (
     HermiteMoments,
     PackedMoments,
@@ -32,8 +33,13 @@ from laybare.moments import (
     third_slices,
 )
 from laybare.network import Layer, Network
+from laybare.refinement.levenberg import Effort
+from laybare.refinement.minimise import minimise
+from laybare.refinement.normal import network_of, point_of
+from laybare.refinement.overwide import total_variation
 from laybare.shapes import Array
 from laybare.source import Source
+from laybare.source.projected import Projected
 
 HIGHEST = 4
 """Highest order in use: beyond it a tensor has k⁵ entries and the coefficients of all common activations are small."""
@@ -55,9 +61,9 @@ class Orders(NamedTuple):
 
 
 def informative_orders(activation: Activation) -> Orders:
-    """The orders whose moments show the weights; refuses an activation that shows nothing at orders 3 and 4.
+    """The orders whose moments show the weights; refuses an activation that shows nothing at orders 3 and 4, or no signs.
 
-    Source: Zhong et al. (2017), Definition 5.4.
+    Source: Zhong et al. (2017), Definition 5.4 and Assumption 5.3.
     """
     shown = tuple(j for j in range(1, HIGHEST + 1) if abs(float(activation.hermite(j))) > VANISHING)
     if not shown or shown[-1] < 3:
@@ -67,6 +73,12 @@ def informative_orders(activation: Activation) -> Orders:
             "A network of linear or quadratic units is one quadratic form, which many sets of weights share.",
             "Use an activation that is no polynomial of degree 2, such as relu or power_relu(2).",
             activation=activation.name, rho=rho)
+    for name, holds in moment_assumptions(activation):
+        if not holds:
+            raise Unidentifiable(
+                f"{activation.name} is to be {name}, and is not (it is visible at {', '.join(map(str, shown))}).",
+                "Moments of orders 1 to 4 do not tell the sign of such a unit, which changes the function.",
+                "Use RandomStart(biases=False), which does not rest on moments.", activation=activation.name, shown=shown)
     return Orders(min(j for j in shown if j >= 2), min(j for j in shown if j >= 3), shown)
 
 
@@ -75,16 +87,19 @@ class RefinedMoments:
     """The span sharpened by control variates, least-squares moments in it, all their slices decomposed together.
 
     Every order enters with the weight 1/√j!, which makes the noise of all entries about equal. Error O(n^-½) of what a
-    polynomial of degree 4 leaves of y, where the printed route has that of y itself.
+    polynomial of degree 4 leaves of y, where the printed route has that of y itself. `inside` runs the solver in the span, with
+    k² weights instead of k·d, before the network is handed over; None leaves it as the moments gave it.
     """
 
     decompose: Decomposer = JointDiagonalisation(polish=False)
+    inside: Effort | None = Effort(max_steps=20)
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Network:
         """A network of `width` units in the span of the leading directions."""
         basis = refine_subspace(source, width, activation, order=2).basis
         moments = subspace_moments(source, basis, informative_orders(activation).shown[-1])
-        return lifted(decomposed(moments, activation, self.decompose, rng=rng), basis)
+        found = decomposed(moments, activation, self.decompose, rng=rng)
+        return lifted(found if self.inside is None else fitted_inside(source, found, basis, self.inside), basis)
 
 
 def decomposed(moments: PackedMoments, activation: Activation, decompose: Decomposer, *, rng: Generator) -> Network:
@@ -93,6 +108,14 @@ def decomposed(moments: PackedMoments, activation: Activation, decompose: Decomp
     slices = np.concatenate([_slices(moments, j) for j in shown if 2 <= j <= moments.order])
     directions = decompose(slices, moments.dim, rng=rng).directions
     return rec_mag_sign(moments, directions, activation)
+
+
+def fitted_inside(source: Source, network: Network, basis: Array, effort: Effort) -> Network:
+    """The network of x·basis after some steps of the solver, which sees no other inputs: what lies outside is noise to it."""
+    view = Projected(source, basis)
+    point = point_of(network, biases=False, offset=True, linear=False)
+    refined = minimise(view, point, total_variation(source), effort=effort)
+    return network_of(refined.point, vector=network.readout.ndim == 1)
 
 
 def subspace_moments(source: Source, basis: Array, order: int) -> PackedMoments:
@@ -126,7 +149,7 @@ class PrintedMoments:
                 f"There are {source.outputs} outputs.", "The printed algorithm has one.",
                 "Use TensorInit(), which takes all together.", outputs=source.outputs)
         parts = _thirds(source) if self.partition else (source, source, source)
-        P2 = _second(parts[0], orders.second, rng)
+        P2 = second_tensor(parts[0], orders.second, rng)
         basis = shifted_power(P2, source.dim, width, rng=rng, steps=self.power_steps).basis
         if basis.shape[1] < width:
             raise TooFewSamples(
@@ -153,7 +176,7 @@ def _slices(moments: PackedMoments, order: int) -> Array:
     return moments.tensor(order).reshape(-1, moments.dim, moments.dim) / sqrt(factorial(order))
 
 
-def _second(source: Source, order: int, rng: Generator) -> Array:
+def second_tensor(source: Source, order: int, rng: Generator) -> Array:
     """P₂: M₂, or M_j(I, I, a, …) with a random direction a."""
     if order == 2:
         moment: Array = second_moment(source)[0]

@@ -28,7 +28,6 @@ from laybare.methods.count import count_units
 from laybare.moments import (
     Measured,
     PackedMoments,
-    Projected,
     controlled_moments,
     flatten,
     refine_subspace,
@@ -39,6 +38,7 @@ from laybare.moments.indices import count, count_up_to
 from laybare.network import Layer, Network
 from laybare.shapes import Array
 from laybare.source import Source
+from laybare.source.projected import Projected
 
 MARGIN = 1.1
 """A singular value of the joint span counts as signal above this multiple of the largest one of the noise."""

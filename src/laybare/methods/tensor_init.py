@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
+from laybare.assembly.magnitudes import VANISHING
+from laybare.certificate import Claim
 from laybare.errors import InvalidInput, NotSeparated, TooFewSamples
-from laybare.methods.count import count_units
+from laybare.methods.count import Inertia, count_units, inertia
 from laybare.methods.moment_routes import PrintedMoments, RefinedMoments, Route, informative_orders
+from laybare.methods.parity import check_parity
 from laybare.methods.solved import solved
 from laybare.methods.start import Start
 from laybare.network import Network
-from laybare.refinement.overwide import Search
-from laybare.shapes import Event, Progress
+from laybare.refinement.overwide import SOLVED, Search
+from laybare.shapes import Array, Event, Progress
 from laybare.source import Source
 
 ENOUGH = 4
@@ -64,11 +68,13 @@ class TensorInit:
         check_activation(self.activation)
         told = self._counted(source) if width is None else width
         check_size(source, told)
+        check_parity(source, self.activation)
         start = self.start(source, told, rng=rng, progress=progress)
         if self.search is None:
             return Start(start)
-        return solved(
+        found = solved(
             source, self.activation, width, start.layer.weights, biases=False, search=self.search, rng=rng, progress=progress)
+        return found._replace(claims=(*found.claims, *sign_claims(source, found, start.layer.weights)))
 
     def _counted(self, source: Source) -> int:
         """The width that the moments show. A lower bound will do if the search goes on from there."""
@@ -85,6 +91,25 @@ class TensorInit:
         if progress is not None:
             progress(Event("moments", 0, 0))
         return self.route(source, width, self.activation, rng=rng)
+
+
+def sign_claims(source: Source, found: Start, rows: Array) -> tuple[Claim, ...]:
+    """That no more readouts of a sign show in the second moment than the network has; nothing where it does not show them.
+
+    `rows` span the moment's subspace. A network that fits exactly needs no such check, and inputs that are not quite Gaussian
+    would only confuse it.
+    """
+    network, activation = found.network, found.network.activation
+    silent = network.outputs > 1 or abs(float(activation.hermite(2))) < VANISHING
+    if silent or found.trace is None or found.trace.loss <= SOLVED:
+        return ()
+    seen = inertia(source, activation, np.linalg.qr(rows.T)[0])
+    has = Inertia(int(np.sum(network.readout > 0)), int(np.sum(network.readout < 0)))
+    excess = max(seen.positive - has.positive, seen.negative - has.negative, 0)
+    return (Claim(
+        "readouts of a sign that are missing", float(excess), 0.0, excess == 0, "tested",
+        f"the inertia of the second moment shows at least {seen.positive} positive and {seen.negative} negative readouts beyond "
+        f"noise; the network has {has.positive} and {has.negative}."),)
 
 
 def check_activation(activation: Activation) -> None:

@@ -51,7 +51,6 @@ from laybare.moments.memory import MEMORY_LIMIT
 from laybare.moments.normality import Normality, normality
 from laybare.moments.packed import PackedMoments, flatten, pack, unpack, veronese
 from laybare.moments.population import RankOneSum, population_moments, population_tensor
-from laybare.moments.projected import Projected
 from laybare.moments.quartic import PackedQuartic, Quartic, quartic
 from laybare.moments.regression import Regression, least_squares
 from laybare.moments.residual import Residual
@@ -71,5 +70,5 @@ __all__ = [
     "svec", "smat", "svec_squares", "svec_products",
     "Measured", "Moment", "measure", "measure_with_noise",
     "RankOneSum", "population_moments", "population_tensor", "MEMORY_LIMIT",
-    "Projected", "Normality", "normality", "khatri_rao_gap", "needed_order", "smoothed_width",
+    "Normality", "normality", "khatri_rao_gap", "needed_order", "smoothed_width",
 ]

@@ -163,8 +163,8 @@ def _with_gauge(schur: Array, normals: Array | None, weight: Array) -> Array:
         return matrix
     k, p = normals.shape
     blocks = matrix.reshape(k, p, k, p)
-    blocks -= np.einsum("ja,jalb,jc->jclb", normals, blocks, normals)
-    blocks -= np.einsum("jalb,lb,lc->jalc", blocks, normals, normals)
+    blocks -= normals[:, :, None, None] * np.einsum("ja,jalb->jlb", normals, blocks)[:, None]
+    blocks -= np.einsum("jalb,lb->jal", blocks, normals)[..., None] * normals
     j = np.arange(k)
     blocks[j, :, j, :] += weight.mean(axis=1)[:, None, None] * normals[:, :, None] * normals[:, None, :]
     return matrix

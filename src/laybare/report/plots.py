@@ -55,8 +55,9 @@ def lines_figure(panels: Sequence[Panel], meaning: str) -> str:
 
 def rates_figure(
     maps: dict[str, Array], rows: Sequence[int], columns: Sequence[int], *, row: str = "dimension", column: str = "samples",
+    meaning: str = "Success rates",
 ) -> str:
-    """Success rates over two quantities, one map a method, white for 1 and black for 0."""
+    """Success rates, or other shades in [0, 1], over two quantities, one map a method, white for 1 and black for 0."""
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
@@ -67,7 +68,7 @@ def rates_figure(
             axes.set(title=name, xlabel=column)
         panels[0].set_ylabel(row)
 
-    return svg(draw, 3.0, f"Success rates over {row} and {column}")
+    return svg(draw, 3.0, f"{meaning} over {row} and {column}")
 
 
 def _panel(axes: Any, panel: Panel) -> None:

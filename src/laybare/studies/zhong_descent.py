@@ -1,0 +1,201 @@
+"""Figure 1(c) of Zhong et al. (2017): how fast does gradient descent converge from which start? d = 10, k = 5, n = 10,000.
+
+Teachers as in `zhong`; step 0.02, all samples in every step. The paper's arms are (I) W and v from the tensor method, v kept;
+(II) W and v Gaussian, both moved; (III) v = v*, W Gaussian, v kept. It does not tell the scale of the Gaussian entries, on which
+(II) depends, so both N(0, 1) and N(0, 1/d) are run. Beside them: descent from our start, and the solver of TensorInit and of
+RandomStart, whose steps cost more each (the last column tells). A fixed step can be too large far from the truth: such runs
+diverge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import LaybareError
+from laybare.methods import Method, RandomStart, TensorInit
+from laybare.methods.printed import moments_then_descent
+from laybare.metrics import recovered
+from laybare.network import Layer, Network
+from laybare.recover import recover
+from laybare.refinement.descent import Descent, gradient_descent
+from laybare.refinement.normal import network_of, point_of
+from laybare.refinement.overwide import total_variation
+from laybare.report.plots import Line, Panel, lines_figure
+from laybare.shapes import Array, Event
+from laybare.source import Samples
+from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.studies.zhong import RELU2, WIDTH, planted
+
+DIM, SAMPLES = 10, 10_000
+STEPS, ALL_STEPS = 1000, 6000
+DESCENT = Descent(step=0.02, tol=1e-28)
+SMALL = 1e-6
+"""Relative loss at which an arm counts as converged; from there on its rate is fitted."""
+
+
+class Curve(NamedTuple):
+    """Relative loss after every step, whether the network was recovered, seconds; no losses if the step was too large."""
+
+    losses: Array
+    success: bool
+    seconds: float
+
+
+class Found(NamedTuple):
+    """A network and the relative losses on the way to it."""
+
+    network: Network
+    losses: Array
+
+
+Arm = Callable[[Samples, Network, int, Generator], Found]
+
+
+def from_moments(method: TensorInit) -> Arm:
+    """(I): the start of `method`, then descent in W."""
+
+    def run(source: Samples, truth: Network, steps: int, rng: Generator) -> Found:
+        ran = moments_then_descent(source, WIDTH, RELU2, replace(DESCENT, max_steps=steps), rng=rng, method=method)
+        return Found(ran.network, np.array([row.loss for row in ran.trace.rows]))
+
+    return run
+
+
+def from_gaussian(scale: float, *, readout: bool) -> Arm:
+    """(II) with `readout`, (III) without: entries N(0, scale²), readout Gaussian and moved, or the true one and kept."""
+
+    def run(source: Samples, truth: Network, steps: int, rng: Generator) -> Found:
+        rows = scale * rng.standard_normal((WIDTH, source.dim))
+        v = rng.standard_normal(WIDTH) if readout else truth.readout
+        point = point_of(Network(Layer(rows, None, RELU2), v), biases=False, offset=False, linear=False)
+        ran = gradient_descent(source, point, total_variation(source), replace(DESCENT, max_steps=steps, readout=readout))
+        return Found(network_of(ran.point, vector=True), np.array([row.loss for row in ran.trace.rows]))
+
+    return run
+
+
+def by_solver(method: Method) -> Arm:
+    """The library's own way, its solver in place of descent."""
+
+    def run(source: Samples, truth: Network, steps: int, rng: Generator) -> Found:
+        found = recover(source, method, WIDTH, rng=rng)
+        return Found(found.network, np.minimum.accumulate([row.loss for row in found.traces[0].rows]))
+
+    return run
+
+
+NARROW = 1.0 / np.sqrt(DIM)
+ARMS: dict[str, Arm] = {
+    "I printed start": from_moments(TensorInit.literal(RELU2)),
+    "I our start": from_moments(TensorInit(activation=RELU2)),
+    "II Gaussian, N(0, 1)": from_gaussian(1.0, readout=True),
+    "II Gaussian, N(0, 1/d)": from_gaussian(NARROW, readout=True),
+    "III v true, N(0, 1)": from_gaussian(1.0, readout=False),
+    "III v true, N(0, 1/d)": from_gaussian(NARROW, readout=False),
+    "TensorInit, solver": by_solver(TensorInit(activation=RELU2)),
+    "RandomStart, solver": by_solver(RandomStart(activation=RELU2, biases=False))}
+
+
+def run_once(arm: str, steps: int, seed: int, samples: int = SAMPLES) -> Curve:
+    """Plant a network, run the arm, follow its loss."""
+    rng = np.random.default_rng([seed, DIM, samples])
+    truth, source = planted(DIM, samples, rng)
+    begun = time.perf_counter()
+    try:
+        found = ARMS[arm](source, truth, steps, rng)
+    except LaybareError:  # a step too large, or no start
+        return Curve(np.empty(0), False, time.perf_counter() - begun)
+    success = found.network.width == WIDTH and recovered(found.network, truth)
+    return Curve(found.losses, success, time.perf_counter() - begun)
+
+
+def _study(settings: Settings) -> Outcome:
+    steps = ALL_STEPS if settings.full else STEPS
+    rows: list[tuple[Cell, ...]] = []
+    curves: dict[str, list[Curve]] = {}
+    for done, arm in enumerate(ARMS):
+        curves[arm] = [run_once(arm, steps, seed) for seed in settings.seeds]
+        rows += _rows(arm, curves[arm], steps)
+        if settings.progress is not None:
+            settings.progress(Event("arms", done + 1, len(ARMS), arm))
+    columns = (
+        "arm", "recovered", "diverged", "runs", f"median steps to {SMALL:g}", "median rate", "steps",
+        "median loss", "smallest", "largest", "median s")
+    return Outcome(columns, rows, _sentence(curves), _figure(curves, steps))
+
+
+def _rows(arm: str, runs: list[Curve], steps: int) -> list[tuple[Cell, ...]]:
+    """Loss at a few numbers of steps; the summary of the arm stands in every row."""
+    summary = (
+        arm, sum(run.success for run in runs), sum(not len(run.losses) for run in runs), len(runs), _text(_steps_needed(runs)),
+        _text(_rate(runs)))
+    seconds = round(float(np.median([run.seconds for run in runs])), 2)
+    rows: list[tuple[Cell, ...]] = []
+    for at in (0, 5, 20, 100, 300, 1000, 3000, 6000):
+        losses = [_at(run, at) for run in runs if len(run.losses)]
+        if at <= steps and losses:
+            rows.append((*summary, at, float(np.median(losses)), min(losses), max(losses), seconds))
+    return rows or [(*summary, 0, "", "", "", seconds)]
+
+
+def _at(run: Curve, step: int) -> float:
+    """Loss after so many steps; a run that ended before stays where it was."""
+    return float(run.losses[min(step, len(run.losses) - 1)])
+
+
+def _steps_needed(runs: list[Curve]) -> float:
+    """Median number of steps to a small loss; infinite if half of the runs never got there."""
+    needed = [int(np.argmax(run.losses < SMALL)) if (run.losses < SMALL).any() else np.inf for run in runs]
+    return float(np.sort(needed)[len(needed) // 2])
+
+
+def _rate(runs: list[Curve]) -> float:
+    """Median factor of the error (the root of the loss) a step, between a loss of 1e-6 and the end or 1e-20."""
+    rates = []
+    for run in runs:
+        tail = run.losses[(run.losses < SMALL) & (run.losses > 1e-20)]
+        if len(tail) > 20:
+            rates.append(np.exp(np.polyfit(np.arange(len(tail)), np.log(tail), 1)[0] / 2))
+    return float(np.median(rates)) if rates else np.nan
+
+
+def _text(value: float) -> Cell:
+    return round(value, 5) if np.isfinite(value) else "none"
+
+
+def _sentence(curves: dict[str, list[Curve]]) -> str:
+    parts = ", ".join(
+        f"{arm} {sum(run.success for run in runs)}/{len(runs)} ({_text(_steps_needed(runs))})" for arm, runs in curves.items())
+    return (
+        f"Recovered, and in brackets median steps to a relative loss of {SMALL:g}: {parts}. The paper states that (I) is "
+        "fastest, that (II) does not converge, and that (I) and (III) converge linearly: the column of rates is that linear "
+        "factor. Whether (II) converges depends on the scale of its start, which the paper does not give.")
+
+
+def _figure(curves: dict[str, list[Curve]], steps: int) -> str:
+    """The paper's axes, loss over steps, once for descent and once for the solvers."""
+    at = np.unique(np.concatenate([np.arange(0, 20), np.linspace(20, steps, 60).astype(int)]))
+
+    def line(arm: str, points: Array) -> Line:
+        ran = [run for run in curves[arm] if len(run.losses)]
+        losses = np.array([[max(_at(run, int(step)), 1e-32) for step in points] for run in ran]).reshape(-1, len(points))
+        middle = np.median(losses, axis=0) if len(losses) else np.full(len(points), np.nan)
+        return Line(arm, points.tolist(), middle.tolist())
+
+    solvers = [arm for arm in curves if arm.endswith("solver")]
+    panels = (
+        Panel("gradient descent", "steps", "relative loss, median", [line(arm, at) for arm in curves if arm not in solvers]),
+        Panel("Levenberg-Marquardt", "steps", "relative loss, median", [line(arm, np.arange(40)) for arm in solvers]))
+    return lines_figure(panels, "Loss of a squared-ReLU network over the steps of gradient descent and of the solver")
+
+
+FIGURE_1C = Study(
+    "zhong-fig1c", "Convergence of gradient descent from the tensor start, from Gaussian starts, and of the solver",
+    "Descent from the tensor start (I) is fastest, from Gaussian W and v (II) it does not converge; (I) and (III) are linear.",
+    _study)
