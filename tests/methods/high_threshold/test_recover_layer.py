@@ -9,6 +9,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import laybare as lb
 from laybare.methods.high_threshold import RegressorTop
+from laybare.methods.high_threshold.polynomial import Polynomial, multilinear, with_powers
 from laybare.methods.high_threshold.targets import Target, polynomial_top, threshold_layer, union_top
 from laybare.metrics import max_angle
 
@@ -73,6 +74,17 @@ def test_deep_top(rng):
     assert found.certificate.verdict == "verified" and found.top.r2 > 0.98
     boosted = lb.HighThreshold(top=RegressorTop(HistGradientBoostingRegressor(max_iter=30)))
     assert 0.5 < lb.recover_layer(source, boosted, 5, rng=rng).top.r2 < 1.0
+
+
+def test_powers_of_units(rng):
+    """Appendix B.8: the top has X². ReLU units are no longer straight, so the union takes over; smooth ones are told `powers`."""
+    top = Polynomial(with_powers(multilinear(3, 2), 2), np.concatenate([rng.uniform(0.5, 1.5, 7), [0.4, 0.5, 0.6]]))
+    bent = Target(threshold_layer(4, 3, lb.relu, 2.0, rng=rng), top)
+    found = lb.recover_layer(samples(bent, 15_000, rng), width=3, rng=rng)
+    assert max_angle(found.layer.weights, bent.layer.weights) < 0.05 and found.certificate.verdict == "verified"
+    smooth = Target(threshold_layer(4, 3, lb.sigmoid, 3.0, rng=rng), top)
+    found = lb.recover_layer(samples(smooth, 30_000, rng), lb.HighThreshold(activation=lb.sigmoid, powers=2), 3, rng=rng)
+    assert max_angle(found.layer.weights, smooth.layer.weights) < 1e-8 and found.certificate.verdict == "verified"
 
 
 def test_inputs_of_any_gaussian_law(rng):

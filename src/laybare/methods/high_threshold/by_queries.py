@@ -23,6 +23,12 @@ from laybare.source import Affine, Gaussian, Oracle, Samples, Source
 LOOKED_AT = 64
 """Draws among which the baseline is looked for, and answers from which noise is told."""
 
+LAST_BITS = 16 * float(np.finfo(float).eps)
+"""Relative differences that rounding makes: sums in a black box may depend on how many rows it is asked at once."""
+
+RARELY = 0.25
+"""Share of draws that must give the baseline: half, minus four standard deviations of 64 draws."""
+
 CHECKED = 200
 """Fresh rays on which the facets must predict the silence just before and the change just after the boundary."""
 
@@ -96,7 +102,14 @@ def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
             "There all units should sleep, and the output be constant.",
             "Check the activation: step and ReLU units are zero below their thresholds. For smooth units give their activation.",
             moved=float(moved))
-    return Calibration(mean, still[0], 10.0 * float(moved), np.zeros(len(noise)), spread)
+    tol = max(10.0 * float(moved), LAST_BITS * float(np.abs(still).max()))
+    drawn = oracle.ask(law.complete().draw(LOOKED_AT, oracle.dim, rng))
+    silent = float(np.mean((np.abs(drawn - still[0]) <= tol).all(axis=1)))
+    if silent < RARELY:
+        raise AssumptionViolated(
+            f"The output at the centre of the inputs is that of {silent:.0%} of {LOOKED_AT} draws.",
+            "All units should sleep there and in most draws.", "Use RandomStart for units that are often active.", share=silent)
+    return Calibration(mean, still[0], tol, np.zeros(len(noise)), spread)
 
 
 def _rows(oracle: Oracle, spaces: HalfSpaces, rng: Generator) -> tuple[Source | None, Source | None]:

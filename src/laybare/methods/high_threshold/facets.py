@@ -59,13 +59,11 @@ class FacetSearch:
 
 
 class Facets(NamedTuple):
-    """What was found around `origin`: w_i·(x - origin) > t_i; largest misfit of a facet; queries spent; whether the rays ran
-    out."""
+    """What was found around `origin`: w_i·(x - origin) > t_i; largest misfit of a facet; queries spent."""
 
     spaces: HalfSpaces
     misfit: float
     queries: int
-    complete: bool
 
 
 class _Probe:
@@ -163,7 +161,7 @@ def find_facets(
             "smaller.", "Give a smaller width, or FacetSearch(random_rays=...) more rays.", found=np.array(found))
     normals = np.array(found)
     lengths = np.linalg.norm(normals, axis=1)
-    return Facets(HalfSpaces(normals / lengths[:, None], 1.0 / lengths), worst, probe.queries, True)
+    return Facets(HalfSpaces(normals / lengths[:, None], 1.0 / lengths), worst, probe.queries)
 
 
 def _new_crossing(
@@ -179,8 +177,8 @@ def _new_crossing(
                 return facet
     if width is not None and len(known) >= width:
         return None
-    for _ in range(search.random_rays):
-        ray = rng.standard_normal(dim) * stretch
+    for turn in range(search.random_rays):
+        ray = _downhill(known, rng) if turn % 2 and 0 < len(known) <= dim else rng.standard_normal(dim) * stretch
         ray /= np.linalg.norm(ray)
         distance = probe.crossing(ray)
         if distance is None or (len(known) and abs(float((known @ ray).max()) * distance - 1.0) < SEEN):
@@ -200,6 +198,12 @@ def _null_rays(known: Array, stretch: Array, count: int, rng: Generator) -> Arra
         rays = rays @ free.T @ free
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
     return np.stack([rays, -rays], axis=1).reshape(-1, len(stretch))
+
+
+def _downhill(known: Array, rng: Generator) -> Array:
+    """A random direction along which no known half-space is approached: w_i·v ≤ 0 for all of them, if they are independent."""
+    down: Array = -np.linalg.pinv(known) @ np.abs(rng.standard_normal(len(known)))
+    return down
 
 
 def _price(dim: int, search: FacetSearch) -> int:
