@@ -12,8 +12,11 @@ from high_threshold_targets import planted, samples
 
 import laybare as lb
 from laybare.methods.high_threshold.cliques import blocks, correlation_graph, correlations
+from laybare.methods.high_threshold.joint_fit import fit_joint, joint_start
+from laybare.methods.high_threshold.polynomial import multilinear
 from laybare.methods.high_threshold.targets import Target, polynomial_top
 from laybare.metrics import max_angle
+from laybare.random_networks import gaussian_rows
 from laybare.refinement.overwide import Search
 
 FIRST, RUNS, CONTROLS = 1000, 20, 5
@@ -68,7 +71,16 @@ def test_step_units(dim, rows, kind):
 
 @pytest.mark.slow
 def test_sigmoid_units_under_a_bilinear_top():
+    """The joint fit from random directions is a second control."""
     within, false, _, _ = rates(lb.sigmoid, "bilinear", 5, (3.0, 5.0), 75_000, EXACT)
+    from_random = 0
+    for seed in range(FIRST, FIRST + RUNS):
+        rng = np.random.default_rng([seed, 5, 75_000])
+        target = planted(lb.sigmoid, "bilinear", 5, 5, rng.uniform(3.0, 5.0), rng)
+        source, rows = samples(target, 6000, rng), gaussian_rows(5, 5, rng=rng)
+        start = joint_start(source, rows, np.full(5, 4.0), multilinear(5, 2), lb.sigmoid)
+        from_random += max_angle(fit_joint(source, start).joint.rows[:, :-1], target.layer.weights) < EXACT
+    print(f"the joint fit from random directions: {from_random}/{RUNS}")
     assert within >= 18 and false == 0
 
 

@@ -48,6 +48,14 @@ def test_sigmoid_layer_is_exact(threshold, rng):
     assert found.certificate.verdict == "verified", found.certificate.explain()
 
 
+def test_sigmoid_units_where_the_third_moment_vanishes(rng):
+    """u₃ = 0 at t = 1.74: the start falls back on the fourth."""
+    target = planted(lb.sigmoid, "bilinear", 5, 5, 1.74, rng)
+    found = lb.recover_layer(samples(target, 40_000, rng), lb.HighThreshold(activation=lb.sigmoid), 5, rng=rng)
+    near = max_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert near == (found.certificate.verdict == "verified")
+
+
 def test_mixed_signs_of_the_linear_terms(rng):
     for activation, threshold, rows in ((lb.relu, 2.0, 20_000), (lb.sigmoid, 3.5, 40_000)):
         target = planted(activation, "mixed", 5, 5, threshold, rng)

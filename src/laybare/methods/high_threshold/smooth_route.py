@@ -58,13 +58,24 @@ def find_smooth(
         raise TooFewSamples(
             f"{used.size:,} samples for {unknowns} unknowns.", "A fit needs more equations than unknowns.",
             f"Give at least {ROWS_A_NUMBER * unknowns:,} samples.", samples=used.size, unknowns=unknowns)
-    start = replace(choices.start, linear=True) if isinstance(choices.start, ThirdMoments) else choices.start
-    weights = start(used, told, rng=rng).weights
     wanted = max(FEWEST_ROWS, ROWS_A_NUMBER * unknowns)
     part = used if used.size <= wanted else used.split(wanted / used.size, rng=rng).first
-    fit = _best(part, weights, exponents, choices.activation, progress)
+    fit: JointFit | None = None
+    for start in _starts(choices.start):
+        one = _best(part, start(used, told, rng=rng).weights, exponents, choices.activation, progress)
+        fit = one if fit is None or one.loss < fit.loss else fit
+        if fit.trace.loss < EXACT**2:
+            break
+    assert fit is not None
     joint = facing_down(fit.joint) if choices.powers == 1 else fit.joint
     return FoundLayer(joint.layer, _claims(joint, fit, part, fresh), _errors(fit, part), _noise(fit, part), joint.top)
+
+
+def _starts(start: LayerStart) -> tuple[LayerStart, ...]:
+    """Third moments after a linear fit, then, if they did not lead to an exact fit, with the fourth ones beside them."""
+    if not isinstance(start, ThirdMoments):
+        return (start,)
+    return replace(start, linear=True), replace(start, linear=True, fourth=True)
 
 
 def count_units(source: Source) -> int:
