@@ -92,7 +92,7 @@ def test_deep_top(activation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["cubic", "deep"])
+@pytest.mark.parametrize("kind", ["bilinear", "deep"])
 @pytest.mark.parametrize("activation", [lb.step, lb.relu], ids=lambda a: a.name)
 def test_queries_at_twenty_units(activation, kind):
     """Random weights of any condition number, thresholds from 2 to 6, at most 60,000 queries each."""

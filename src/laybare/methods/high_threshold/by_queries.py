@@ -36,7 +36,7 @@ NEAR = 1e-6
 SMALL = 0.02
 """Radius, in units of the inputs' spread, of the ball in which a noiseless answer must be constant."""
 
-TOP_ROWS = 20_000
+TOP_ROWS, CHECK_ROWS = 20_000, 2000
 FEWEST_ROWS = 1000
 RARE = 0.02
 """Rows for the top and the active set, if the budget still allows at least so few; they are drawn around the facets if fewer than
@@ -74,7 +74,7 @@ def layer_by_queries(oracle: Oracle, method: HighThreshold, width: int | None, *
     claims: tuple[Claim, ...] = (
         _flat(facets), _predicts(oracle, start, facets.spaces, rng), acceptance.separated(facets.spaces.weights))
     spaces = HalfSpaces(facets.spaces.weights, facets.spaces.thresholds + facets.spaces.weights @ start.origin)
-    used, fresh = _rows(oracle, spaces, rng)
+    used, fresh = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
     rule = Baseline(start.level, np.full(len(start.level), start.tol), np.zeros(len(start.level)), 1.0)
     if fresh is not None:
         claims = (*claims, _active_set(fresh, rule, spaces))
@@ -112,10 +112,10 @@ def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
     return Calibration(mean, still[0], tol, np.zeros(len(noise)), spread)
 
 
-def _rows(oracle: Oracle, spaces: HalfSpaces, rng: Generator) -> tuple[Source | None, Source | None]:
+def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> tuple[Source | None, Source | None]:
     """Rows within what is left of the budget, for the top and the active set; around the facets if the law hardly ever gets
     there."""
-    left = min(TOP_ROWS, oracle.size)
+    left = min(most, oracle.size)
     if left < FEWEST_ROWS:
         return None, None
     transform = oracle.law.whitening(oracle)
