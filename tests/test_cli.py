@@ -84,11 +84,13 @@ def test_tables_fit_any_terminal(columns: int, dim: int, capsys: pytest.CaptureF
     assert "…" not in text  # nothing cut off
 
 
-def test_recover_by_another_method(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["tensor-init", "tensor-init-literal"])
+def test_recover_by_another_method(method: str, tmp_path: Path) -> None:
     truth = random_network(5, 3, lb.power_relu(2), biases=0, condition=2, rng=1)
-    x = np.random.default_rng(0).standard_normal((600, 5))
+    x = np.random.default_rng(0).standard_normal((4000, 5))
     np.savez(tmp_path / "data.npz", x=x, y=truth(x))
-    result = run("recover", str(tmp_path / "data.npz"), "--method", "tensor-init", "--activation", "power_relu(2)")
+    result = run(
+        "recover", str(tmp_path / "data.npz"), "--method", method, "--activation", "power_relu(2)", "--width", "3")
     assert result.exit_code == 0
     assert "5-3-1 network of power_relu(2) units, by TensorInit" in result.output and "verdict: verified" in result.output
 

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import laybare
+
 SLOW = {"sklearn", "matplotlib", "click", "rich", "dask", "torch", "jinja2", "pandas", "onnx", "pyarrow"}
 ALLOWED_SECONDS = 0.3
 
@@ -31,6 +35,22 @@ def test_no_slow_library_is_imported(tmp_path: Path) -> None:
     imported = {line.rsplit("|", 1)[1].strip().split(".")[0] for line in lines if line.startswith("import time:")}
     assert "laybare" in imported
     assert not imported & SLOW
+
+
+def test_methods_are_imported_when_they_are_named(tmp_path: Path) -> None:
+    later = "import sys, laybare\nprint([m for m in sys.modules if m.startswith(('laybare.landscape', 'laybare.methods.te'))])"
+    assert python(tmp_path, "-c", later).stdout.strip() == "[]"
+    assert python(tmp_path, "-c", "import laybare as lb; print(lb.TensorInit.__name__)").stdout.strip() == "TensorInit"
+
+
+def test_every_public_name_is_there(tmp_path: Path) -> None:
+    check = "import laybare; from laybare import *; print(all(hasattr(laybare, name) for name in dir(laybare)))"
+    assert python(tmp_path, "-c", check).stdout.strip() == "True"
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'laybare' has no attribute 'tensor_init'"):
+        laybare.tensor_init  # noqa: B018
 
 
 def test_import_takes_little_beyond_numpy_and_scipy(tmp_path: Path) -> None:

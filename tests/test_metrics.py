@@ -17,6 +17,7 @@ from laybare.metrics import (
     mean_squared_error,
     normalised_squared_errors,
     recovered,
+    unsigned_error,
 )
 from laybare.network import Layer, Network
 
@@ -31,6 +32,13 @@ def test_max_relative_error_is_the_best_of_all_permutations(rng):
         best = min(max(np.linalg.norm(true[j] - found[p]) / np.linalg.norm(true[j]) for j, p in enumerate(order))
                    for order in permutations(range(5)))
         assert max_relative_error(found, true) == pytest.approx(best, rel=1e-14)
+
+
+def test_unsigned_error_is_free_of_order_scale_and_sign(rng):
+    rows = rng.normal(size=(4, 6))
+    turned = rows[rng.permutation(4)] * np.array([[-2.0], [0.5], [1.0], [-1.0]])
+    assert unsigned_error(turned, rows) < 1e-14
+    assert unsigned_error(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 0.0], [-0.6, 0.8]])) == pytest.approx(np.sqrt(0.4))
 
 
 def test_max_relative_error_by_hand():

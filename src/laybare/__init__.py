@@ -7,8 +7,10 @@
     Network + fresh samples            ->  Certificate         (claims with numbers; never silently wrong)
     Recovery                           ->  report | save | predict
 
-Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them.
+Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them, methods when first named.
 """
+
+from typing import TYPE_CHECKING
 
 from laybare.activations import (
     Activation,
@@ -36,15 +38,32 @@ from laybare.errors import (
     Unidentifiable,
 )
 from laybare.export import from_sklearn, to_sklearn
+from laybare.lazy import on_demand
 from laybare.matching import Match, compare
-from laybare.methods import HighThreshold, RandomStart, SymmetricInputs, TensorInit
+from laybare.methods import RandomStart
 from laybare.network import Layer, Network, load
 from laybare.random_networks import random_network
 from laybare.recover import Recovery, recover, refine
-from laybare.recover_layer import LayerRecovery, learn_union, recover_layer
 from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
+if TYPE_CHECKING:
+    from laybare import landscape
+    from laybare.lowest_layer import LayerRecovery, learn_union, recover_layer
+    from laybare.methods import GeneralReLU, HighThreshold, LandscapeDesign, SymmetricInputs, TensorInit
+
 __version__ = "0.1.0"
+
+__getattr__ = on_demand(__name__, {
+    "GeneralReLU": "laybare.methods",
+    "HighThreshold": "laybare.methods",
+    "LandscapeDesign": "laybare.methods",
+    "SymmetricInputs": "laybare.methods",
+    "TensorInit": "laybare.methods",
+    "LayerRecovery": "laybare.lowest_layer",
+    "landscape": "laybare.landscape",
+    "learn_union": "laybare.lowest_layer",
+    "recover_layer": "laybare.lowest_layer",
+})
 
 __all__ = [
     "Activation",
@@ -53,8 +72,10 @@ __all__ = [
     "Certificate",
     "Claim",
     "Gaussian",
+    "GeneralReLU",
     "HighThreshold",
     "InvalidInput",
+    "LandscapeDesign",
     "Layer",
     "LayerRecovery",
     "LaybareError",
@@ -79,6 +100,7 @@ __all__ = [
     "exponential",
     "from_sklearn",
     "gelu",
+    "landscape",
     "leaky_relu",
     "learn_union",
     "load",
@@ -95,3 +117,7 @@ __all__ = [
     "tanh",
     "to_sklearn",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -23,12 +23,18 @@ from rich.text import Text
 import laybare as lb
 from laybare import shapes
 from laybare.errors import LaybareError
-from laybare.methods import Method, RandomStart, SymmetricInputs, TensorInit
+from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
 from laybare.report import Pair, Unit, side_by_side, write_report
 from laybare.storage import put
 
 METHODS: dict[str, Callable[..., Method]] = {
-    "random-start": RandomStart, "symmetric-inputs": SymmetricInputs, "tensor-init": TensorInit}
+    "general-relu": GeneralReLU,
+    "landscape-design": LandscapeDesign,
+    "random-start": RandomStart,
+    "symmetric-inputs": SymmetricInputs,
+    "tensor-init": TensorInit,
+    "tensor-init-literal": TensorInit.literal,
+}
 """Names of methods on the command line; the only place where a name stands for an object."""
 
 COLOURS = {"verified": "bold green", "doubtful": "bold yellow", "refuted": "bold red"}

@@ -102,6 +102,18 @@ def max_angle(found: Weights, true: Weights) -> float:
     return bottleneck_cost(2 * np.arctan2(cdist(u, v), cdist(u, -v)))
 
 
+def unsigned_error(found: Weights, true: Weights) -> float:
+    """Largest |u - v| over paired directions, each turned to its partner's side, for the pairing that makes it smallest.
+
+    The measure for moments of even order, which never see the sign of a row.
+    """
+    from scipy.spatial.distance import cdist
+
+    _same_shape("weights", found.shape, true.shape)
+    u, v = _directions(found), _directions(true)
+    return bottleneck_cost(np.minimum(cdist(u, v), cdist(u, -v)))
+
+
 def _signed_rows(network: Network) -> tuple[Array, Array]:
     """Rows (w, b) and the signs of the readouts, of the units that have one."""
     units = network.units

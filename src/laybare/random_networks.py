@@ -87,6 +87,19 @@ def smoothed(weights: Array, rho: float, *, rng: Generator | int) -> Array:
     return perturbed
 
 
+def smoothed_network(network: Network, rho: float, *, rng: Generator | int) -> Network:
+    """The network with Gaussian noise of length about ρ|w| on every weight vector, brought back to its own length.
+
+    The smoothed analysis of Awasthi, Tang and Vijayaraghavan (2021), Corollary 3.3: whatever the weights, perturbed ones are
+    well conditioned (`moments.khatri_rao`).
+    """
+    w = network.layer.weights
+    lengths = np.linalg.norm(w, axis=1, keepdims=True)
+    moved = smoothed(w / lengths, rho / np.sqrt(network.dim), rng=rng)
+    layer = Layer(lengths * moved / np.linalg.norm(moved, axis=1, keepdims=True), network.layer.biases, network.activation)
+    return Network(layer, network.readout, network.offset, network.linear)
+
+
 def _orthonormal_columns(rows: int, columns: int, rng: Generator) -> Array:
     """Haar-distributed: QR with the signs of R's diagonal taken out."""
     Q, R = np.linalg.qr(rng.standard_normal((rows, columns)))

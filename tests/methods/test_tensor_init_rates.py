@@ -37,6 +37,23 @@ def both(activation: lb.Activation, search: Search = Search(spares=0)) -> dict[s
             "RandomStart": lb.RandomStart(activation=activation, biases=False)}
 
 
+def all_three(activation: lb.Activation, search: Search = Search(spares=0)) -> dict[str, lb.TensorInit | lb.RandomStart]:
+    """With the printed start, from which the solver runs once."""
+    return {**both(activation, search), "printed start": lb.TensorInit.literal(activation)}
+
+
+def found_by(method: lb.TensorInit | lb.RandomStart, source: lb.Samples, seed: int) -> lb.Network | None:
+    """The network of width 5, or None if the method refused: the printed power method may find too few directions."""
+    try:
+        return lb.recover(source, method, 5, rng=seed).network
+    except lb.TooFewSamples:
+        return None
+
+
+def is_exact(network: lb.Network | None, truth: lb.Network) -> bool:
+    return network is not None and lb.compare(network, truth).max_error < EXACT
+
+
 def test_figure_1a_with_a_thousand_samples(capsys) -> None:
     """d = 10, 20, 40 at n = 1000: at least 29 of 30, where the printed route is to have about 21."""
     runs = {(arm, dim): [zhong.run_once(arm, dim, 1000, FIRST + i).success for i in range(10)]
@@ -58,11 +75,11 @@ def test_printed_route_with_ten_thousand_samples(dim: int, capsys) -> None:
 
 def test_restarts_at_twice_as_many_samples_as_weights(capsys) -> None:
     """n = 2dk = 200 in 20 dimensions with up to 20 repairs: at least 9 of 10; a tenth of the samples goes to the certificate."""
-    exact = dict.fromkeys(both(RELU2), 0)
+    exact = dict.fromkeys(all_three(RELU2), 0)
     for i in range(10):
         truth, source = planted(RELU2, 20, 200, FIRST + i)
-        for name, method in both(RELU2, Search(spares=0, hops=20)).items():
-            exact[name] += lb.compare(lb.recover(source, method, 5, rng=i).network, truth).max_error < EXACT
+        for name, method in all_three(RELU2, Search(spares=0, hops=20)).items():
+            exact[name] += is_exact(found_by(method, source, i), truth)
     with capsys.disabled():
         print("\nsquared ReLU, d = 20, n = 200, up to 20 repairs, exact of 10:", exact)
     assert exact["TensorInit"] >= 9
@@ -74,15 +91,17 @@ def test_noise_leaves_the_error_of_the_cramer_rao_bound(activation: lb.Activatio
 
     Unit rows; the bound is the library's, for the true noise and the samples that the fit used.
     """
-    squares = {name: np.zeros(2) for name in both(activation)}
+    squares = {name: np.zeros(2) for name in all_three(activation)}
     for i in range(20):
         truth, clean = planted(activation, 20, 4000, FIRST + i)
         rng = np.random.default_rng(i)
         x, y = clean.read(0, clean.size)
         noise = 0.1 * float(y.std())
         source = lb.Samples(x, y[:, 0] + noise * rng.standard_normal(len(x)), law=lb.Gaussian(0, 1))
-        for name, method in both(activation).items():
-            found = lb.recover(source, method, 5, rng=i).network
+        for name, method in all_three(activation).items():
+            found = found_by(method, source, i)
+            if found is None:
+                continue
             true = truth.canonical()
             pairs = lb.compare(found, true).pairs
             bound = standard_errors(true, clean, noise, biases=False, offset=True).weights
@@ -112,33 +131,32 @@ def test_unknown_width(activation: lb.Activation, dim: int, samples: int, capsys
 
 
 def test_a_hundred_dimensions_take_seconds(capsys) -> None:
-    """Squared ReLU, d = 100, n = 2000, one start: exact in at least 9 of 10, under 3 seconds each."""
+    """Squared ReLU, d = 100, n = 2000, one start: exact in at least 9 of 10, under 3 seconds of all cores together each."""
     seconds, exact = [], 0
     for i in range(10):
         truth, source = planted(RELU2, 100, 2000, FIRST + i)
-        begun = time.perf_counter()
+        begun = time.process_time()
         found = lb.recover(source, lb.TensorInit(activation=RELU2, search=Search(spares=0, hops=0)), 5, rng=i)
-        seconds.append(time.perf_counter() - begun)
+        seconds.append(time.process_time() - begun)
         exact += lb.compare(found.network, truth).max_error < EXACT
     with capsys.disabled():
-        print(f"\nsquared ReLU, d = 100, n = 2000: exact {exact}/10, seconds {min(seconds):.2f} to {max(seconds):.2f}")
+        print(f"\nsquared ReLU, d = 100, n = 2000: exact {exact}/10, CPU seconds {min(seconds):.2f} to {max(seconds):.2f}")
     assert exact >= 9
-    assert np.median(seconds) < 3.0
+    assert max(seconds) < 3.0
 
 
 @pytest.mark.parametrize("condition", [10.0, 100.0])
 @pytest.mark.parametrize("activation", [RELU2, lb.relu], ids=str)
 def test_other_covariances(activation: lb.Activation, condition: float, capsys) -> None:
     """Inputs with a covariance of that condition number, which is estimated: exact in at least 18 of 20, d = 20, n = 1000."""
-    exact = dict.fromkeys(both(activation), 0)
+    exact = dict.fromkeys(all_three(activation), 0)
     for i in range(20):
         rng = np.random.default_rng([FIRST + i, 20])
         truth = lb.random_network(20, 5, activation, biases=0, condition=2, rng=rng)
         turn = np.linalg.qr(rng.standard_normal((20, 20)))[0]
         x = rng.standard_normal((1000, 20)) @ (np.geomspace(1.0, np.sqrt(condition), 20)[:, None] * turn)
-        for name, method in both(activation).items():
-            found = lb.recover(lb.Samples(x, truth(x)), method, 5, rng=i)
-            exact[name] += lb.compare(found.network, truth).max_error < EXACT
+        for name, method in all_three(activation).items():
+            exact[name] += is_exact(found_by(method, lb.Samples(x, truth(x)), i), truth)
     with capsys.disabled():
         print(f"\n{activation.name}, covariance of condition {condition:g}, exact of 20:", exact)
     assert exact["TensorInit"] >= 18

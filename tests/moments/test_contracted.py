@@ -81,10 +81,11 @@ def test_projected_tensors_equal_the_pairing_formula(data: tuple[np.ndarray, np.
 def test_quartic_contractions(kind: str, data: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> None:
     source, dense = Samples(*data), dense_moment(*data, 4)
     T: Quartic | PackedQuartic = quartic(source) if kind == "passes" else PackedQuartic.of(packed_moments(source, 4))
-    S, B = rng.standard_normal((D, D)), rng.standard_normal((3, D))
+    S, B, V = rng.standard_normal((D, D)), rng.standard_normal((3, D)), rng.standard_normal((3, D))
     S = S + S.T
     assert_allclose(T.contract(S), np.einsum("oijkl,kl->oij", dense, S), atol=1e-11)
     assert_allclose(T.cubes(B), np.einsum("oijkl,rj,rk,rl->ori", dense, B, B, B), atol=1e-11)
+    assert_allclose(T.squares(B, V), np.einsum("oijkl,rj,rk,rl->ori", dense, B, B, V), atol=1e-11)
     assert_allclose(T.mixed(S, B), np.einsum("oijkl,kl,rj->ori", dense, S, B), atol=1e-11)
 
 

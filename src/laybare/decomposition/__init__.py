@@ -5,7 +5,7 @@
 `joint_diagonalisation` is the default: either sign, not orthogonal, rank at most dimension. `SubspacePower` finds more parts than
 dimensions. `Jennrich`, `KCL`, `TensorPower`, `AlternatingLeastSquares`, `GaussNewton` are other choices; `best_of` repeats one.
 `subspace` holds dominant eigenspaces of indefinite operators, `rank` the number of parts that a spectrum shows.
-`annihilator` takes noiseless samples instead of moments.
+`flattened_jennrich` works on packed tensors of any order. `annihilator` takes noiseless samples instead of moments.
 """
 
 from laybare.decomposition.als import AlternatingLeastSquares, alternating_least_squares
@@ -17,13 +17,14 @@ from laybare.decomposition.definite import DefiniteJacobi, definite_jacobi
 from laybare.decomposition.diagonaliser import Diagonalise, Diagonalised, directions_of, rows_for
 from laybare.decomposition.explain import explain, explain_stack, explain_tensor, loadings, tensor_coefficients
 from laybare.decomposition.ffdiag import ffdiag
+from laybare.decomposition.flattened import RankOneParts, flattened_jennrich, flattened_spectrum
 from laybare.decomposition.jacobi import jacobi
 from laybare.decomposition.jennrich import Jennrich, jennrich
 from laybare.decomposition.joint import JointDiagonalisation, joint_diagonalisation
 from laybare.decomposition.kcl import KCL, kcl
 from laybare.decomposition.power import TensorPower, Whitened, tensor_power
 from laybare.decomposition.qrj1d import qrj1d
-from laybare.decomposition.rank import RankEstimate, detect_rank
+from laybare.decomposition.rank import RankEstimate, detect_rank, margins
 from laybare.decomposition.rank_one import rank_one_elements
 from laybare.decomposition.shrinkage import nearest_orthogonal, shrink_to_orthogonal
 from laybare.decomposition.slices import Span, condense, project
@@ -48,5 +49,6 @@ __all__ = [
     "Diagonalise", "Diagonalised", "directions_of", "rows_for", "jacobi", "ffdiag", "uwedge", "qrj1d",
     "polish_stack", "polish_tensor", "nearest_orthogonal", "shrink_to_orthogonal", "Span", "project", "condense",
     "Subspace", "top_subspace", "dense_subspace", "lanczos", "block_power", "shifted_power",
-    "RankEstimate", "detect_rank", "Relations", "annihilator", "rank_one_elements",
+    "RankEstimate", "detect_rank", "margins", "Relations", "annihilator", "rank_one_elements",
+    "RankOneParts", "flattened_jennrich", "flattened_spectrum",
 ]

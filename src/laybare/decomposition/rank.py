@@ -11,6 +11,7 @@ stand clear of it, so that a further part would have to be weaker than every par
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def detect_rank(values: Array, noise: Array | float, *, weakest: float | None = 
     parts, is the smallest |value| that one of them can have: then everything below it is excluded without a gap.
     """
     sizes, edge = _sorted_sizes(values), _edge(values, noise)
-    firm, loose = _margins(len(sizes))
+    firm, loose = margins(len(sizes))
     signal = int(np.sum(sizes > firm * edge))
     remainder = float(sizes[signal]) if signal < len(sizes) else 0.0
     gap = float(sizes[signal - 1]) / max(remainder, edge) if signal else 0.0
@@ -85,10 +86,17 @@ def _largest_step(sizes: Array) -> float:
     return float(np.max(sizes[:-1] / sizes[1:], initial=1.0))
 
 
-def _margins(dim: int) -> tuple[float, float]:
-    """Multiples of the edge: above the first is signal, below the second is noise."""
+class Margins(NamedTuple):
+    """Multiples of the edge: above `firm` is signal, below `loose` is noise."""
+
+    firm: float
+    loose: float
+
+
+def margins(dim: int) -> Margins:
+    """How far the edges of two noises in that dimension may differ."""
     spread = float(dim) ** (-2.0 / 3.0)
-    return max(FIRM, float(np.exp(FIRM_SPREAD * spread))), max(LOOSE, float(np.exp(LOOSE_SPREAD * spread)))
+    return Margins(max(FIRM, float(np.exp(FIRM_SPREAD * spread))), max(LOOSE, float(np.exp(LOOSE_SPREAD * spread))))
 
 
 def _sorted_sizes(values: Array) -> Array:

@@ -27,7 +27,7 @@ from laybare.methods.symmetric_spectral import SpectralRoute
 from laybare.network import Network
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Model, network_of
-from laybare.refinement.overwide import SOLVED, Search, over_wide, total_variation
+from laybare.refinement.overwide import AGREE, SOLVED, Search, over_wide, total_variation
 from laybare.shapes import Event, Progress
 from laybare.source import Source
 
@@ -48,7 +48,8 @@ class SymmetricInputs:
     route : Route
         SpectralRoute() by default; the printed algorithms and the annihilator have class methods below.
     search : Search or None
-        Repairs after the first run of the solver, where it ends above rounding; None leaves the start as the route gave it.
+        Where the first run of the solver ends above rounding: a second one with spare units beside those found, and repairs.
+        None leaves the start as the route gave it.
 
     References
     ----------
@@ -58,7 +59,7 @@ class SymmetricInputs:
 
     activation: Activation = relu
     route: Route = SpectralRoute()
-    search: Search | None = Search(spares=0, hops=3)
+    search: Search | None = Search(hops=4)
 
     @classmethod
     def literal(cls, *, noise: bool = True, halves: bool = True) -> SymmetricInputs:
@@ -115,8 +116,16 @@ class SymmetricInputs:
         rows = located.network.layer.rows if self.biases else np.array(located.network.layer.weights)
         lengths = np.linalg.norm(rows[:, : source.dim], axis=1)[:, None]
         rows = rows / np.where(lengths > 0.0, lengths, 1.0)
-        wider = search if width is not None else replace(search, spares=None)
-        return over_wide(source, model, width, rows, search=wider, rng=rng, progress=progress)
+        if width is None:
+            return over_wide(source, model, None, rows, search=search, rng=rng, progress=progress)
+        once = replace(search, spares=0, hops=0)
+        first = over_wide(source, model, width, rows, search=once, rng=rng, progress=progress)
+        if first.loss <= SOLVED * total_variation(source) or first.trace.reason == "interrupted":
+            return first
+        second = over_wide(source, model, width, first.point.units, search=search, rng=rng, progress=progress)
+        best = min(first, second, key=lambda refined: refined.loss)
+        return best._replace(
+            trace=first.trace.then(second.trace), agreed=abs(first.loss - second.loss) <= AGREE * best.loss)
 
     def _width(self, source: Source, counted: RankEstimate) -> int:
         """The width that the samples show. A lower bound will do if the search goes on from there."""

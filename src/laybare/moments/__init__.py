@@ -8,6 +8,8 @@
     augmented_matrix, distinguished         whether the inputs tell pairs of units apart
     measure, measure_with_noise             any moment, with the split-half noise of every entry
     population_moments, population_tensor   what a known network has
+    normality                               whether the inputs look like N(0, I)
+    khatri_rao_gap, smoothed_width          how well weights are told apart, how many of them can be
 """
 
 from laybare.moments.contracted import (
@@ -43,8 +45,10 @@ from laybare.moments.distinguishing import (
 )
 from laybare.moments.fit import HermiteFit, affordable_degree, fit_hermite
 from laybare.moments.hermite import HermiteMoments, hermite_features, packed_moments
+from laybare.moments.khatri_rao import khatri_rao_gap, needed_order, smoothed_width
 from laybare.moments.measure import Measured, Moment, measure, measure_with_noise
 from laybare.moments.memory import MEMORY_LIMIT
+from laybare.moments.normality import Normality, normality
 from laybare.moments.packed import PackedMoments, flatten, pack, unpack, veronese
 from laybare.moments.population import RankOneSum, population_moments, population_tensor
 from laybare.moments.quartic import PackedQuartic, Quartic, quartic
@@ -66,4 +70,5 @@ __all__ = [
     "svec", "smat", "svec_squares", "svec_products",
     "Measured", "Moment", "measure", "measure_with_noise",
     "RankOneSum", "population_moments", "population_tensor", "MEMORY_LIMIT",
+    "Normality", "normality", "khatri_rao_gap", "needed_order", "smoothed_width",
 ]

@@ -70,7 +70,7 @@ def augmented_matrix(source: Source, weights: Array, rows: Array | None = None) 
 def distinguished(augmented: Array) -> float:
     """The smallest singular value of M, its columns scaled to length 1: 0 if some pair of units cannot be told apart.
 
-    For 9 units it was 0.1 under Gaussian inputs, 0.03 under signs, 0.003 under images: the smaller, the harder.
+    For 9 random units of 16 inputs it was 0.06 under Laplace laws and signs, 0.02 under correlated Gaussians, 0.01 under images.
     """
     lengths = np.linalg.norm(augmented, axis=0)
     if len(augmented) < augmented.shape[1] or not lengths.all():

@@ -1,14 +1,14 @@
 """The fourth moment T = E[y He₄(x)] as an operator, for objectives that evaluate it many times.
 
-Three contractions are all that the designed objectives of Ge, Lee & Ma (2018) need: T[S, ·, ·] for a symmetric matrix S,
-T[b, b, b, ·] and T[S, b, ·] for many rows b. With q = xᵀSx, C = E[y xxᵀ], y₀ = E[y]:
+Four contractions are all that the designed objectives of Ge, Lee & Ma (2018) need: T[S, ·, ·] for a symmetric matrix S, and
+T[b, b, b, ·], T[S, b, ·], T[b, b, v, ·] for many rows b, v. With q = xᵀSx, C = E[y xxᵀ], y₀ = E[y]:
 
     T[S, ·, ·]    = E[y q xxᵀ] - tr(S) C - ⟨S, C⟩ I - 2(SC + CS) + y₀(tr(S) I + 2S)
-    T[b, b, b, ·] = E[y (b·x)³ x] - 3|b|² Cb - 3(bᵀCb) b + 3 y₀|b|² b
+    T[b, b, v, ·] = E[y (b·x)²(v·x) x] - |b|² Cv - 2(b·v) Cb - (bᵀCb) v - 2(bᵀCv) b + y₀(|b|² v + 2(b·v) b)
 
 `Quartic` takes a pass over the data an evaluation, time n·r·d for r rows; `PackedQuartic` forms T once, time n·d⁴/24, and then
 evaluates in r·d⁴/4. By operation count the packed one pays if there will be more than about d³/(50 r) evaluations.
-Both have the same three methods; results have one entry an output in front.
+Both have the same four methods; results have one entry an output in front.
 Source: Ge, Lee & Ma (2018), eq. (2.8)-(2.9) and section 2.4 of our digest (their (2.9) has a sign wrong; ours is He₄[v,v,w,w]/2).
 """
 
@@ -44,11 +44,16 @@ class Quartic:
 
     def cubes(self, rows: Array) -> Array:
         """T[b, b, b, ·] for every row b of `rows` (r, d): (outputs, r, d)."""
-        B, norms = rows, np.square(rows).sum(axis=1)[:, None]
-        BC = B @ self.second
-        level = np.einsum("ori,ri->or", BC, B)[..., None]
-        low = 3 * self.mean[:, None, None] * norms * B
-        found: Array = self._mean(_Cubes(B)) - 3 * norms * BC - 3 * level * B + low
+        return self.squares(rows, rows)
+
+    def squares(self, rows: Array, others: Array) -> Array:
+        """T[b, b, v, ·] for every row b of `rows` and v of `others`, both (r, d): (outputs, r, d)."""
+        B, V, C = rows, others, self.second
+        norms, inner = (np.einsum("ri,ri->r", B, each)[:, None] for each in (B, V))
+        BC, VC = B @ C, V @ C
+        own, cross = (np.einsum("ori,ri->or", BC, each)[..., None] for each in (B, V))
+        low = self.mean[:, None, None] * (norms * V + 2 * inner * B)
+        found: Array = self._mean(_Squares(B, V)) - norms * VC - 2 * inner * BC - own * V - 2 * cross * B + low
         return found
 
     def mixed(self, matrix: Array, rows: Array) -> Array:
@@ -88,8 +93,12 @@ class PackedQuartic:
 
     def cubes(self, rows: Array) -> Array:
         """T[b, b, b, ·] for every row b of `rows` (r, d): (outputs, r, d)."""
+        return self.squares(rows, rows)
+
+    def squares(self, rows: Array, others: Array) -> Array:
+        """T[b, b, v, ·] for every row b of `rows` and v of `others`, both (r, d): (outputs, r, d)."""
         slices = smat(veronese(rows, 2) @ self.matrix)
-        found: Array = np.einsum("orij,rj->ori", slices, rows)
+        found: Array = np.einsum("orij,rj->ori", slices, others)
         return found
 
     def mixed(self, matrix: Array, rows: Array) -> Array:
@@ -117,15 +126,17 @@ class _Contract:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cubes:
-    """Statistic: Σ y (b·x)³ x."""
+class _Squares:
+    """Statistic: Σ y (b·x)² (v·x) x."""
 
     rows: Array
+    others: Array
 
     def __call__(self, x: Array, y: Array) -> Sums:
         along = self.rows @ x.T
-        cubes = along * along * along
-        return (np.stack([(cubes * weight) @ x for weight in y.T]),)
+        across = along if self.others is self.rows else self.others @ x.T
+        products = along * along * across
+        return (np.stack([(products * weight) @ x for weight in y.T]),)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,9 @@ from laybare.source import Source
 
 DAMPING_LIMIT = 1e10
 DAMPING_FLOOR = 1e-14
+SOLVED_ALREADY = 1e-29
+"""Relative loss at which a start is exact: a step would only stir its rounding."""
+
 NEAR_FLOOR = 1e-26
 """Relative loss that only an exact fit reaches; from here a step that gains less than tenfold is rounding."""
 
@@ -160,8 +163,8 @@ def _with_gauge(schur: Array, normals: Array | None, weight: Array) -> Array:
         return matrix
     k, p = normals.shape
     blocks = matrix.reshape(k, p, k, p)
-    blocks -= np.einsum("ja,jalb,jc->jclb", normals, blocks, normals)
-    blocks -= np.einsum("jalb,lb,lc->jalc", blocks, normals, normals)
+    blocks -= normals[:, :, None, None] * np.einsum("ja,jalb->jlb", normals, blocks)[:, None]
+    blocks -= np.einsum("jalb,lb->jal", blocks, normals)[..., None] * normals
     j = np.arange(k)
     blocks[j, :, j, :] += weight.mean(axis=1)[:, None, None] * normals[:, :, None] * normals[:, None, :]
     return matrix
@@ -206,7 +209,8 @@ def eased(damping: float, gained: float, predicted: float) -> float:
 def finished(rows: list[TraceRow], effort: Effort) -> str:
     """Why to stop here, or nothing: at the floor (also: next to it and no longer falling fast), or without progress."""
     now = rows[-1].loss
-    if now <= effort.floor or (len(rows) > 1 and now <= NEAR_FLOOR and now > 0.1 * rows[-2].loss):
+    floor = max(effort.floor, SOLVED_ALREADY) if len(rows) == 1 else effort.floor
+    if now <= floor or (len(rows) > 1 and now <= NEAR_FLOOR and now > 0.1 * rows[-2].loss):
         return "floor"
     back = effort.stall_steps
     return "stalled" if len(rows) > back and now > (1.0 - effort.stall_gain) * rows[-1 - back].loss else ""

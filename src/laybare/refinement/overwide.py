@@ -118,7 +118,7 @@ def _search(
         units[: min(len(known), wide)] = known[:wide]
     effort = _search_effort(search.effort, units)
     best = minimise(source, model.start(units, source.outputs), scale, effort=effort, progress=progress)
-    trace, agree = best.trace, False
+    trace = best.trace
     for hop in range(search.hops):
         if best.loss <= SOLVED * scale or trace.reason == "interrupted":
             break
@@ -131,7 +131,7 @@ def _search(
         best = run if run.loss < best.loss else best
         if agree:
             break
-    return best._replace(trace=trace, agreed=agree)
+    return best._replace(trace=trace)
 
 
 def _search_effort(effort: Effort, units: Array) -> Effort:

@@ -19,13 +19,15 @@ from laybare.source.laws import Gaussian, Symmetric, Unknown
 from laybare.source.mixed import Mixed
 from laybare.source.oracle import Oracle
 from laybare.source.pairs import Parity, paired_inputs, split_parity
+from laybare.source.projected import Projected
 from laybare.source.protocol import Law, Parts, Rows, Source, Whitened
+from laybare.source.relabelled import Relabelled
 from laybare.source.samples import Samples
 from laybare.source.sums import GRAIN, Schedule, add_up, block_rows
 
 __all__ = [
-    "GRAIN", "Affine", "Gaussian", "Law", "Mixed", "Oracle", "Parity", "Parts", "Rows", "Samples", "Schedule", "Source",
-    "Symmetric", "Unknown", "Whitened", "add_noise", "add_up", "autoregressive_inputs", "block_rows", "cube_inputs",
-    "gaussian_inputs", "laplace_inputs", "mixture_inputs", "open_samples", "paired_inputs", "perturbed", "rademacher_inputs",
-    "split_parity", "student_inputs",
+    "GRAIN", "Affine", "Gaussian", "Law", "Mixed", "Oracle", "Parity", "Parts", "Projected", "Relabelled", "Rows", "Samples",
+    "Schedule", "Source", "Symmetric", "Unknown", "Whitened", "add_noise", "add_up", "autoregressive_inputs", "block_rows",
+    "cube_inputs", "gaussian_inputs", "laplace_inputs", "mixture_inputs", "open_samples", "paired_inputs", "perturbed",
+    "rademacher_inputs", "split_parity", "student_inputs",
 ]

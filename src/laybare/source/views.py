@@ -1,7 +1,8 @@
-"""The verbs of a source, written once, and the one view: some rows of a source, their inputs mapped."""
+"""The verbs of a source, written once; views: some rows of a source, their inputs mapped; rows changed as they are read."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -97,6 +98,49 @@ class View(Verbs):
         picked = self.rows[start:stop]
         x, y = self.origin.read(picked.start, picked.stop) if isinstance(picked, range) else _gather(self.origin, picked)
         return Rows(self.transform.apply(x), y)
+
+
+@dataclass(frozen=True, eq=False)
+class Derived(Verbs):
+    """The rows of `origin`, changed as they are read. A kind of it says how, and which of dim, outputs and law it changes."""
+
+    origin: Source
+
+    @property
+    def dim(self) -> int:
+        return self.origin.dim
+
+    @property
+    def outputs(self) -> int:
+        return self.origin.outputs
+
+    @property
+    def size(self) -> int:
+        return self.origin.size
+
+    @property
+    def law(self) -> Law:
+        return self.origin.law
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.origin.schedule
+
+    @property
+    def exchangeable(self) -> bool:
+        return self.origin.exchangeable
+
+    def ready(self, start: int, stop: int, progress: Progress | None) -> None:
+        """Make the origin ready."""
+        self.origin.ready(start, stop, progress)
+
+    def read(self, start: int, stop: int) -> Rows:
+        """Rows start..stop, changed."""
+        return self.changed(*self.origin.read(start, stop))
+
+    @abstractmethod
+    def changed(self, x: Array, y: Array) -> Rows:
+        """What becomes of rows of the origin."""
 
 
 def _view(source: Source, rows: range | Array, transform: Affine | None = None, law: Law | None = None) -> View:

@@ -1,11 +1,17 @@
 """One file a figure of a paper, or a worked case: settings -> table -> figure."""
 
 from laybare.studies.deeper_cut import DEEPER_CUT
+from laybare.studies.designed import F_PRIME, G_AND_F
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
 from laybare.studies.high_threshold import ACTIVATION_PROBABILITY, LAYER_ERROR
 from laybare.studies.large_network import LARGE
 from laybare.studies.printed_high_threshold import LAYER_STARTS, TAN_ALPHA
 from laybare.studies.random_start import OVERWIDE, RATIO
+from laybare.studies.relu_error import ERROR
+from laybare.studies.relu_factorial import FACTORIAL
+from laybare.studies.relu_phase import PHASE
+from laybare.studies.spurious import APPENDIX_F
+from laybare.studies.squared_loss import RELU_LOSS, SIGMOID_LOSS
 from laybare.studies.study import Outcome, Settings, Study
 from laybare.studies.zhong import FIGURE_1A
 from laybare.studies.zhong_descent import FIGURE_1C
@@ -16,7 +22,9 @@ STUDIES: dict[str, Study] = {
     for study in (
         OVERWIDE, RATIO, LARGE,
         FIGURE_1A, FIGURE_1B, FIGURE_1C,
+        RELU_LOSS, SIGMOID_LOSS, F_PRIME, G_AND_F, APPENDIX_F,
         FIGURE_2, FIGURE_3, FIGURE_4,
+        ERROR, FACTORIAL, PHASE,
         LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
     )
 }

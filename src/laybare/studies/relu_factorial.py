@@ -1,0 +1,123 @@
+"""What does the spectral start of a ReLU network with biases buy? Start × spare units, with everything else equal.
+
+Teachers: unit rows in Gaussian directions, biases uniform in [-1.5, 1.5], |readout| uniform in [0.5, 1.5] with random signs,
+noiseless, x ~ N(0, I). Both starts see the same `solver` samples in the solver (one run of the sign-free model, pruning, no
+repairs); only the spectral start sees all `samples`, for its moments. A run succeeds at a relative rmse below 1e-8.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.activations import relu
+from laybare.methods.spectral_units import JointSpan
+from laybare.network import Network
+from laybare.random_networks import random_network
+from laybare.refinement.overwide import Search, over_wide, total_variation
+from laybare.refinement.sign_free import sign_free_model
+from laybare.shapes import Array, Event
+from laybare.source import Gaussian, Samples, Source
+from laybare.studies.study import Cell, Outcome, Settings, Study
+
+SPARES = (0, 2, 4)
+FOUND = 0.9
+"""|cosine| at which a true unit counts as found by the start."""
+
+SUCCESS = 1e-16
+"""Relative loss, the square of a relative rmse of 1e-8."""
+
+
+class Size(NamedTuple):
+    """Inputs, hidden units, samples for the moments and for the solver."""
+
+    dim: int
+    width: int
+    samples: int
+    solver: int = 4000
+
+
+SIZES = (Size(8, 8, 5000), Size(8, 8, 100_000), Size(8, 12, 20_000), Size(8, 12, 300_000))
+ALL_SIZES = (*SIZES, Size(20, 20, 20_000, 8800), Size(8, 20, 1_000_000))
+
+
+class Run(NamedTuple):
+    """Share of units that the start found (NaN for random ones), successes for each number of spares, seconds each."""
+
+    found: float
+    success: tuple[bool, ...]
+    seconds: tuple[float, ...]
+
+
+def planted(dim: int, width: int, samples: int, rng: Generator) -> tuple[Network, Samples]:
+    """The teacher of this study and samples from it."""
+    truth = random_network(dim, width, biases=1.5, readout="random", rng=rng)
+    x = rng.standard_normal((samples, dim))
+    return truth, Samples(x, truth(x), law=Gaussian(0, 1))
+
+
+def share_found(rows: Array, truth: Network, cosine: float = FOUND) -> float:
+    """Share of true units with a found direction within that |cosine|."""
+    ours, theirs = (w / np.linalg.norm(w, axis=1)[:, None] for w in (rows[:, : truth.dim], truth.layer.weights))
+    return float(np.mean(np.abs(theirs @ ours.T).max(axis=1, initial=0.0) > cosine))
+
+
+def run_once(size: Size, seed: int) -> dict[str, Run]:
+    """Both starts on one planted network."""
+    truth, source = planted(size.dim, size.width, size.samples, np.random.default_rng([seed, size.dim, size.width, size.samples]))
+    begun = time.perf_counter()
+    units = JointSpan()(source, size.width, relu, rng=np.random.default_rng(seed))
+    seconds = time.perf_counter() - begun
+    rows = np.zeros((0, size.dim + 1)) if units is None else units.network.layer.rows
+    part = source.take(min(size.solver, source.size))
+    return {
+        "moments": _solved(part, size.width, rows, seed, share_found(rows, truth), seconds),
+        "random": _solved(part, size.width, None, seed, np.nan, 0.0)}
+
+
+def _solved(part: Source, width: int, known: Array | None, seed: int, found: float, before: float) -> Run:
+    success, seconds, scale = [], [], total_variation(part)
+    for spares in SPARES:
+        begun = time.perf_counter()
+        fit = over_wide(
+            part, sign_free_model(relu, biases=True), width, known, search=Search(spares=spares, hops=0),
+            rng=np.random.default_rng([seed, spares]))
+        success.append(fit.loss < SUCCESS * scale)
+        seconds.append(before + time.perf_counter() - begun)
+    return Run(found, tuple(success), tuple(seconds))
+
+
+def _study(settings: Settings) -> Outcome:
+    sizes = ALL_SIZES if settings.full else SIZES
+    rows: list[tuple[Cell, ...]] = []
+    for done, size in enumerate(sizes):
+        runs = [run_once(size, seed) for seed in settings.seeds]
+        for start in ("moments", "random"):
+            each = [run[start] for run in runs]
+            found = float(np.mean([run.found for run in each]))
+            counts = (sum(run.success[i] for run in each) for i in range(len(SPARES)))
+            median = np.median([run.seconds for run in each], axis=0)
+            rows.append((
+                size.dim, size.width, size.samples, size.solver, start, "" if np.isnan(found) else round(found, 2), *counts,
+                len(each), "/".join(f"{s:.1f}" for s in median)))
+        if settings.progress is not None:
+            settings.progress(Event("cells", done + 1, len(sizes), f"d={size.dim}, m={size.width}, n={size.samples}"))
+    columns = ("dim", "width", "samples", "in solver", "start", "units found", *(f"+{e} spares" for e in SPARES), "runs", "s")
+    return Outcome(columns, rows, _sentence(rows))
+
+
+def _sentence(rows: list[tuple[Cell, ...]]) -> str:
+    parts = []
+    for start in ("moments", "random"):
+        own = [row for row in rows if row[4] == start]
+        counts = ", ".join(f"{sum(int(r[6 + i]) for r in own)} with {e} spares" for i, e in enumerate(SPARES))
+        parts.append(f"{start} {counts} (of {sum(int(r[9]) for r in own)} each)")
+    return f"Fitted to rounding in one run: {'; '.join(parts)}."
+
+
+FACTORIAL = Study(
+    "relu-factorial", "ReLU networks with biases: start from moments or at random, with 0, 2 or 4 spare units, one run",
+    "Moments help at exact width once they find nearly all units; with spare units random directions do as well.", _study)
