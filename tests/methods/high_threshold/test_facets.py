@@ -72,6 +72,16 @@ def test_other_laws_than_white(rng):
     assert found.thresholds == pytest.approx(np.full(3, 3.0), abs=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_inputs_in_any_unit(unit, rng):
+    target = planted(lb.relu, "cubic", 4, 3, 3.0, rng)
+    oracle = lb.Oracle(lambda x: target(x / unit), 4, law=lb.Gaussian(0.0, unit**2), budget=30_000)
+    found = lb.recover_layer(oracle, lb.HighThreshold(top=None), 3)
+    assert max_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert found.thresholds == pytest.approx(np.full(3, 3.0 * unit), rel=1e-9)
+    assert found.certificate.verdict == "verified", found.certificate.explain()
+
+
 def test_several_outputs(rng):
     target = planted(lb.relu, "cubic", 5, 4, 2.0, rng)
     other = polynomial_top(4, 2, rng=rng)

@@ -138,8 +138,8 @@ def _flat(facets: Facets) -> Claim:
 def _predicts(oracle: Oracle, start: Calibration, spaces: HalfSpaces, rng: Generator) -> Claim:
     """Silence just before the predicted boundary and a change just after it, along fresh rays."""
     count = min(CHECKED, max(0, (oracle.budget - oracle.spent) // 2))
-    rays = rng.standard_normal((count, oracle.dim)) * start.spread
-    rays /= np.linalg.norm(rays, axis=1, keepdims=True)
+    rays = rng.standard_normal((count, oracle.dim))
+    rays *= start.spread / np.linalg.norm(rays, axis=1, keepdims=True)
     reach = (rays @ (spaces.weights / spaces.thresholds[:, None]).T).max(axis=1, initial=0.0)
     met = reach > 1.0 / RADII[-1]
     distance = np.where(met, 1.0 / np.where(met, reach, 1.0), RADII[-1])
