@@ -52,10 +52,11 @@ def rates(activation, kind, dim, threshold, rows, limit, controls=CONTROLS):
         r2.append(found.top.r2)
         if seed - FIRST < controls:
             beaten += control(source, target, activation, rng) < limit
+    beside = f"{beaten}/{controls}" if controls else "does not apply"
     print(
         f"\n{activation.name}, {kind}, d=k={dim}, n={rows:,}: within {limit:g} {within}/{RUNS}, largest angle {worst:.1e}, "
-        f"verified {verified}, verified but wrong {false}, first claims up to {max(mismatches):.1e} and "
-        f"{max(held_out):.1e}, held-out R² {min(r2):.4f} to {max(r2):.4f}; RandomStart {f'{beaten}/{controls}' if controls else 'does not apply'}")
+        f"verified {verified}, verified but wrong {false}, first claims up to {max(mismatches):.1e} and {max(held_out):.1e}, "
+        f"held-out R² {min(r2):.4f} to {max(r2):.4f}; RandomStart {beside}")
     return within, false, max(mismatches), min(r2)
 
 
