@@ -4,8 +4,9 @@
                                                   y on [x, 1, |Ŵx|]  →  L  →  pure neurons  →  Ŵ  →  …
 
 Under a symmetric law even features are orthogonal to x: they change no expectation, and take away the even part of y, which is
-all of the noise of L if there is no other. For Gaussian x the quadratic ones leave an eighth of its variance. |Ŵx| takes the
-error to the square of what it was at every round, so that moments alone reach rounding on noiseless data.
+all of the noise of L if there is no other. For Gaussian x the quadratic ones leave an eighth of its variance. With |Ŵx| what is
+left is only the error of Ŵ, so that every round shrinks that error to about n^-½ of itself, and moments alone reach rounding on
+noiseless data.
 """
 
 from __future__ import annotations
