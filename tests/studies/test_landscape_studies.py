@@ -51,6 +51,13 @@ def test_stochastic_runs_end_closer_than_they_began():
     assert len(plain.errors) == 3 and np.isfinite(plain.values).all()
 
 
+def test_runs_that_diverge_are_told_apart():
+    run = designed.stochastic_g(3, 64, Steps(step=50.0, count=20, record=10), 0, controlled=False)
+    assert run.errors == [np.inf]
+    assert "wild diverged" in designed._sentence([], {"wild": run})
+    assert designed._figure({"wild": run, "tame": designed.Run((0, 1), [1.0, 0.5], (0.0, 0.0))}, "two").startswith("<svg")
+
+
 def test_figures_3_and_4_count_their_landings(monkeypatch):
     monkeypatch.setattr(designed, "land", lambda make, shape, seed: designed.Landing(float(seed), 0.5, 1.0, 0, 7))
     run = designed.Run((0, 10), [0.5, 0.1], (1.0, 0.0))
