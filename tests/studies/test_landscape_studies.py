@@ -63,10 +63,12 @@ def test_figures_3_and_4_count_their_landings(monkeypatch):
     run = designed.Run((0, 10), [0.5, 0.1], (1.0, 0.0))
     monkeypatch.setattr(designed, "stochastic_f_prime", lambda *_, **__: run)
     monkeypatch.setattr(designed, "stochastic_g", lambda *_, **__: run)
-    for study, rows in ((designed.F_PRIME, 6), (designed.G_AND_F, 17)):
+    for study, rows, without in ((designed.F_PRIME, 6, 0), (designed.G_AND_F, 16, 3)):
         outcome = study.run(Settings(range(2)))
+        claimed = rows - without
         assert len(outcome.rows) == rows and all(row[5:7] == (2, 1) for row in outcome.rows)
-        assert f"{rows} of {2 * rows} population descents" in outcome.sentence and outcome.figure.startswith("<svg")
+        assert f"{claimed} of {2 * claimed} population descents" in outcome.sentence and outcome.figure.startswith("<svg")
+        assert ("with mu=0 1 of 2 at readout ratio 1" in outcome.sentence) == bool(without)
 
 
 def test_appendix_f_is_flat_without_r_and_curved_down_with_it():

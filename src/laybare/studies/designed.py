@@ -46,6 +46,9 @@ from laybare.studies.study import Cell, Outcome, Settings, Study
 FOUND = 1e-4
 """Largest row error at which a population minimum counts as the truth (D is not I, but rows are scaled)."""
 
+WITHOUT_R = "G, mu=0"
+"""The name of G without its term R, for which nothing is claimed."""
+
 Make = Callable[[Teacher], Objective]
 
 
@@ -192,10 +195,13 @@ def _figure(runs: dict[str, Run], meaning: str) -> str:
 
 
 def _sentence(rows: list[tuple[Cell, ...]], runs: dict[str, Run]) -> str:
-    total, found = sum(int(row[5]) for row in rows), sum(int(row[6]) for row in rows)
+    counted = [row for row in rows if row[0] != WITHOUT_R]
+    total, found = sum(int(row[5]) for row in counted), sum(int(row[6]) for row in counted)
+    without = ", ".join(f"{row[6]} of {row[5]} at readout ratio {row[3]:g}" for row in rows if row[0] == WITHOUT_R)
     last = ((name, run.errors[-1]) for name, run in runs.items())
     ends = ", ".join(f"{name} {error:.2g}" if np.isfinite(error) else f"{name} diverged" for name, error in last)
-    return f"{found} of {total} population descents ended at the truth; error (4.1) of stochastic runs at the end: {ends}."
+    aside = f" (with mu=0 {without})" if without else ""
+    return f"{found} of {total} population descents ended at the truth{aside}; error (4.1) of stochastic runs at the end: {ends}."
 
 
 def _f_prime(settings: Settings) -> Outcome:
@@ -215,7 +221,7 @@ def _g(settings: Settings) -> Outcome:
     cells: list[tuple[str, Make, Shape]] = []
     for ratio in (1.0, 5.0, 20.0):
         shape = Shape(10, 10, ratio, True)
-        cells += [(f"G, mu={mu:.2g}", g_with(mu), shape) for mu in (0.0, 0.01 / ratio, 1.0 / ratio, 1.0)]
+        cells += [(f"G, mu={mu:.2g}", g_with(mu), shape) for mu in sorted({0.0, 0.01 / ratio, 1.0 / ratio, 1.0})]
     general = [Shape(10, 10, 5, False), Shape(20, 5, 5, False), Shape(16, 16, 1, True), Shape(16, 16, 5, False)]
     cells += [("F, mu=1", f_with(1.0), shape) for shape in general]
     cells += [("F, mu=1, delta=1e-5", f_with_ridge(1.0, 1e-5), general[1])]
