@@ -99,7 +99,8 @@ def recover_layer(
     used, fresh = split(source, rng)
     view = white_view(used)
     fresh_view = View(fresh, range(fresh.size), view.transform, view.law, fresh.schedule)
-    found = method.find_layer(view, fresh_view, width, rng=rng, progress=progress)
+    seen = view if progress is None else view.with_progress(progress)
+    found = method.find_layer(seen, fresh_view, width, rng=rng, progress=progress)
     return _finished(_pulled_back(found, view.transform), used, fresh, method, begun, source.size)
 
 

@@ -10,7 +10,7 @@ from laybare.studies import Settings, deeper_cut, high_threshold, printed_high_t
 
 @pytest.mark.parametrize(("unit", "threshold", "limit"), [(0, 2.0, 0.05), (1, 2.0, 1e-10), (2, 3.0, 1e-10)])
 def test_one_run_of_layer_error(unit, threshold, limit, seed):
-    run = high_threshold.run_once(high_threshold.KINDS[unit], threshold, 40_000 if unit == 2 else 20_000, seed)
+    run = high_threshold.run_once(high_threshold.KINDS[unit], threshold, 30_000 if unit == 2 else 12_000, seed)
     assert run.angle < limit and run.verdict == "verified"
 
 

@@ -10,7 +10,7 @@ import laybare as lb
 from laybare.methods.high_threshold import FacetSearch
 from laybare.methods.high_threshold.by_queries import calibrate
 from laybare.methods.high_threshold.importance import density_ratio, propose
-from laybare.methods.high_threshold.targets import Target, polynomial_top, union_top
+from laybare.methods.high_threshold.targets import Target, polynomial_top, threshold_layer, union_top
 from laybare.metrics import max_angle
 
 EXACT = 1e-10
@@ -46,6 +46,22 @@ def test_facet_under_a_tiny_solid_angle_is_found(rng):
     assert np.sort(found.thresholds) == pytest.approx([1.0, 1.0, 1.0, 60.0], rel=1e-9)
 
 
+def test_dependent_rows_are_found_too(rng):
+    """Five half-spaces in three dimensions: only three are independent."""
+    layer = threshold_layer(3, 3, lb.step, 2.0, rng=rng)
+    more = lb.Layer(np.vstack([layer.weights, -layer.weights[:2]]), -np.full(5, 2.0), lb.step)
+    found = lb.recover_layer(lb.Oracle(Target(more, union_top), 3, budget=20_000), lb.HighThreshold(activation=lb.step))
+    assert found.layer.width == 5
+    assert max_angle(found.layer.weights, more.weights) < EXACT
+
+
+def test_active_centre_is_refused(rng):
+    """Three units with thresholds that the origin exceeds; few draws have the same ones active."""
+    layer = lb.Layer(np.eye(3), np.full(3, 0.1), lb.step)
+    with pytest.raises(lb.AssumptionViolated, match="centre of the inputs"):
+        lb.recover_layer(lb.Oracle(Target(layer, polynomial_top(3, rng=rng)), 3), lb.HighThreshold(activation=lb.step))
+
+
 def test_other_laws_than_white(rng):
     """Correlated inputs with a mean: the facets are those on the inputs as they are."""
     target = planted(lb.relu, "cubic", 4, 3, 3.0, rng)
@@ -54,6 +70,16 @@ def test_other_laws_than_white(rng):
     found = lb.recover_layer(lb.Oracle(target, 4, law=law, budget=30_000), width=3)
     assert max_angle(found.layer.weights, target.layer.weights) < EXACT
     assert found.thresholds == pytest.approx(np.full(3, 3.0), abs=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_inputs_in_any_unit(unit, rng):
+    target = planted(lb.relu, "cubic", 4, 3, 3.0, rng)
+    oracle = lb.Oracle(lambda x: target(x / unit), 4, law=lb.Gaussian(0.0, unit**2), budget=30_000)
+    found = lb.recover_layer(oracle, lb.HighThreshold(top=None), 3)
+    assert max_angle(found.layer.weights, target.layer.weights) < EXACT
+    assert found.thresholds == pytest.approx(np.full(3, 3.0 * unit), rel=1e-9)
+    assert found.certificate.verdict == "verified", found.certificate.explain()
 
 
 def test_several_outputs(rng):
@@ -92,7 +118,7 @@ def test_noise_is_told_from_rounding(rng):
     target = planted(lb.relu, "cubic", 5, 5, 2.0, rng)
     clean = calibrate(lb.Oracle(target, 5), rng)
     noisy = calibrate(lb.Oracle(lambda x: target(x) + 0.01 * rng.standard_normal(len(x)), 5), rng)
-    assert not clean.noise.any() and clean.tol == 0.0
+    assert not clean.noise.any() and 0.0 < clean.tol < 1e-13
     assert noisy.noise[0] == pytest.approx(0.01, rel=0.4)  # 64 answers: 9 % s.e., 4 sigmas
 
 

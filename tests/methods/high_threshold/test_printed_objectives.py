@@ -159,7 +159,7 @@ def test_objective_without_a_fourth_moment_is_refused():
 def test_printed_starts_from_samples(start, rng):
     """Far from the accuracy of third moments at the same number of samples; orthogonal rows, many samples."""
     target = planted(lb.step, "union", 3, 3, 2.5, rng, condition=1.0)
-    source = samples(target, 200_000, rng)
+    source = samples(target, 100_000, rng)
     found = start(activity_of(source, baseline(source)), 3, rng=rng)
     assert max_angle(found.weights, target.layer.weights) < 0.3
 

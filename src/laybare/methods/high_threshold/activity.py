@@ -53,17 +53,19 @@ class Baseline:
 def baseline(source: Source) -> Baseline:
     """c₀ from the first rows; refused if it does not hold more than half of them."""
     y = source.read(0, min(source.size, LOOKED_AT)).y
-    rows, counts = np.unique(y, axis=0, return_counts=True)
-    share, mode = float(counts.max()) / len(y), rows[np.argmax(counts)]
-    if share <= TIED:
+    middle = np.median(y, axis=0)
+    tol = ROUNDING * (np.abs(middle) + np.abs(y).max(axis=0))
+    silent = float(np.mean((np.abs(y - middle) <= tol).all(axis=1)))
+    if silent > HALF:
+        return Baseline(middle, tol, np.zeros(len(middle)), silent)
+    most = float(np.unique(y, axis=0, return_counts=True)[1].max()) / len(y)
+    if most <= TIED:
         return _noisy(y)
-    if share <= HALF:
-        raise AssumptionViolated(
-            f"The most frequent output holds {share:.0%} of {len(y):,} rows.",
-            "A high threshold keeps all units inactive in more than half of the rows, and only then is that output the baseline.",
-            "Use TensorInit or RandomStart for units that are often active, or a smooth activation if y has no ties by nature.",
-            share=share, rows=len(y))
-    return Baseline(mode, ROUNDING * (np.abs(mode) + np.abs(y).max(axis=0)), np.zeros(len(mode)), share)
+    raise AssumptionViolated(
+        f"The most frequent output holds {most:.0%} of {len(y):,} rows.",
+        "A high threshold keeps all units inactive in more than half of the rows, and only then is that output the baseline.",
+        "Use TensorInit or RandomStart for units that are often active, or a smooth activation if y has no ties by nature.",
+        share=most, rows=len(y))
 
 
 def _noisy(y: Array) -> Baseline:

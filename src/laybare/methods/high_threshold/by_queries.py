@@ -23,6 +23,12 @@ from laybare.source import Affine, Gaussian, Oracle, Samples, Source
 LOOKED_AT = 64
 """Draws among which the baseline is looked for, and answers from which noise is told."""
 
+LAST_BITS = 16 * float(np.finfo(float).eps)
+"""Relative differences that rounding makes: sums in a black box may depend on how many rows it is asked at once."""
+
+RARELY = 0.25
+"""Share of draws that must give the baseline: half, minus four standard deviations of 64 draws."""
+
 CHECKED = 200
 """Fresh rays on which the facets must predict the silence just before and the change just after the boundary."""
 
@@ -30,7 +36,7 @@ NEAR = 1e-6
 SMALL = 0.02
 """Radius, in units of the inputs' spread, of the ball in which a noiseless answer must be constant."""
 
-TOP_ROWS = 20_000
+TOP_ROWS, CHECK_ROWS = 20_000, 2000
 FEWEST_ROWS = 1000
 RARE = 0.02
 """Rows for the top and the active set, if the budget still allows at least so few; they are drawn around the facets if fewer than
@@ -68,7 +74,7 @@ def layer_by_queries(oracle: Oracle, method: HighThreshold, width: int | None, *
     claims: tuple[Claim, ...] = (
         _flat(facets), _predicts(oracle, start, facets.spaces, rng), acceptance.separated(facets.spaces.weights))
     spaces = HalfSpaces(facets.spaces.weights, facets.spaces.thresholds + facets.spaces.weights @ start.origin)
-    used, fresh = _rows(oracle, spaces, rng)
+    used, fresh = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
     rule = Baseline(start.level, np.full(len(start.level), start.tol), np.zeros(len(start.level)), 1.0)
     if fresh is not None:
         claims = (*claims, _active_set(fresh, rule, spaces))
@@ -96,13 +102,20 @@ def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
             "There all units should sleep, and the output be constant.",
             "Check the activation: step and ReLU units are zero below their thresholds. For smooth units give their activation.",
             moved=float(moved))
-    return Calibration(mean, still[0], 10.0 * float(moved), np.zeros(len(noise)), spread)
+    tol = max(10.0 * float(moved), LAST_BITS * float(np.abs(still).max()))
+    drawn = oracle.ask(law.complete().draw(LOOKED_AT, oracle.dim, rng))
+    silent = float(np.mean((np.abs(drawn - still[0]) <= tol).all(axis=1)))
+    if silent < RARELY:
+        raise AssumptionViolated(
+            f"The output at the centre of the inputs is that of {silent:.0%} of {LOOKED_AT} draws.",
+            "All units should sleep there and in most draws.", "Use RandomStart for units that are often active.", share=silent)
+    return Calibration(mean, still[0], tol, np.zeros(len(noise)), spread)
 
 
-def _rows(oracle: Oracle, spaces: HalfSpaces, rng: Generator) -> tuple[Source | None, Source | None]:
+def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> tuple[Source | None, Source | None]:
     """Rows within what is left of the budget, for the top and the active set; around the facets if the law hardly ever gets
     there."""
-    left = min(TOP_ROWS, oracle.size)
+    left = min(most, oracle.size)
     if left < FEWEST_ROWS:
         return None, None
     transform = oracle.law.whitening(oracle)
@@ -125,8 +138,8 @@ def _flat(facets: Facets) -> Claim:
 def _predicts(oracle: Oracle, start: Calibration, spaces: HalfSpaces, rng: Generator) -> Claim:
     """Silence just before the predicted boundary and a change just after it, along fresh rays."""
     count = min(CHECKED, max(0, (oracle.budget - oracle.spent) // 2))
-    rays = rng.standard_normal((count, oracle.dim)) * start.spread
-    rays /= np.linalg.norm(rays, axis=1, keepdims=True)
+    rays = rng.standard_normal((count, oracle.dim))
+    rays *= start.spread / np.linalg.norm(rays, axis=1, keepdims=True)
     reach = (rays @ (spaces.weights / spaces.thresholds[:, None]).T).max(axis=1, initial=0.0)
     met = reach > 1.0 / RADII[-1]
     distance = np.where(met, 1.0 / np.where(met, reach, 1.0), RADII[-1])

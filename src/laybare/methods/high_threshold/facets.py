@@ -59,25 +59,23 @@ class FacetSearch:
 
 
 class Facets(NamedTuple):
-    """What was found around `origin`: w_i·(x - origin) > t_i; largest misfit of a facet; queries spent; whether the rays ran
-    out."""
+    """What was found around `origin`: w_i·(x - origin) > t_i; largest misfit of a facet; queries spent."""
 
     spaces: HalfSpaces
     misfit: float
     queries: int
-    complete: bool
 
 
 class _Probe:
-    """Bisection along rays from an origin; counts the queries."""
+    """Bisection along rays from an origin, in coordinates of spread 1; counts the queries."""
 
-    def __init__(self, ask: Ask, origin: Array, level: Array, tol: float) -> None:
-        self.ask, self.origin, self.level, self.tol, self.queries = ask, origin, level, tol, 0
+    def __init__(self, ask: Ask, origin: Array, spread: Array, level: Array, tol: float) -> None:
+        self.ask, self.origin, self.spread, self.level, self.tol, self.queries = ask, origin, spread, level, tol, 0
 
     def changed(self, points: Array) -> Array:
-        """Whether f differs from the baseline at origin + points."""
+        """Whether f differs from the baseline at origin + spread · points."""
         self.queries += len(points)
-        return np.asarray((np.abs(self.ask(self.origin + points) - self.level) > self.tol).any(axis=1))
+        return np.asarray((np.abs(self.ask(self.origin + points * self.spread) - self.level) > self.tol).any(axis=1))
 
     def bisect(self, rays: Array, low: Array, high: Array, halvings: int) -> tuple[Array, Array]:
         """Brackets of the crossings after so many halvings."""
@@ -135,13 +133,13 @@ def find_facets(
     units are found or, without it, when the rays of `search` find nothing new. BudgetExhausted carries what was found until
     then.
     """
-    probe = _Probe(ask, origin, level, tol)
-    stretch = np.ones(len(origin)) if scale is None else scale
+    spread = np.ones(len(origin)) if scale is None else scale
+    probe = _Probe(ask, origin, spread, level, tol)
     found: list[Array] = []
     worst = 0.0
     try:
         while width is None or len(found) < width:
-            hit = _new_crossing(probe, np.array(found).reshape(-1, len(origin)), stretch, width, search, rng)
+            hit = _new_crossing(probe, np.array(found).reshape(-1, len(origin)), search, rng)
             if hit is None:
                 break
             g, misfit = hit
@@ -161,26 +159,22 @@ def find_facets(
             f"{len(found)} of {width} facets were found with {probe.queries:,} queries.",
             "A facet under a tiny solid angle, with weights that depend on the others, is met by hardly any ray; or the width is "
             "smaller.", "Give a smaller width, or FacetSearch(random_rays=...) more rays.", found=np.array(found))
-    normals = np.array(found)
+    normals = np.array(found) / spread
     lengths = np.linalg.norm(normals, axis=1)
-    return Facets(HalfSpaces(normals / lengths[:, None], 1.0 / lengths), worst, probe.queries, True)
+    return Facets(HalfSpaces(normals / lengths[:, None], 1.0 / lengths), worst, probe.queries)
 
 
-def _new_crossing(
-    probe: _Probe, known: Array, stretch: Array, width: int | None, search: FacetSearch, rng: Generator
-) -> tuple[Array, float] | None:
+def _new_crossing(probe: _Probe, known: Array, search: FacetSearch, rng: Generator) -> tuple[Array, float] | None:
     """A facet that is not among `known` (rows w/t), or None after all rays met known ones only."""
-    dim = len(stretch)
+    dim = known.shape[1]
     if len(known) < dim:
-        for ray in _null_rays(known, stretch, search.null_rays, rng):
+        for ray in _null_rays(known, search.null_rays, rng):
             distance = probe.crossing(ray)
             facet = None if distance is None else probe.facet(ray, distance, search.spare, rng)
             if facet is not None:
                 return facet
-    if width is not None and len(known) >= width:
-        return None
-    for _ in range(search.random_rays):
-        ray = rng.standard_normal(dim) * stretch
+    for turn in range(search.random_rays):
+        ray = _downhill(known, rng) if turn % 2 and 0 < len(known) <= dim else rng.standard_normal(dim)
         ray /= np.linalg.norm(ray)
         distance = probe.crossing(ray)
         if distance is None or (len(known) and abs(float((known @ ray).max()) * distance - 1.0) < SEEN):
@@ -191,15 +185,21 @@ def _new_crossing(
     return None
 
 
-def _null_rays(known: Array, stretch: Array, count: int, rng: Generator) -> Array:
+def _null_rays(known: Array, count: int, rng: Generator) -> Array:
     """Random directions orthogonal to all known normals, each with its opposite."""
-    rays = rng.standard_normal((count, len(stretch))) * stretch
+    rays = rng.standard_normal((count, known.shape[1]))
     if len(known):
         _, _, basis = np.linalg.svd(known)
         free = basis[len(known) :]
         rays = rays @ free.T @ free
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
-    return np.stack([rays, -rays], axis=1).reshape(-1, len(stretch))
+    return np.stack([rays, -rays], axis=1).reshape(-1, known.shape[1])
+
+
+def _downhill(known: Array, rng: Generator) -> Array:
+    """A random direction along which no known half-space is approached: w_i·v ≤ 0 for all of them, if they are independent."""
+    down: Array = -np.linalg.pinv(known) @ np.abs(rng.standard_normal(len(known)))
+    return down
 
 
 def _price(dim: int, search: FacetSearch) -> int:

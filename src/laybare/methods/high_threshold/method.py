@@ -41,8 +41,8 @@ class HighThreshold:
         Effort of the fit of half-spaces.
     repairs : int
         Attempts to find units that the start missed.
-    degree : int
-        Products of units that the polynomial over smooth units may have.
+    degree, powers : int
+        Of how many smooth units the polynomial may have products, and up to which power each enters alone.
     queries : FacetSearch or None
         How to search for facets; None treats an Oracle like samples.
     search : RandomSearch or None
@@ -61,6 +61,7 @@ class HighThreshold:
     annealing: Annealing = Annealing()
     repairs: int = 6
     degree: int = 2
+    powers: int = 1
     queries: FacetSearch | None = FacetSearch()
     search: RandomSearch | None = None
     top: TopFitter | None = MonomialTop()
@@ -98,7 +99,8 @@ class HighThreshold:
             return find_silent(used, fresh, width, self.silent_choices, rng=rng)
         if self.exponential:
             return find_exponential(used, fresh, width, self.activation)
-        return find_smooth(used, fresh, width, Smooth(self.activation, self.start, self.degree), rng=rng, progress=progress)
+        choices = Smooth(self.activation, self.start, self.degree, self.powers)
+        return find_smooth(used, fresh, width, choices, rng=rng, progress=progress)
 
     def check(self, source: Source, width: int | None) -> None:
         """Refuse widths beyond the dimension, and units that are never silent and yet not smooth."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from laybare.methods.high_threshold.start import LayerStart
 from laybare.methods.high_threshold.union_fit import Annealing, HalfSpaces, Mismatch, fit_union, mismatch
 from laybare.moments import SecondMoment, measure_with_noise
 from laybare.shapes import Array, Sums
-from laybare.source import Source
+from laybare.source import Rows, Source
 
 THRESHOLDS = (0.3, 6.0)
 """Where thresholds are looked for at first."""
@@ -51,7 +52,8 @@ def find_silent(used: Source, fresh: Source, width: int | None, choices: Silent,
     if choices.search is not None:
         refined = choices.search(activity, spaces, rng=rng)
         return _by_union(Covered(refined, mismatch(activity, refined)), fresh_activity, rule, choices.activation)
-    try_lines = _Straight(used, fresh, rule, choices.activation)
+    rows = active_rows(used, rule) if choices.activation.degree == 1 else None
+    try_lines = _Straight(used, fresh, rule, choices.activation, rows)
     found = try_lines(spaces)
     if found is None:
         spaces = fit_union(activity, spaces, choices.annealing)
@@ -63,12 +65,15 @@ def find_silent(used: Source, fresh: Source, width: int | None, choices: Silent,
     return try_lines(covered.spaces) or _by_union(covered, fresh_activity, rule, choices.activation)
 
 
+@dataclass(frozen=True, eq=False)
 class _Straight:
-    """Lines through the rows of each unit, if units are straight above their thresholds; the active rows are read once."""
+    """Lines through the active `rows` of each unit, if units are straight above their thresholds (else there are no rows)."""
 
-    def __init__(self, used: Source, fresh: Source, rule: Baseline, activation: Activation) -> None:
-        self.used, self.fresh, self.rule, self.activation = used, fresh, rule, activation
-        self.rows = active_rows(used, rule) if activation.degree == 1 else None
+    used: Source
+    fresh: Source
+    rule: Baseline
+    activation: Activation
+    rows: Rows | None
 
     def __call__(self, spaces: HalfSpaces) -> FoundLayer | None:
         """The layer that the lines from `spaces` give, or None if they do not explain the active set."""

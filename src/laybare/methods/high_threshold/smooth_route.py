@@ -16,7 +16,7 @@ from laybare.methods.high_threshold import acceptance
 from laybare.methods.high_threshold.cliques import blocks, correlation_graph, correlations
 from laybare.methods.high_threshold.found import FoundLayer
 from laybare.methods.high_threshold.joint_fit import Joint, JointFit, fit_joint, joint_start
-from laybare.methods.high_threshold.polynomial import Polynomial, count_multilinear, monomials, multilinear
+from laybare.methods.high_threshold.polynomial import Polynomial, monomials, multilinear, with_powers
 from laybare.methods.high_threshold.start import LayerStart, ThirdMoments
 from laybare.moments import Residual, SecondMoment, fit_hermite, least_squares, measure_with_noise
 from laybare.network import Layer
@@ -38,11 +38,12 @@ OPEN = 1e-13
 
 
 class Smooth(NamedTuple):
-    """Choices of this route; `degree` is that of the products of units in the top."""
+    """Choices of this route: products of how many units, and powers of single units, the top may have."""
 
     activation: Activation
     start: LayerStart
     degree: int
+    powers: int = 1
 
 
 def find_smooth(
@@ -51,18 +52,30 @@ def find_smooth(
     """Directions from the third moments of what a linear fit leaves, then all parameters at once; both sources are white."""
     check_one_output(used)
     told = count_units(used) if width is None else width
-    unknowns = told * (used.dim + 1) + count_multilinear(told, choices.degree)
+    exponents = with_powers(multilinear(told, choices.degree), choices.powers)
+    unknowns = told * (used.dim + 1) + len(exponents)
     if used.size < 2 * unknowns:
         raise TooFewSamples(
             f"{used.size:,} samples for {unknowns} unknowns.", "A fit needs more equations than unknowns.",
             f"Give at least {ROWS_A_NUMBER * unknowns:,} samples.", samples=used.size, unknowns=unknowns)
-    start = replace(choices.start, linear=True) if isinstance(choices.start, ThirdMoments) else choices.start
-    weights = start(used, told, rng=rng).weights
     wanted = max(FEWEST_ROWS, ROWS_A_NUMBER * unknowns)
     part = used if used.size <= wanted else used.split(wanted / used.size, rng=rng).first
-    fit = _best(part, weights, multilinear(told, choices.degree), choices.activation, progress)
-    joint = facing_down(fit.joint)
+    fit: JointFit | None = None
+    for start in _starts(choices.start):
+        one = _best(part, start(used, told, rng=rng).weights, exponents, choices.activation, progress)
+        fit = one if fit is None or one.loss < fit.loss else fit
+        if fit.trace.loss < EXACT**2:
+            break
+    assert fit is not None
+    joint = facing_down(fit.joint) if choices.powers == 1 else fit.joint
     return FoundLayer(joint.layer, _claims(joint, fit, part, fresh), _errors(fit, part), _noise(fit, part), joint.top)
+
+
+def _starts(start: LayerStart) -> tuple[LayerStart, ...]:
+    """Third moments after a linear fit, then, if they did not lead to an exact fit, with the fourth ones beside them."""
+    if not isinstance(start, ThirdMoments):
+        return (start,)
+    return replace(start, linear=True), replace(start, linear=True, fourth=True)
 
 
 def count_units(source: Source) -> int:

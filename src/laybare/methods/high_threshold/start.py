@@ -43,19 +43,22 @@ class ThirdMoments:
     """Joint diagonalisation of the second moment and all slices of the third, each over √order! so that their noise is equal.
 
     `linear` subtracts the least-squares linear part of y first, which holds most of its variance for smooth units; the activity
-    of rows that are rarely active has no such part.
+    of rows that are rarely active has no such part. `fourth` adds the slices of order 4, which is noisier and only of use where
+    order 3 shows nothing.
     """
 
     decompose: Decomposer = JointDiagonalisation(polish=False)
     linear: bool = False
+    fourth: bool = False
 
     def __call__(self, source: Source, width: int, *, rng: Generator) -> Directions:
         """Directions of `width` units; `source` is white and has one output."""
         fit = fit_hermite(source, 1) if self.linear else None
         rest = source if fit is None else Residual(source, fit)
         basis = leading_directions(second_moment(rest), width)
-        _, first, second, third = (tensor[0] for tensor in projected_tensors(rest, basis, 3))
-        stack = np.concatenate([second[None] / np.sqrt(2.0), third / np.sqrt(6.0)])
+        _, first, second, third, *more = (tensor[0] for tensor in projected_tensors(rest, basis, 4 if self.fourth else 3))
+        slices = [second[None] / np.sqrt(2.0), third / np.sqrt(6.0)]
+        stack = np.concatenate(slices + [order.reshape(-1, width, width) / np.sqrt(24.0) for order in more])
         inside = self.decompose(stack, width, rng=rng).directions
         slopes = first if fit is None else first + fit.moments.of(1)[0] @ basis
         return _signed(inside @ basis.T, np.linalg.lstsq(inside.T, slopes, rcond=None)[0],
