@@ -104,6 +104,15 @@ def test_recover_by_symmetric_inputs(tmp_path: Path) -> None:
     assert "5-3-4 network of leaky_relu(0.2) units, by SymmetricInputs" in result.output and "verdict: verified" in result.output
 
 
+def test_recover_by_general_relu(tmp_path: Path) -> None:
+    truth = random_network(4, 6, rng=1)
+    x = np.random.default_rng(0).standard_normal((2000, 4))
+    np.savez(tmp_path / "data.npz", x=x, y=truth(x))
+    result = run("recover", str(tmp_path / "data.npz"), "--method", "general-relu")
+    assert result.exit_code == 0
+    assert "4-6-1 network of relu units, by GeneralReLU" in result.output and "verdict: verified" in result.output
+
+
 def test_recover_prints_units_and_verdict_and_saves(folder: Path, truth: lb.Network) -> None:
     result = run("recover", "data.npz", "--out", "found.safetensors", "--report", "page.html")
     assert result.exit_code == 0

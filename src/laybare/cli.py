@@ -93,7 +93,9 @@ def demo(report: str, width: int, queries: int, seed: int) -> None:
 @click.argument("data", type=click.Path())
 @click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
 @click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
-@click.option("--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, help="How to start.")
+@click.option(
+    "--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, metavar="NAME",
+    help=f"How to start: {', '.join(sorted(METHODS))}.")
 @click.option("--activation", default="relu", show_default=True, help="For example relu, leaky_relu(0.1), tanh.")
 @click.option("--out", help="Save the network here (.safetensors).", **NEW_FILE)
 @click.option("--report", help="Write an HTML page here.", **NEW_FILE)

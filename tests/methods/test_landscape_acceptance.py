@@ -53,17 +53,17 @@ ARMS = {
     ("dim", "width", "samples", "ratio", "rows", "wanted"),
     [(10, 10, 2000, 1.0, "orthonormal", 46), (20, 20, 8000, 1.0, "orthonormal", 44), (20, 5, 5000, 5.0, "Gaussian", 46)])
 def test_exact_recoveries(dim: int, width: int, samples: int, ratio: float, rows: str, wanted: int, arm: str) -> None:
-    """Of 50; every arm sees the same samples."""
-    errors, verified, begun = [], [], time.process_time()
-    for seed in range(50):
+    """Of 50, the controls of the first 20 of the same samples."""
+    errors, verified, begun, runs = [], [], time.process_time(), 50 if arm == "LandscapeDesign" else 20
+    for seed in range(runs):
         rng = np.random.default_rng([seed, dim, width, samples])
         truth, source = planted(dim, width, samples, rng, ratio=ratio, rows=rows)
         found = ARMS[arm](source, width, rng)
         errors.append(lb.compare(found.network, truth).max_error)
         verified.append(found.certificate.verdict == "verified")
     exact = np.array(errors) < EXACT
-    print(f"\nd={dim} m={width} n={samples} ratio={ratio:g} {rows}, {arm}: exact {exact.sum()}/50, verified but wrong",
-          f"{(np.array(verified) & ~exact).sum()}, {(time.process_time() - begun) / 50:.2f} s CPU each")
+    print(f"\nd={dim} m={width} n={samples} ratio={ratio:g} {rows}, {arm}: exact {exact.sum()}/{runs}, verified but wrong",
+          f"{(np.array(verified) & ~exact).sum()}, {(time.process_time() - begun) / runs:.2f} s CPU each")
     assert not (np.array(verified) & ~exact).any()
     assert arm != "LandscapeDesign" or exact.sum() >= wanted
 
@@ -87,11 +87,11 @@ ROUTES: dict[str, DesignRoute] = {
 
 @pytest.mark.parametrize(("samples", "wanted"), [(2000, None), (8000, 0.2), (32_000, None), (128_000, 0.05)])
 def test_start_errors(samples: int, wanted: float | None) -> None:
-    """Largest row error before any solver, d = m = 10, median of 20."""
+    """Largest row error before any solver, d = m = 10, median of 20, or of 5 for the other routes."""
     medians = {}
     for name, route in ROUTES.items():
         errors = []
-        for seed in range(20):
+        for seed in range(20 if name == "f'" else 5):
             rng = np.random.default_rng([seed, samples, 6])
             truth, source = planted(10, 10, samples, rng)
             try:
@@ -119,11 +119,13 @@ def test_noise_of_one_half() -> None:
     assert np.median(errors["LandscapeDesign"]) <= 0.04
 
 
-def test_population_squared_loss_has_no_way_to_the_truth() -> None:
-    ends = [relu_end(20, seed) for seed in range(20)]
+def test_population_squared_loss_rarely_leads_to_the_truth() -> None:
+    """Of the seeds 0 to 99 four reached the truth; of twenty others more than five do so with probability below 1e-3."""
+    ends = [relu_end(20, seed) for seed in range(100, 120)]
     print("\nsquared loss, d=20:", {kind: sum(end.kind == kind for end in ends) for kind in ("global", "spurious", "unfinished")},
           "smallest eigenvalues", [round(end.smallest, 3) for end in ends])
-    assert not any(end.kind == "global" for end in ends)
+    assert sum(end.kind == "global" for end in ends) <= 5
+    assert all(end.kind != "unfinished" and end.smallest > 0 for end in ends)
 
 
 SHAPES = (

@@ -232,8 +232,9 @@ def test_sizes_are_refused(rng: np.random.Generator) -> None:
         lb.recover(source, lb.LandscapeDesign(), 5)
     with pytest.raises(lb.TooFewSamples, match="weights"):
         lb.recover(drawn(teacher(10, 4, rng), 30, rng), lb.LandscapeDesign(), 4)
+    noise = lb.Samples(rng.standard_normal((300, 4)), rng.standard_normal(300))
     with pytest.raises(lb.NotSeparated, match="do not tell the width"):
-        lb.recover(source, lb.LandscapeDesign.literal())
+        lb.recover(noise, lb.LandscapeDesign.literal())
 
 
 def test_command_line_knows_it(tmp_path: Path, rng: np.random.Generator) -> None:

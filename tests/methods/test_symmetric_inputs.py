@@ -7,7 +7,7 @@ import pytest
 from symmetric_teachers import LAWS, claim, orthonormal, samples
 
 import laybare as lb
-from laybare.methods.symmetric_spectral import SpectralRoute
+from laybare.methods.symmetric.spectral import SpectralRoute
 from laybare.metrics import normalised_squared_errors
 from laybare.random_networks import orthonormal_weights
 from laybare.refinement.overwide import Search
@@ -40,6 +40,18 @@ def test_leaky_slopes(slope: float, rng: np.random.Generator) -> None:
     found = lb.recover(samples(truth, rng.standard_normal((600, 6))), lb.SymmetricInputs(activation=activation), 5, rng=rng)
     assert lb.compare(found.network, truth).max_error < EXACT
     assert found.certificate.verdict == "verified"
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.3, -0.5, -2.0, 3.0])
+def test_rounds_take_moments_alone_to_rounding(slope: float, rng: np.random.Generator) -> None:
+    """5x5, n = 3000, no solver: signs right at once, and the error falls at every round, for slope -2 by the least."""
+    activation = lb.leaky_relu(slope)
+    truth = orthonormal(5, rng, activation)
+    view = samples(truth, rng.standard_normal((3000, 5))).whitened()
+    errors = [
+        lb.compare(view.transform.pull_back(SpectralRoute(rounds=rounds)(view, 5, activation, rng=rng).network), truth).max_error
+        for rounds in (0, 1, 4)]
+    assert errors[0] < 0.3 and errors[1] < 0.1 * errors[0] and errors[2] < 1e-3 * errors[0]
 
 
 DOUBLED = lb.Activation.custom(

@@ -54,11 +54,11 @@ def test_population_moments_give_the_network_back(activation: lb.Activation, out
     assert lb.compare(found, truth).max_error < 1e-6  # directions are a stationary point: half the digits
 
 
-@pytest.mark.parametrize(("activation", "limit"), [(RELU2, 0.07), (lb.relu, 0.17)], ids=["relu2", "relu"])
+@pytest.mark.parametrize(("activation", "limit"), [(RELU2, 0.028), (lb.relu, 0.082)], ids=["relu2", "relu"])
 def test_start_alone_is_close(activation: lb.Activation, limit: float, rng: np.random.Generator) -> None:
-    """Largest relative error before any solver, d = 10, n = 4000; random directions are off by more than 0.5.
+    """Largest relative error of what the route hands over, d = 10, n = 4000; random directions are off by more than 0.5.
 
-    Over 60 seeds: squared ReLU 0.033 ± 0.009 (largest 0.06), ReLU 0.079 ± 0.021 (largest 0.13); 4 sigmas are allowed.
+    Over the seeds 2000-2059: squared ReLU 0.0133 ± 0.0025, ReLU 0.038 ± 0.007; 4 sigmas of the logarithm are allowed.
     """
     truth, source = planted(activation, 10, 5, 4000, rng)
     start = lb.TensorInit(activation=activation).start(source, 5, rng=rng)
@@ -70,7 +70,7 @@ def test_start_alone_is_close(activation: lb.Activation, limit: float, rng: np.r
 def test_start_error_shrinks_like_root_n() -> None:
     """Squared ReLU, d = 8: the exponent between 2000 and 32,000 samples, mean of 6 logarithms each.
 
-    Over 10 seed blocks it was -0.42 ± 0.06: the tails of y make it fall a little more slowly than the limit -0.5.
+    Over 10 other blocks of seeds it was -0.46 ± 0.05: the tails of y make it fall a little more slowly than the limit -0.5.
     """
     logs = []
     for samples in (2000, 32_000):
@@ -80,7 +80,7 @@ def test_start_error_shrinks_like_root_n() -> None:
             truth, source = planted(RELU2, 8, 4, samples, rng)
             errors.append(lb.compare(lb.TensorInit(activation=RELU2).start(source, 4, rng=rng), truth).max_error)
         logs.append(np.mean(np.log(errors)))
-    assert abs((logs[1] - logs[0]) / np.log(16) + 0.42) < 0.24
+    assert abs((logs[1] - logs[0]) / np.log(16) + 0.464) < 4 * 0.046
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,21 @@ def test_acceptance(activation: lb.Activation, dim: int, samples: int, runs: int
     assert exact["refined"] >= wanted
 
 
-@pytest.mark.parametrize(("partition", "limit"), [(False, 0.5), (True, 0.7)])
-def test_literal_route_with_many_samples(partition: bool, limit: float, rng: np.random.Generator) -> None:
-    """Start errors over 40 seeds: 0.14 ± 0.06, and 0.26 ± 0.08 from a third of the samples for each step."""
-    truth, source = planted(RELU2, 6, 3, 30_000, rng)
-    found = lb.recover(source, lb.TensorInit.literal(RELU2, partition=partition), 3, rng=rng)
-    assert lb.compare(found.start, truth).max_error < limit
-    assert lb.compare(found.network, truth).max_error < EXACT
+@pytest.mark.parametrize(("partition", "middle", "spread"), [(False, -2.04, 0.36), (True, -1.43, 0.43)])
+def test_literal_route_with_many_samples(partition: bool, middle: float, spread: float) -> None:
+    """Mean logarithm of the start's error over five problems; `middle` and `spread` of one are those of the seeds 2000-2059.
+
+    4 sigmas of the mean of five: errors of 0.25, and of 0.52 from a third of the samples for each step. Random directions have
+    about 1.3. The solver makes all of them exact.
+    """
+    logs = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        truth, source = planted(RELU2, 6, 3, 30_000, rng)
+        found = lb.recover(source, lb.TensorInit.literal(RELU2, partition=partition), 3, rng=rng)
+        logs.append(np.log(lb.compare(found.start, truth).max_error))
+        assert lb.compare(found.network, truth).max_error < EXACT
+    assert np.mean(logs) < middle + 4 * spread / np.sqrt(len(logs))
 
 
 @pytest.mark.parametrize("activation", [lb.relu, lb.tanh, SQUARE_SIGNED], ids=lambda activation: activation.name)

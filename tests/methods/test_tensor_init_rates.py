@@ -14,6 +14,7 @@ import laybare as lb
 from laybare.certificate.spread import standard_errors
 from laybare.methods.printed import moments_then_descent
 from laybare.refinement.descent import Descent
+from laybare.refinement.expected import expected_hessian
 from laybare.refinement.overwide import Search
 from laybare.studies import zhong
 
@@ -89,7 +90,7 @@ def test_restarts_at_twice_as_many_samples_as_weights(capsys) -> None:
 def test_noise_leaves_the_error_of_the_cramer_rao_bound(activation: lb.Activation, capsys) -> None:
     """A tenth of sd(y), d = 20, n = 4000, 20 seeds: root mean square error of the weights within 1.5 of the bound at the truth.
 
-    Unit rows; the bound is the library's, for the true noise and the samples that the fit used.
+    Unit rows; the bound is the library's, at the truth, for the true noise and all samples (the fit has 95 % of them).
     """
     squares = {name: np.zeros(2) for name in all_three(activation)}
     for i in range(20):
@@ -163,19 +164,21 @@ def test_other_covariances(activation: lb.Activation, condition: float, capsys) 
 
 
 def test_printed_algorithm_with_and_without_resampling(capsys) -> None:
-    """d = 6, k = 3, 60 steps of 0.05: fresh parts of 20,000 samples for the start and every step, or 20,000 for all of them.
+    """d = 6, k = 3, 200 steps of 0.05: fresh parts of 10,000 samples for the start and every step, or the same 10,000 for all.
 
-    Theorem 4.4 is about the first, the paper's experiments about the second; both shrink the error at the rate 1 - η λ_min.
+    Theorem 4.4 is about the first, the paper's experiments about the second. Both are to shrink the error like (1 - η λ_min)^T,
+    with λ_min of the expected Hessian at the truth: about 0.03 here, so below 0.1 of the start's error in at least 9 of 10 runs.
     """
-    descent = Descent(step=0.05, max_steps=60)
-    errors: dict[str, list[float]] = {"fresh samples": [], "same samples": []}
+    steps, step, part = 200, 0.05, 10_000
+    ratios: dict[str, list[float]] = {"fresh samples": [], "same samples": [], "predicted": []}
     for i in range(10):
-        truth, source = planted(RELU2, 6, 62 * 20_000, FIRST + i, width=3)
-        for name, part, resample in (("fresh samples", source, True), ("same samples", source.take(20_000), False)):
-            chosen = Descent(step=descent.step, max_steps=descent.max_steps, resample=resample)
-            found = moments_then_descent(part, 3, RELU2, chosen, rng=np.random.default_rng(i))
-            errors[name].append(lb.compare(found.network, truth).max_error / lb.compare(found.start, truth).max_error)
-    shrunk = {name: [float(f"{np.median(ratios):.3g}"), sum(ratio < 0.1 for ratio in ratios)] for name, ratios in errors.items()}
+        truth, source = planted(RELU2, 6, (steps + 2) * part, FIRST + i, width=3)
+        for name, given, fresh in (("fresh samples", source, True), ("same samples", source.take(part), False)):
+            descent = Descent(step=step, max_steps=steps, resample=fresh)
+            found = moments_then_descent(given, 3, RELU2, descent, rng=np.random.default_rng(i))
+            ratios[name].append(lb.compare(found.network, truth).max_error / lb.compare(found.start, truth).max_error)
+        ratios["predicted"].append((1 - step * expected_hessian(truth, truth).extremes.least) ** steps)
     with capsys.disabled():
-        print("\nAlgorithm 2, error at the end over error of the start (median, runs below 0.1 of 10):", shrunk)
-    assert all(below >= 9 for _, below in shrunk.values())
+        print("\nAlgorithm 2, error at the end over that of the start, median (runs below 0.1 of 10):",
+              {name: f"{np.median(ends):.2g} ({sum(end < 0.1 for end in ends)})" for name, ends in ratios.items()})
+    assert all(sum(end < 0.1 for end in ends) >= 9 for ends in ratios.values())

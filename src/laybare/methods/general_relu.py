@@ -10,7 +10,7 @@ from numpy.random import Generator
 from laybare.activations import Activation, relu
 from laybare.assembly.unfold import unfold, with_signs
 from laybare.certificate import Claim
-from laybare.errors import AssumptionViolated, InvalidInput, TooFewSamples
+from laybare.errors import AssumptionViolated, InvalidInput, LaybareError, TooFewSamples
 from laybare.methods.printed_relu import PrintedReLU
 from laybare.methods.solved import solved
 from laybare.methods.spectral_units import JointSpan, Route, SpectralUnits
@@ -78,13 +78,13 @@ class GeneralReLU:
         normal = normality(source, rng=rng)
         if self.search is None:
             return Start(unsolved(self._required(source, width, normal, rng, progress)))
-        units = self.start(source, width, rng=rng, progress=progress) if normal.plausible else None
+        units, reason = self._attempted(source, width, normal, rng, progress)
         known = None if units is None else units.network.layer.rows
         search = replace(self.search, peel=self.search.peel and normal.plausible and self.activation.centre is None)
         start = solved(
             source, self.activation, width, known, biases=True, search=search, rng=rng,
             rows=self._rows(source, width or (4 if units is None else 2 * units.network.width)), progress=progress)
-        return start._replace(claims=(*start.claims, _shown(units, normal), *_gap(start.network)))
+        return start._replace(claims=(*start.claims, _shown(units, reason), *_gap(start.network)))
 
     def start(
         self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None
@@ -93,6 +93,17 @@ class GeneralReLU:
         if progress is not None:
             progress(Event("moments", 0, 0))
         return self.route(source, width, self.activation, rng=rng)
+
+    def _attempted(
+        self, source: Source, width: int | None, normal: Normality, rng: Generator, progress: Progress | None
+    ) -> tuple[SpectralUnits | None, str]:
+        """The start of the moments, or why there is none: the search can do without."""
+        if not normal.plausible:
+            return None, f"the inputs are not normal ({normal.sigmas:.0f} standard deviations off)"
+        try:
+            return self.start(source, width, rng=rng, progress=progress), "the moments that so many units need are out of reach"
+        except LaybareError as refusal:
+            return None, f"the moments refused ({refusal.seen.rstrip('.')})"
 
     def _required(
         self, source: Source, width: int | None, normal: Normality, rng: Generator, progress: Progress | None
@@ -157,15 +168,12 @@ def _gap(network: Network) -> tuple[Claim, ...]:
         "with its inverse."),)
 
 
-def _shown(units: SpectralUnits | None, normal: Normality) -> Claim:
+def _shown(units: SpectralUnits | None, reason: str) -> Claim:
     """For the reader: how much of the start came from moments. It decides speed, not truth, so it never fails."""
-    if not normal.plausible:
-        text = f"the inputs are not normal ({normal.sigmas:.0f} standard deviations off), so units started at random"
-    elif units is None:
-        text = "the moments that so many units need are out of reach, so units started at random"
+    if units is None:
+        text = f"{reason}, so units started at random"
     else:
-        text = (f"of {units.network.width} directions from moments up to order {units.order}; the others are no better than "
-                "random ones")
+        text = f"of {units.network.width} directions from orders up to {units.order}; the others are no better than random ones"
     shown = 0 if units is None else units.shown
     return Claim(
         "units that moments show above their noise", float(shown), 0.0, True, "tested",

@@ -18,8 +18,9 @@ from laybare.refinement.sign_free import sign_free_model
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
-GROWTH = 4
-"""A search that fails on some of the samples is repeated on so many times as many."""
+GROWTH, AGAIN = 4, 2
+"""A search that fails on some of the samples is repeated on so many times as many, with no more than two repairs: what is
+left then is most often noise."""
 
 
 def solved(
@@ -52,6 +53,7 @@ def _searched(
     if found.trace.reason == "interrupted":
         return found
     if found.loss > SOLVED * total_variation(part):
-        return _searched(source, model, width, found.point.units, search, GROWTH * rows, rng, progress)
+        again = replace(search, hops=min(search.hops, AGAIN))
+        return _searched(source, model, width, found.point.units, again, GROWTH * rows, rng, progress)
     whole = minimise(source, found.point, total_variation(source), effort=search.effort, progress=progress)
     return whole._replace(trace=found.trace.then(whole.trace))

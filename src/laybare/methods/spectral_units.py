@@ -125,12 +125,11 @@ def units_of(
     moments, orders = measured.value, range(side, measured.value.order + 1)
     weights = [1.0 / _noise(measured, k) for k in orders]
     joint, noise = (
-        np.concatenate([w * _flat(part, k, side) for w, k in zip(weights, orders, strict=True)])
+        _short(np.concatenate([w * _flat(part, k, side) for w, k in zip(weights, orders, strict=True)]))
         for part in (measured.value, measured.noise))
-    joint = np.asarray(np.linalg.qr(joint, mode="r"))  # the same span of rows, far fewer of them
     values, edge = np.linalg.svd(joint, compute_uv=False), float(np.linalg.svd(noise, compute_uv=False)[0])
     shown = int(np.sum(values > MARGIN * edge))
-    asked = min(max(1, shown), _most(moments.dim, side)) if width is None else width
+    asked = min(max(1, shown), _most(moments.dim, side)) if width is None else min(width, len(joint))
     directions = power(unpack(joint, moments.dim, side), asked, rng=rng).directions
     return SpectralUnits(network_along(measured, directions, activation), min(shown, asked), moments.order, side)
 
@@ -195,6 +194,11 @@ def _noise(measured: Measured[PackedMoments], order: int) -> float:
     """Root mean square of the noise of one entry; rounding if there is none."""
     size = float(np.sqrt(np.mean(measured.noise.of(order) ** 2)))
     return max(size, 1e-13 * float(np.abs(measured.value.values).max()), 1e-300)
+
+
+def _short(rows: Array) -> Array:
+    """As few rows as columns, with the same singular values and the same span."""
+    return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) > rows.shape[1] else rows
 
 
 def _flat(moments: PackedMoments, order: int, side: int) -> Array:

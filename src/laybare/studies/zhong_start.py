@@ -81,7 +81,7 @@ class Arm(NamedTuple):
 ARMS = {
     "printed": Arm(moments(TensorInit.literal(RELU2)), raw_inertia),
     "our moments": Arm(moments(TensorInit(activation=RELU2, route=RefinedMoments(inside=None))), refined_inertia),
-    "and solver in the span": Arm(moments(TensorInit(activation=RELU2)), refined_inertia),
+    "ours, solver in the span": Arm(moments(TensorInit(activation=RELU2)), refined_inertia),
     "random": Arm(at_random, None)}
 
 

@@ -4,8 +4,9 @@
                                                   y on [x, 1, |Ŵx|]  →  L  →  pure neurons  →  Ŵ  →  …
 
 Under a symmetric law even features are orthogonal to x: they change no expectation, and take away the even part of y, which is
-all of the noise of L if there is no other. For Gaussian x the quadratic ones leave an eighth of its variance. |Ŵx| takes the
-error to the square of what it was at every round, so that moments alone reach rounding on noiseless data.
+all of the noise of L if there is no other. For Gaussian x the quadratic ones leave an eighth of its variance. With |Ŵx| what is
+left is only the error of Ŵ, so that every round shrinks that error to about n^-½ of itself, and moments alone reach rounding on
+noiseless data.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.decomposition import Decomposer, JointDiagonalisation
-from laybare.methods.pure_neurons import Frame, assembled, find_neurons, frame_of, row_space
-from laybare.methods.symmetric_route import PURE_NEURONS, Located, Needs, slope_of, unit_slope
+from laybare.methods.symmetric.pure_neurons import Frame, assembled, find_neurons, frame_of, row_space
+from laybare.methods.symmetric.route import PURE_NEURONS, Located, Needs, slope_of, unit_slope
 from laybare.moments import even_absolute, even_quadratic, linear_product
 from laybare.network import Network
 from laybare.refinement.levenberg import project
