@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.decomposition import best_of, joint_diagonalisation
-from laybare.methods.pure_neurons import Frame, assembled, frame_of, neurons_of, polished
-from laybare.methods.symmetric_printed import (
+from laybare.methods.symmetric.printed import (
     PracticalRoute,
     PrintedRoute,
     leading_outputs,
@@ -18,6 +17,7 @@ from laybare.methods.symmetric_printed import (
     single_unit,
     span_of,
 )
+from laybare.methods.symmetric.pure_neurons import Frame, assembled, frame_of, neurons_of, polished
 from laybare.metrics import normalised_squared_errors
 from laybare.moments import linear_product, population_detector
 from laybare.random_networks import gaussian_rows, orthonormal_weights

@@ -9,8 +9,8 @@ import pytest
 from symmetric_teachers import LAWS, claim, orthonormal, samples
 
 import laybare as lb
-from laybare.methods.symmetric_claims import symmetric_inputs
-from laybare.methods.symmetric_spectral import SpectralRoute
+from laybare.methods.symmetric.claims import symmetric_inputs
+from laybare.methods.symmetric.spectral import SpectralRoute
 from laybare.metrics import normalised_squared_errors
 from laybare.random_networks import orthonormal_weights
 from laybare.refinement.minimise import minimise

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from laybare.methods.general_relu import GeneralReLU
     from laybare.methods.high_threshold import HighThreshold
     from laybare.methods.landscape_design import LandscapeDesign
-    from laybare.methods.symmetric_inputs import SymmetricInputs
+    from laybare.methods.symmetric import SymmetricInputs
     from laybare.methods.tensor_init import TensorInit
 
 __all__ = ["GeneralReLU", "HighThreshold", "LandscapeDesign", "Method", "RandomStart", "Start", "SymmetricInputs", "TensorInit"]
@@ -19,6 +19,6 @@ __getattr__ = on_demand(__name__, {
     "GeneralReLU": "laybare.methods.general_relu",
     "HighThreshold": "laybare.methods.high_threshold",
     "LandscapeDesign": "laybare.methods.landscape_design",
-    "SymmetricInputs": "laybare.methods.symmetric_inputs",
+    "SymmetricInputs": "laybare.methods.symmetric",
     "TensorInit": "laybare.methods.tensor_init",
 })

@@ -17,9 +17,9 @@ from laybare.activations import relu
 from laybare.errors import LaybareError
 from laybare.matching import compare
 from laybare.methods import SymmetricInputs
-from laybare.methods.symmetric_printed import PracticalRoute, PrintedRoute
-from laybare.methods.symmetric_route import Route
-from laybare.methods.symmetric_spectral import SpectralRoute
+from laybare.methods.symmetric.printed import PracticalRoute, PrintedRoute
+from laybare.methods.symmetric.route import Route
+from laybare.methods.symmetric.spectral import SpectralRoute
 from laybare.metrics import mean_squared_error, normalised_squared_errors
 from laybare.network import Layer, Network
 from laybare.recover import recover

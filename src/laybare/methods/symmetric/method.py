@@ -12,8 +12,8 @@ from laybare.certificate import Claim
 from laybare.decomposition import RankEstimate
 from laybare.errors import NotSeparated
 from laybare.methods.start import Start
-from laybare.methods.symmetric_annihilator import AnnihilatorRoute
-from laybare.methods.symmetric_claims import (
+from laybare.methods.symmetric.annihilator import AnnihilatorRoute
+from laybare.methods.symmetric.claims import (
     constant_noise,
     no_biases,
     null_space_stands_out,
@@ -21,9 +21,9 @@ from laybare.methods.symmetric_claims import (
     symmetric_inputs,
     width_counted,
 )
-from laybare.methods.symmetric_printed import PracticalRoute, PrintedRoute
-from laybare.methods.symmetric_route import Located, Route, slope_of
-from laybare.methods.symmetric_spectral import SpectralRoute
+from laybare.methods.symmetric.printed import PracticalRoute, PrintedRoute
+from laybare.methods.symmetric.route import Located, Route, slope_of
+from laybare.methods.symmetric.spectral import SpectralRoute
 from laybare.network import Network
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Model, network_of

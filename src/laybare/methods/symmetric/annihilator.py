@@ -11,7 +11,7 @@ from laybare.activations import Activation
 from laybare.decomposition import RankEstimate, annihilator
 from laybare.decomposition.annihilator import ROUNDING
 from laybare.errors import InvalidInput
-from laybare.methods.symmetric_route import Located, Needs, slope_of
+from laybare.methods.symmetric.route import Located, Needs, slope_of
 from laybare.network import Layer, Network
 from laybare.refinement.levenberg import project
 from laybare.refinement.normal import Fit, FitStatistic, network_of, point_of

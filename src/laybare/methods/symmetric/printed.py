@@ -25,8 +25,8 @@ from laybare.activations import Activation, relu
 from laybare.decomposition import AlternatingLeastSquares, BestOf, Decomposer
 from laybare.decomposition.jennrich import real_eigenvectors
 from laybare.errors import InvalidInput
-from laybare.methods.pure_neurons import null_space
-from laybare.methods.symmetric_route import PURE_NEURONS, Located, Needs
+from laybare.methods.symmetric.pure_neurons import null_space
+from laybare.methods.symmetric.route import PURE_NEURONS, Located, Needs
 from laybare.moments import PureNeuronDetector, least_squares, measure, smat
 from laybare.moments.symmetric import triangle
 from laybare.network import Layer, Network

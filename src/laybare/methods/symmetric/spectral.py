@@ -17,8 +17,8 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.decomposition import Decomposer, JointDiagonalisation
-from laybare.methods.pure_neurons import Frame, assembled, find_neurons, frame_of, row_space
-from laybare.methods.symmetric_route import PURE_NEURONS, Located, Needs, slope_of, unit_slope
+from laybare.methods.symmetric.pure_neurons import Frame, assembled, find_neurons, frame_of, row_space
+from laybare.methods.symmetric.route import PURE_NEURONS, Located, Needs, slope_of, unit_slope
 from laybare.moments import even_absolute, even_quadratic, linear_product
 from laybare.network import Network
 from laybare.refinement.levenberg import project

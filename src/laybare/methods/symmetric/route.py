@@ -13,7 +13,7 @@ from laybare.activations import Activation
 from laybare.assembly.unfold import folding
 from laybare.decomposition import RankEstimate
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
-from laybare.methods.symmetric_count import count_outputs
+from laybare.methods.symmetric.count import count_outputs
 from laybare.network import Network
 from laybare.source import Source
 
