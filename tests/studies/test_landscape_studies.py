@@ -51,15 +51,24 @@ def test_stochastic_runs_end_closer_than_they_began():
     assert len(plain.errors) == 3 and np.isfinite(plain.values).all()
 
 
+def test_runs_that_diverge_are_told_apart():
+    run = designed.stochastic_g(3, 64, Steps(step=50.0, count=20, record=10), 0, controlled=False)
+    assert run.errors == [np.inf]
+    assert "wild diverged" in designed._sentence([], {"wild": run})
+    assert designed._figure({"wild": run, "tame": designed.Run((0, 1), [1.0, 0.5], (0.0, 0.0))}, "two").startswith("<svg")
+
+
 def test_figures_3_and_4_count_their_landings(monkeypatch):
     monkeypatch.setattr(designed, "land", lambda make, shape, seed: designed.Landing(float(seed), 0.5, 1.0, 0, 7))
     run = designed.Run((0, 10), [0.5, 0.1], (1.0, 0.0))
     monkeypatch.setattr(designed, "stochastic_f_prime", lambda *_, **__: run)
     monkeypatch.setattr(designed, "stochastic_g", lambda *_, **__: run)
-    for study, rows in ((designed.F_PRIME, 6), (designed.G_AND_F, 17)):
+    for study, rows, without in ((designed.F_PRIME, 6, 0), (designed.G_AND_F, 16, 3)):
         outcome = study.run(Settings(range(2)))
+        claimed = rows - without
         assert len(outcome.rows) == rows and all(row[5:7] == (2, 1) for row in outcome.rows)
-        assert f"{rows} of {2 * rows} population descents" in outcome.sentence and outcome.figure.startswith("<svg")
+        assert f"{claimed} of {2 * claimed} population descents" in outcome.sentence and outcome.figure.startswith("<svg")
+        assert ("with mu=0 1 of 2 at readout ratio 1" in outcome.sentence) == bool(without)
 
 
 def test_appendix_f_is_flat_without_r_and_curved_down_with_it():

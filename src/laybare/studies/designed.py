@@ -16,6 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import relu
+from laybare.errors import InvalidInput
 from laybare.landscape import (
     Objective,
     SampledRisk,
@@ -44,6 +45,9 @@ from laybare.studies.study import Cell, Outcome, Settings, Study
 
 FOUND = 1e-4
 """Largest row error at which a population minimum counts as the truth (D is not I, but rows are scaled)."""
+
+WITHOUT_R = "G, mu=0"
+"""The name of G without its term R, for which nothing is claimed."""
 
 Make = Callable[[Teacher], Objective]
 
@@ -160,7 +164,7 @@ def stochastic_f_prime(dim: int, batch: int, steps: Steps, seed: int, *, control
 
 
 def stochastic_g(dim: int, batch: int, steps: Steps, seed: int, *, controlled: bool, mu: float = 1.0) -> Run:
-    """SGD on G as printed, or on y minus its quadratic fit."""
+    """SGD on G as printed, or on y minus its quadratic fit; an infinite error if it diverged."""
     rng = np.random.default_rng([seed, dim, 4])
     fit = control(dim, 2, rng) if controlled else None
 
@@ -170,7 +174,10 @@ def stochastic_g(dim: int, batch: int, steps: Steps, seed: int, *, controlled: b
         return orthogonal_design(quartic(source), -1.0, dim, dim, mu=mu, strength=_strength(1.0))
 
     start = population_g(identity_teacher(dim, relu), mu=mu, strength=1.0).start(rng)
-    return _run(stochastic_descent(stream, start, steps), lambda point: point)
+    try:
+        return _run(stochastic_descent(stream, start, steps), lambda point: point)
+    except InvalidInput:  # the noise of a batch threw the rows out of reach
+        return Run((0,), [np.inf], (np.nan,))
 
 
 def _run(walked: Walked, rows: Callable[[Array], Array]) -> Run:
@@ -178,8 +185,9 @@ def _run(walked: Walked, rows: Callable[[Array], Array]) -> Run:
 
 
 def _figure(runs: dict[str, Run], meaning: str) -> str:
-    errors = [Line(name, list(run.at), [max(error, 1e-6) for error in run.errors]) for name, run in runs.items()]
-    values = [Line(name, list(run.at), list(run.values)) for name, run in runs.items()]
+    kept = {name: run for name, run in runs.items() if np.isfinite(run.errors).all()}
+    errors = [Line(name, list(run.at), [max(error, 1e-6) for error in run.errors]) for name, run in kept.items()]
+    values = [Line(name, list(run.at), list(run.values)) for name, run in kept.items()]
     panels = (
         Panel("Objective of the batch", "step", "value", values, ""),
         Panel("Error of the parameters (4.1)", "step", "error", errors))
@@ -187,9 +195,13 @@ def _figure(runs: dict[str, Run], meaning: str) -> str:
 
 
 def _sentence(rows: list[tuple[Cell, ...]], runs: dict[str, Run]) -> str:
-    total, found = sum(int(row[5]) for row in rows), sum(int(row[6]) for row in rows)
-    ends = ", ".join(f"{name} {run.errors[-1]:.2g}" for name, run in runs.items())
-    return f"{found} of {total} population descents ended at the truth; error (4.1) of stochastic runs at the end: {ends}."
+    counted = [row for row in rows if row[0] != WITHOUT_R]
+    total, found = sum(int(row[5]) for row in counted), sum(int(row[6]) for row in counted)
+    without = ", ".join(f"{row[6]} of {row[5]} at readout ratio {row[3]:g}" for row in rows if row[0] == WITHOUT_R)
+    last = ((name, run.errors[-1]) for name, run in runs.items())
+    ends = ", ".join(f"{name} {error:.2g}" if np.isfinite(error) else f"{name} diverged" for name, error in last)
+    aside = f" (with mu=0 {without})" if without else ""
+    return f"{found} of {total} population descents ended at the truth{aside}; error (4.1) of stochastic runs at the end: {ends}."
 
 
 def _f_prime(settings: Settings) -> Outcome:
@@ -209,13 +221,13 @@ def _g(settings: Settings) -> Outcome:
     cells: list[tuple[str, Make, Shape]] = []
     for ratio in (1.0, 5.0, 20.0):
         shape = Shape(10, 10, ratio, True)
-        cells += [(f"G, mu={mu:.2g}", g_with(mu), shape) for mu in (0.0, 0.01 / ratio, 1.0 / ratio, 1.0)]
+        cells += [(f"G, mu={mu:.2g}", g_with(mu), shape) for mu in sorted({0.0, 0.01 / ratio, 1.0 / ratio, 1.0})]
     general = [Shape(10, 10, 5, False), Shape(20, 5, 5, False), Shape(16, 16, 1, True), Shape(16, 16, 5, False)]
     cells += [("F, mu=1", f_with(1.0), shape) for shape in general]
     cells += [("F, mu=1, delta=1e-5", f_with_ridge(1.0, 1e-5), general[1])]
     rows = _rows(settings, cells)
     dim, large, small, count = (50, 262_144, 8192, 3000) if settings.full else (10, 8192, 512, 1500)
-    steps = Steps(step=0.05, count=count, hold=count // 2, every=count // 8, record=count // 30)
+    steps = Steps(step=0.02, count=count, hold=count // 2, every=count // 8, record=count // 30)
     runs = {
         name: stochastic_g(dim, batch, steps, settings.seeds[0], controlled=controlled)
         for name, batch, controlled in (
