@@ -127,7 +127,7 @@ def test_union_loss_stays_finite_far_from_the_boundary():
 
 
 def test_union_fit_error_falls_like_one_over_n():
-    """Mean log angle over 4 seeds at 5000 and 40,000 rows: exponent -1; its s.d. over 10 seed blocks is 0.13."""
+    """Mean log angle over 4 seeds at 5000 and 40,000 rows: the exponent was -1.11 ± 0.13 over 6 other blocks of seeds."""
     logs = []
     for rows in (5000, 40_000):
         angles = []
@@ -139,7 +139,7 @@ def test_union_fit_error_falls_like_one_over_n():
             found = fit_union(activity_of(source, baseline(source)), start)
             angles.append(max_angle(found.weights, target.layer.weights))
         logs.append(np.mean(np.log(angles)))
-    assert abs((logs[1] - logs[0]) / np.log(8) + 1.0) < 0.52
+    assert abs((logs[1] - logs[0]) / np.log(8) + 1.11) < 0.52
 
 
 def test_missing_unit_is_found_among_uncovered_rows(rng):
