@@ -23,6 +23,9 @@ from laybare.source import Source
 SOLVED = 1e-12
 """Relative loss at which noiseless data count as fitted: stuck fits end above 1e-5, solved ones below 1e-28."""
 
+CLOSE = 1e-5
+"""Relative loss at which a matrix-free search hands over to pruning if the width is told: with spare units the rest is slow."""
+
 AGREE = 1e-6
 """Two runs from different units that end at the same loss, to this relative difference, have found the same minimum."""
 
@@ -57,7 +60,7 @@ def over_wide(
     if width is None:
         found = _widen(source, model, known, scale, search, rng, progress)
     else:
-        found = _search(source, model, width, known, scale, search, rng, progress)
+        found = _search(source, model, width, known, scale, search, rng, progress, CLOSE)
     if found.trace.reason == "interrupted":
         return found
     return prune(source, found, scale, width=width, effort=search.effort, progress=progress)
@@ -89,7 +92,7 @@ def _widen(
     """Double the width until the data are fitted, or until doubling no longer pays or the samples no longer allow it."""
     width, best, trace, worse = max(4, 0 if known is None else len(known)), None, None, 0
     while True:
-        found = _search(source, model, width, known, scale, replace(search, hops=min(search.hops, 3)), rng, progress)
+        found = _search(source, model, width, known, scale, replace(search, hops=min(search.hops, 3)), rng, progress, SOLVED)
         trace = found.trace if trace is None else trace.then(found.trace)
         if best is None or _schwarz(source, found) < _schwarz(source, best):
             best, worse = found, 0
@@ -103,7 +106,7 @@ def _widen(
 
 def _search(
     source: Source, model: Model, width: int, known: Array | None, scale: float, search: Search, rng: Generator,
-    progress: Progress | None,
+    progress: Progress | None, enough: float,
 ) -> Refined:
     limit = _largest_width(source, model)
     if limit < width:
@@ -116,11 +119,11 @@ def _search(
     units = random_units(model, wide, source.dim, search.bias_scale, rng)
     if known is not None:
         units[: min(len(known), wide)] = known[:wide]
-    effort = _search_effort(search.effort, units)
+    effort = _search_effort(search.effort, units, enough)
     best = minimise(source, model.start(units, source.outputs), scale, effort=effort, progress=progress)
     trace = best.trace
     for hop in range(search.hops):
-        if best.loss <= SOLVED * scale or trace.reason == "interrupted":
+        if best.loss <= max(SOLVED, effort.floor) * scale or trace.reason == "interrupted":
             break
         if progress is not None:
             progress(Event("repairing", hop + 1, search.hops, f"relative loss {best.loss / scale:.1e}"))
@@ -134,9 +137,9 @@ def _search(
     return best._replace(trace=trace)
 
 
-def _search_effort(effort: Effort, units: Array) -> Effort:
-    """Matrix-free runs stop once the data are fitted: spare units make the last digits slow, and pruning refines again."""
-    return replace(effort, floor=max(effort.floor, SOLVED)) if units.size > DENSE_LIMIT else effort
+def _search_effort(effort: Effort, units: Array, enough: float) -> Effort:
+    """Matrix-free runs stop at a relative loss of `enough`: spare units make the last digits slow, and pruning refines again."""
+    return replace(effort, floor=max(effort.floor, enough)) if units.size > DENSE_LIMIT else effort
 
 
 def _repaired(source: Source, model: Model, point: Point, search: Search, rng: Generator) -> Point:
