@@ -97,6 +97,15 @@ def test_projection_is_least_squares(rng):
     assert_allclose(loss, residual.sum(), rtol=1e-10)
 
 
+def test_rows_that_overflow_have_no_loss(rng):
+    """Minus infinity would compare as an improvement."""
+    point = model_at_random(lb.relu, rng)
+    x, y = rng.standard_normal((80, 4)), rng.standard_normal((80, 2))
+    fit = Fit(*FitStatistic(point)(x, y))
+    _, loss = project(point, fit._replace(gram=1e-160 * fit.gram, moment=1e150 * fit.moment))
+    assert np.isnan(loss)
+
+
 def test_single_precision_products_are_close(rng):
     point = model_at_random(lb.relu, rng, dim=30, width=8)
     x, y = rng.standard_normal((500, 30)), np.zeros((500, 2))

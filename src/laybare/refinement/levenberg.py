@@ -104,10 +104,12 @@ def levenberg_marquardt(
 
 
 def project(point: Point, fit: Fit) -> tuple[Point, float]:
-    """The same hidden rows with the best coefficients, and the residual sum of squares there."""
-    change = solve_spd(fit.gram, fit.moment)
-    loss = float(fit.loss) - float(np.sum(change * fit.moment))  # at an exact fit rounding may take it below zero
-    return point.moved(point.units, point.coefficients + change), max(loss, 0.0) if np.isfinite(loss) else loss
+    """The same hidden rows with the best coefficients, and the residual sum of squares there; NaN for rows that overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = solve_spd(fit.gram, fit.moment)
+        loss = float(fit.loss) - float(np.sum(change * fit.moment))  # at an exact fit rounding may take it below zero
+        moved = point.moved(point.units, point.coefficients + change)
+    return moved, max(loss, 0.0) if np.isfinite(loss) else np.nan
 
 
 class _System(NamedTuple):
