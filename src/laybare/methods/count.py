@@ -19,7 +19,7 @@ import numpy as np
 from laybare.activations import Activation
 from laybare.assembly.magnitudes import VANISHING
 from laybare.decomposition import RankEstimate, detect_rank
-from laybare.errors import Unidentifiable
+from laybare.errors import NotSeparated, Unidentifiable
 from laybare.moments import (
     Residual,
     SecondMoment,
@@ -92,3 +92,13 @@ def _moment(source: Source, second: int, basis: Array) -> tuple[Array, Array]:
 def _singular(matrices: Array) -> Array:
     values: Array = np.linalg.svd(np.concatenate(list(matrices), axis=1), compute_uv=False)
     return values
+
+
+def width_to_start(source: Source, seen: RankEstimate, *, searched: bool) -> int:
+    """The width that the moments show. A lower bound will do if a search goes on from there."""
+    if not searched and seen.exact is None:
+        raise NotSeparated(
+            f"The moments of {source.size:,} samples do not tell the width. {seen.explanation}",
+            "Without the solver nothing else decides it.", "Give the width, more samples, or a search.",
+            at_least=seen.at_least)
+    return max(1, seen.at_least)

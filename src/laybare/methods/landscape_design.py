@@ -9,9 +9,9 @@ from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.certificate import Claim
-from laybare.errors import InvalidInput, NotSeparated, Unidentifiable
+from laybare.errors import InvalidInput, Unidentifiable
 from laybare.landscape import Minimum, Parameters, Steps, coefficient
-from laybare.methods.count import count_units
+from laybare.methods.count import count_units, width_to_start
 from laybare.methods.landscape_routes import DesignRoute, Ended, PrintedRoute, TensorRoute
 from laybare.methods.solved import solved
 from laybare.methods.start import Start
@@ -100,14 +100,9 @@ class LandscapeDesign:
         return self.route(source, width, self.activation, rng=rng)
 
     def _counted(self, source: Source) -> int:
-        """The width that the second moment shows. A lower bound will do if the search goes on from there."""
+        """The width that the second moment shows."""
         seen = count_units(source, self.activation, 2)
-        if self.search is None and seen.exact is None:
-            raise NotSeparated(
-                f"The moments of {source.size:,} samples do not tell the width. {seen.explanation}",
-                "Without the solver nothing else decides it.", "Give the width, more samples, or a search.",
-                at_least=seen.at_least)
-        return max(1, seen.at_least)
+        return width_to_start(source, seen, searched=self.search is not None)
 
 
 def check_signal(activation: Activation) -> None:

@@ -10,8 +10,8 @@ from numpy.random import Generator
 from laybare.activations import Activation, relu
 from laybare.assembly.magnitudes import VANISHING
 from laybare.certificate import Claim
-from laybare.errors import InvalidInput, NotSeparated, TooFewSamples
-from laybare.methods.count import Inertia, count_units, inertia
+from laybare.errors import InvalidInput, TooFewSamples
+from laybare.methods.count import Inertia, count_units, inertia, width_to_start
 from laybare.methods.moment_routes import PrintedMoments, RefinedMoments, Route, informative_orders
 from laybare.methods.parity import check_parity
 from laybare.methods.solved import solved
@@ -77,14 +77,9 @@ class TensorInit:
         return found._replace(claims=(*found.claims, *sign_claims(source, found, start.layer.weights)))
 
     def _counted(self, source: Source) -> int:
-        """The width that the moments show. A lower bound will do if the search goes on from there."""
+        """The width that the moments show."""
         seen = count_units(source, self.activation, informative_orders(self.activation).second)
-        if self.search is None and seen.exact is None:
-            raise NotSeparated(
-                f"The moments of {source.size:,} samples do not tell the width. {seen.explanation}",
-                "Without the solver nothing else decides it.", "Give the width, more samples, or a search.",
-                at_least=seen.at_least)
-        return max(1, seen.at_least)
+        return width_to_start(source, seen, searched=self.search is not None)
 
     def start(self, source: Source, width: int, *, rng: Generator, progress: Progress | None = None) -> Network:
         """What the moments alone give, before the solver sees it; `source` is white."""

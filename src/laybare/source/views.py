@@ -62,15 +62,10 @@ class Verbs(Protocol):
         return self.with_schedule(replace(self.schedule, progress=progress))
 
 
-@dataclass(frozen=True, eq=False)
-class View(Verbs):
-    """Chosen rows of a source (a range, or sorted row numbers), their inputs mapped by `transform`."""
+class OfOrigin(Verbs):
+    """What a source that reads from another one leaves as it is there, unless it says otherwise."""
 
     origin: Source
-    rows: range | Array
-    transform: Affine
-    law: Law
-    schedule: Schedule
 
     @property
     def dim(self) -> int:
@@ -81,12 +76,23 @@ class View(Verbs):
         return self.origin.outputs
 
     @property
-    def size(self) -> int:
-        return len(self.rows)
-
-    @property
     def exchangeable(self) -> bool:
         return self.origin.exchangeable
+
+
+@dataclass(frozen=True, eq=False)
+class View(OfOrigin):
+    """Chosen rows of a source (a range, or sorted row numbers), their inputs mapped by `transform`."""
+
+    origin: Source
+    rows: range | Array
+    transform: Affine
+    law: Law
+    schedule: Schedule
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
 
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """Make the origin ready as far as these rows reach."""
@@ -101,18 +107,10 @@ class View(Verbs):
 
 
 @dataclass(frozen=True, eq=False)
-class Derived(Verbs):
+class Derived(OfOrigin):
     """The rows of `origin`, changed as they are read. A kind of it says how, and which of dim, outputs and law it changes."""
 
     origin: Source
-
-    @property
-    def dim(self) -> int:
-        return self.origin.dim
-
-    @property
-    def outputs(self) -> int:
-        return self.origin.outputs
 
     @property
     def size(self) -> int:
@@ -125,10 +123,6 @@ class Derived(Verbs):
     @property
     def schedule(self) -> Schedule:
         return self.origin.schedule
-
-    @property
-    def exchangeable(self) -> bool:
-        return self.origin.exchangeable
 
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """Make the origin ready."""

@@ -19,7 +19,7 @@ from laybare.recover import recover
 from laybare.refinement.overwide import Search
 from laybare.shapes import Event
 from laybare.source import Samples
-from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.studies.study import Cell, Outcome, Settings, Study, tally
 
 EXACT = 1e-10
 ARMS = {
@@ -94,9 +94,7 @@ def _ratios(settings: Settings) -> Outcome:
 
 
 def _sentence(rows: list[tuple[Cell, ...]]) -> str:
-    own = {arm: [row for row in rows if row[4] == arm] for arm in ARMS}
-    parts = ", ".join(f"{arm} {sum(int(r[5]) for r in part)}/{sum(int(r[6]) for r in part)}" for arm, part in own.items())
-    return f"Exact recoveries over all sizes: {parts}; verified but wrong: {sum(int(row[7]) for row in rows)}."
+    return f"Exact recoveries over all sizes: {tally(rows, ARMS, 4)}."
 
 
 OVERWIDE = Study(

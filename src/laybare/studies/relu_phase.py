@@ -18,7 +18,7 @@ from laybare.recover import recover
 from laybare.report.plots import rates_figure
 from laybare.shapes import Event
 from laybare.studies.relu_factorial import planted
-from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.studies.study import Cell, Outcome, Settings, Study, tally
 
 DIM, EXACT = 8, 1e-10
 WIDTHS, SAMPLES = (4, 8, 16, 24), (500, 1000, 2000, 4000)
@@ -70,9 +70,7 @@ def _rate(rows: list[tuple[Cell, ...]], width: int, samples: int, arm: str) -> f
 
 
 def _sentence(rows: list[tuple[Cell, ...]]) -> str:
-    own = {arm: [row for row in rows if row[3] == arm] for arm in ARMS}
-    parts = ", ".join(f"{arm} {sum(int(r[4]) for r in part)}/{sum(int(r[5]) for r in part)}" for arm, part in own.items())
-    return f"Exact recoveries over all cells: {parts}; verified but wrong: {sum(int(row[6]) for row in rows)}."
+    return f"Exact recoveries over all cells: {tally(rows, ARMS, 3)}."
 
 
 PHASE = Study(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +36,14 @@ class Outcome(NamedTuple):
         for file, content in files.items():
             put(folder / file, content.encode())
         return [folder / file for file in files]
+
+
+def tally(rows: list[tuple[Cell, ...]], arms: Iterable[str], at: int) -> str:
+    """Exact recoveries an arm, for rows with arm, exact, runs and verified but wrong in four columns from `at` on."""
+    own = {arm: [row for row in rows if row[at] == arm] for arm in arms}
+    parts = ", ".join(
+        f"{arm} {sum(int(r[at + 1]) for r in part)}/{sum(int(r[at + 2]) for r in part)}" for arm, part in own.items())
+    return f"{parts}; verified but wrong: {sum(int(row[at + 3]) for row in rows)}"
 
 
 class Settings(NamedTuple):

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from laybare.activations import Activation, relu
 from laybare.certificate import Claim
 from laybare.decomposition import RankEstimate
-from laybare.errors import NotSeparated
+from laybare.methods.count import width_to_start
 from laybare.methods.start import Start
 from laybare.methods.symmetric.annihilator import AnnihilatorRoute
 from laybare.methods.symmetric.claims import (
@@ -85,7 +85,7 @@ class SymmetricInputs:
         """A network near the one behind the source."""
         slope, needs = slope_of(self.activation), self.route.needs
         counted = needs.count(source, slope) if width is None else RankEstimate(width, width, np.inf, "Given.")
-        told = self._width(source, counted)
+        told = width_to_start(source, counted, searched=self.search is not None)
         needs.check(source, told)
         if progress is not None:
             progress(Event("moments", 0, 0))
@@ -126,12 +126,3 @@ class SymmetricInputs:
         best = min(first, second, key=lambda refined: refined.loss)
         return best._replace(
             trace=first.trace.then(second.trace), agreed=abs(first.loss - second.loss) <= AGREE * best.loss)
-
-    def _width(self, source: Source, counted: RankEstimate) -> int:
-        """The width that the samples show. A lower bound will do if the search goes on from there."""
-        if self.search is None and counted.exact is None:
-            raise NotSeparated(
-                f"The moments of {source.size:,} samples do not tell the width. {counted.explanation}",
-                "Without the solver nothing else decides it.", "Give the width, more samples, or a search.",
-                at_least=counted.at_least)
-        return max(1, counted.at_least)
