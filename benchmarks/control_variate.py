@@ -16,7 +16,7 @@ import numpy as np
 
 from laybare.activations import relu
 from laybare.moments import PackedMoments, controlled_moments, packed_moments, population_moments
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.source import Samples, Source
 
 DIM, WIDTH, SIZE, ORDERS = 8, 14, 200_000, (4, 5, 6)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
 from laybare.activations import Activation, relu
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.shapes import Array
 from laybare.source import Samples
 

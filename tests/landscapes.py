@@ -27,7 +27,7 @@ from laybare.landscape import (
     tensor_risk,
 )
 from laybare.moments import PackedQuartic, packed_moments, quartic
-from laybare.random_networks import gaussian_rows, orthonormal_weights
+from laybare.planted import gaussian_rows, orthonormal_weights
 from laybare.shapes import Array
 
 

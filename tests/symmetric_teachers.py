@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 import laybare as lb
-from laybare.random_networks import orthonormal_weights
-from laybare.source import (
+from laybare.planted import (
     autoregressive_inputs,
     cube_inputs,
     gaussian_inputs,
     laplace_inputs,
     mixture_inputs,
+    orthonormal_weights,
     rademacher_inputs,
     student_inputs,
 )

@@ -16,9 +16,9 @@ from rich.console import Console
 
 import laybare as lb
 from laybare import cli
-from laybare.methods.high_threshold.targets import Target, polynomial_top, threshold_layer
-from laybare.metrics import max_angle
-from laybare.random_networks import random_network
+from laybare.networks import max_angle
+from laybare.planted import random_network
+from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
 from laybare.report import side_by_side
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")

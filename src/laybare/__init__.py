@@ -39,16 +39,15 @@ from laybare.errors import (
 )
 from laybare.export import from_sklearn, to_sklearn
 from laybare.lazy import on_demand
-from laybare.matching import Match, compare
 from laybare.methods import RandomStart
-from laybare.network import Layer, Network, load
-from laybare.random_networks import random_network
-from laybare.recover import Recovery, recover, refine
+from laybare.networks import Layer, Match, Network, compare, load
+from laybare.pipeline.loop import Recovery, recover, refine
+from laybare.planted import random_network
 from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
     from laybare import landscape
-    from laybare.lowest_layer import LayerRecovery, learn_union, recover_layer
+    from laybare.lowest_layer.loop import LayerRecovery, learn_union, recover_layer
     from laybare.methods import GeneralReLU, HighThreshold, LandscapeDesign, SymmetricInputs, TensorInit
 
 __version__ = "0.1.0"
@@ -59,10 +58,10 @@ __getattr__ = on_demand(__name__, {
     "LandscapeDesign": "laybare.methods",
     "SymmetricInputs": "laybare.methods",
     "TensorInit": "laybare.methods",
-    "LayerRecovery": "laybare.lowest_layer",
+    "LayerRecovery": "laybare.lowest_layer.loop",
     "landscape": "laybare.landscape",
-    "learn_union": "laybare.lowest_layer",
-    "recover_layer": "laybare.lowest_layer",
+    "learn_union": "laybare.lowest_layer.loop",
+    "recover_layer": "laybare.lowest_layer.loop",
 })
 
 __all__ = [

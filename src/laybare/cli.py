@@ -24,8 +24,8 @@ import laybare as lb
 from laybare import shapes
 from laybare.errors import LaybareError
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
+from laybare.networks.storage import put
 from laybare.report import Pair, Unit, side_by_side, write_report
-from laybare.storage import put
 
 METHODS: dict[str, Callable[..., Method]] = {
     "general-relu": GeneralReLU,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import SQUARE_SIGNED
+from sample_networks import SQUARE_SIGNED
 
 import laybare as lb
 from laybare.assembly.magnitudes import rec_mag_sign, unit_readout

@@ -8,7 +8,7 @@ import pytest
 import laybare as lb
 from laybare.assembly.signs import decode_signs
 from laybare.assembly.unfold import absorb_linear, folding, unfold
-from laybare.network import sign_free
+from laybare.networks import sign_free
 
 
 @pytest.mark.parametrize(("equations", "units"), [(10, 1), (10, 5), (10, 10), (10, 16), (8, 12), (8, 30), (9, 40)])

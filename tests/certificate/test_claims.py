@@ -9,8 +9,8 @@ import pytest
 
 import laybare as lb
 from laybare.certificate import certify, standard_errors
-from laybare.random_networks import orthonormal_weights, random_network
-from laybare.recover import Recovery
+from laybare.pipeline.loop import Recovery
+from laybare.planted import orthonormal_weights, random_network
 from laybare.shapes import Event
 
 NOISE = 0.1

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.certificate import StandardErrors, standard_errors
-from laybare.random_networks import random_network
+from laybare.planted import random_network
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
 from laybare.shapes import Array

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 import laybare as lb
 from laybare.certificate.fitted import Fitted, fitted
 from laybare.certificate.structure import SIGMAS, _alone, residual_structure
-from laybare.random_networks import random_network
+from laybare.planted import random_network
 from laybare.shapes import Array
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from laybare.decomposition.flattened import flattened_jennrich, flattened_spectrum
 from laybare.moments import veronese
-from laybare.random_networks import gaussian_rows
+from laybare.planted import gaussian_rows
 
 
 @pytest.mark.parametrize("last", [1, 2])

@@ -30,8 +30,8 @@ from laybare.decomposition import (
     tensor_power,
 )
 from laybare.decomposition.components import in_canonical_form, powers, unit_rows
-from laybare.decomposition.jennrich import plane_parts, real_eigenvectors
 from laybare.decomposition.kcl import singling_out
+from laybare.decomposition.pencil import plane_parts, real_eigenvectors
 from laybare.decomposition.power import iterate
 from laybare.decomposition.spm import climb, gradient, height, later_starts, newton
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.neural_network import MLPRegressor
 
 import laybare as lb
-from laybare.random_networks import random_network
+from laybare.planted import random_network
 
 
 @pytest.mark.parametrize("activation", [lb.relu, lb.tanh, lb.sigmoid], ids=lambda activation: activation.name)

@@ -16,7 +16,7 @@ from safetensors.numpy import save as safetensors_bytes
 
 from laybare.activations import Activation, leaky_relu
 from laybare.errors import BudgetExhausted, InvalidInput
-from laybare.network import Layer, Network, load
+from laybare.networks import Layer, Network, load
 
 ARRAYS = {"weights": np.ones((2, 3)), "biases": np.zeros(2), "readout": np.ones(2), "offset": np.array(0.5)}
 DESCRIPTION = {"format": "network", "version": 1, "activation": "relu", "outputs": None}

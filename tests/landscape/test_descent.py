@@ -38,8 +38,8 @@ from laybare.landscape import (
     whitened_design,
     whitening,
 )
-from laybare.metrics import unsigned_error
 from laybare.moments import quartic
+from laybare.networks import unsigned_error
 
 
 @pytest.mark.parametrize("name", ["f, ReLU kernel", "f, Hermite series", "f'", "G", "P' + R", "f' from moments"])

@@ -35,8 +35,8 @@ from laybare.landscape import (
     trust_region,
 )
 from laybare.landscape.operators import RankOneQuartic
-from laybare.metrics import landscape_error, unsigned_error
 from laybare.moments import quartic, second_moment
+from laybare.networks import landscape_error, unsigned_error
 from laybare.shapes import Array
 
 EXACT = 1e-8

@@ -24,7 +24,7 @@ from laybare.moments import (
     population_moments,
     veronese,
 )
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.source import Samples, Source
 
 

@@ -18,8 +18,8 @@ from laybare.moments import (
     population_detector,
     svec,
 )
-from laybare.random_networks import gaussian_rows, smoothed
-from laybare.source import Samples, perturbed, rademacher_inputs
+from laybare.planted import gaussian_rows, perturbed, rademacher_inputs, smoothed
+from laybare.source import Samples
 
 
 def inputs(x: np.ndarray) -> Samples:

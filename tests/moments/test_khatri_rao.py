@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.moments.khatri_rao import khatri_rao_gap, needed_order, smoothed_width
-from laybare.random_networks import gaussian_rows, smoothed_network
+from laybare.planted import gaussian_rows, smoothed_network
 
 
 def test_gap_of_orthonormal_weights_is_one() -> None:

@@ -22,7 +22,7 @@ from laybare.activations import (
     tanh,
 )
 from laybare.moments import HermiteMoments, population_moments, population_tensor
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 
 SQUARE = Activation.custom("square", np.square, lambda t: 2 * t, degree=2, parity="even")
 

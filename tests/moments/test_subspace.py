@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from laybare.activations import Activation, power_relu, relu, tanh
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
 from laybare.moments import leading_directions, population_moments, refine_subspace, second_moment
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.source import Samples
 
 LINEAR = Activation.custom("identity", lambda t: 1.0 * t, np.ones_like, degree=1, parity="odd")

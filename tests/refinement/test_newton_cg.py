@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.network import sign_free
+from laybare.networks import sign_free
 from laybare.refinement import newton_cg as module
 from laybare.refinement.levenberg import levenberg_marquardt
 from laybare.refinement.minimise import DENSE_LIMIT, minimise

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.random_networks import random_network
-from laybare.recover import Recovery
+from laybare.pipeline.loop import Recovery
+from laybare.planted import random_network
 from laybare.report import render, write_report
 
 LARGEST_PAGE = 300_000

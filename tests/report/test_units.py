@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.random_networks import random_network
+from laybare.planted import random_network
 from laybare.report import side_by_side
 
 

@@ -13,8 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import ThreadpoolController
 
 from laybare.errors import BudgetExhausted, InvalidInput
+from laybare.planted import laplace_inputs
 from laybare.shapes import Array, Event, Sums
-from laybare.source import GRAIN, Gaussian, Oracle, Schedule, Symmetric, laplace_inputs
+from laybare.source import GRAIN, Gaussian, Oracle, Schedule, Symmetric
 
 # A runtime check of a protocol looks at every property, `outputs` among them, which buys the first grain.
 pytestmark = pytest.mark.usefixtures("unchecked")

@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from laybare.activations import relu, tanh
 from laybare.errors import InvalidInput, TooFewSamples
-from laybare.network import Layer, Network
-from laybare.random_networks import conditioned_weights
+from laybare.networks import Layer, Network
+from laybare.planted import conditioned_weights, gaussian_inputs
 from laybare.shapes import Array, Event, Sums
-from laybare.source import Affine, Gaussian, Law, Samples, Symmetric, Unknown, gaussian_inputs
+from laybare.source import Affine, Gaussian, Law, Samples, Symmetric, Unknown
 
 
 def moments(x: Array, y: Array) -> Sums:

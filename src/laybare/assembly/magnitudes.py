@@ -23,7 +23,7 @@ import numpy as np
 from laybare.activations import Activation
 from laybare.errors import InvalidInput, Unidentifiable
 from laybare.moments import PackedMoments, veronese
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.shapes import Array
 
 VANISHING = 1e-8

@@ -13,7 +13,7 @@ import numpy as np
 
 from laybare.activations import Activation, absolute, relu
 from laybare.assembly.signs import Signs, decode_signs
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.shapes import Array
 
 

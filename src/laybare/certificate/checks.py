@@ -17,7 +17,7 @@ from laybare.certificate.fitted import EXACT, Fitted, fitted
 from laybare.certificate.spread import standard_errors
 from laybare.certificate.structure import SIGMAS, nothing_left, residual_structure
 from laybare.certificate.width import one_fewer, one_more
-from laybare.network import Network
+from laybare.networks import Network
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laybare.network import Network
+from laybare.networks import Network
 from laybare.refinement.normal import Fit, FitStatistic, Point, point_of
 from laybare.refinement.overwide import total_variation
 from laybare.refinement.pruning import parameter_count

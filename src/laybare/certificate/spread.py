@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.certificate.claims import StandardErrors
-from laybare.network import Network
+from laybare.linear_algebra import solve_spd
+from laybare.networks import Network
 from laybare.refinement.normal import Point, Step, StepStatistic, point_of
-from laybare.semidefinite import solve_spd
 from laybare.shapes import Array
 from laybare.source import Source
 

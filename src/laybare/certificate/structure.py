@@ -15,8 +15,8 @@ from numpy.random import Generator
 
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import Fitted
+from laybare.linear_algebra import solve_spd
 from laybare.refinement.normal import Point
-from laybare.semidefinite import solve_spd
 from laybare.shapes import Array, Sums
 
 SIGMAS = 4.0

@@ -19,9 +19,9 @@ from laybare.decomposition.explain import explain, explain_stack, explain_tensor
 from laybare.decomposition.ffdiag import ffdiag
 from laybare.decomposition.flattened import RankOneParts, flattened_jennrich, flattened_spectrum
 from laybare.decomposition.jacobi import jacobi
-from laybare.decomposition.jennrich import Jennrich, jennrich
 from laybare.decomposition.joint import JointDiagonalisation, joint_diagonalisation
 from laybare.decomposition.kcl import KCL, kcl
+from laybare.decomposition.pencil import Jennrich, jennrich
 from laybare.decomposition.power import TensorPower, Whitened, tensor_power
 from laybare.decomposition.qrj1d import qrj1d
 from laybare.decomposition.rank import RankEstimate, detect_rank, margins

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.decomposition.components import unit_rows
-from laybare.decomposition.jennrich import real_eigenvectors
+from laybare.decomposition.pencil import real_eigenvectors
 from laybare.moments import flatten, veronese
 from laybare.shapes import Array
 

@@ -20,7 +20,7 @@ from laybare.decomposition.definite import definite_jacobi
 from laybare.decomposition.diagonaliser import Diagonalise, directions_of, rows_for
 from laybare.decomposition.explain import explain, explain_stack
 from laybare.decomposition.ffdiag import ffdiag
-from laybare.decomposition.jennrich import jennrich
+from laybare.decomposition.pencil import jennrich
 from laybare.decomposition.shrinkage import shrink_to_orthogonal
 from laybare.decomposition.slices import condense, project
 from laybare.decomposition.stack_fit import polish_stack

@@ -19,7 +19,7 @@ from laybare.decomposition.components import Components, unit_rows
 from laybare.decomposition.diagonaliser import Diagonalise, directions_of, rows_for
 from laybare.decomposition.explain import explain, loadings
 from laybare.decomposition.ffdiag import ffdiag
-from laybare.decomposition.jennrich import jennrich
+from laybare.decomposition.pencil import jennrich
 from laybare.decomposition.qrj1d import qrj1d
 from laybare.decomposition.slices import condense, project
 from laybare.errors import InvalidInput

@@ -8,7 +8,7 @@ import numpy as np
 
 from laybare.activations import Activation, relu, sigmoid, tanh
 from laybare.errors import InvalidInput
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPRegressor

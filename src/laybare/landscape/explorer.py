@@ -20,7 +20,7 @@ from laybare.landscape.descent import descend
 from laybare.landscape.domain import Domain
 from laybare.landscape.objective import Local, Objective, Slope
 from laybare.landscape.smooth import lbfgs
-from laybare.metrics import unsigned_error
+from laybare.networks import unsigned_error
 from laybare.shapes import Array, Event, Progress
 
 CRITICAL = 1e-5

@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.certificate import Claim
-from laybare.network import Network
+from laybare.networks import Network
 from laybare.refinement.trace import Trace
 from laybare.shapes import Progress
 from laybare.source import Source

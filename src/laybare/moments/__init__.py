@@ -44,6 +44,7 @@ from laybare.moments.distinguishing import (
     population_detector,
 )
 from laybare.moments.fit import HermiteFit, affordable_degree, fit_hermite
+from laybare.moments.fourth import PackedQuartic, Quartic, quartic
 from laybare.moments.hermite import HermiteMoments, hermite_features, packed_moments
 from laybare.moments.khatri_rao import khatri_rao_gap, needed_order, smoothed_width
 from laybare.moments.measure import Measured, Moment, measure, measure_with_noise
@@ -51,7 +52,6 @@ from laybare.moments.memory import MEMORY_LIMIT
 from laybare.moments.normality import Normality, normality
 from laybare.moments.packed import PackedMoments, flatten, pack, unpack, veronese
 from laybare.moments.population import RankOneSum, population_moments, population_tensor
-from laybare.moments.quartic import PackedQuartic, Quartic, quartic
 from laybare.moments.regression import Regression, least_squares
 from laybare.moments.residual import Residual
 from laybare.moments.subspace import Subspace, leading_directions, refine_subspace

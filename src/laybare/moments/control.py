@@ -33,7 +33,7 @@ from laybare.moments.packed import PackedMoments
 from laybare.moments.population import population_moments
 from laybare.moments.regression import least_squares
 from laybare.moments.residual import Residual
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.shapes import Array
 from laybare.source.protocol import Source
 

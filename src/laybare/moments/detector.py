@@ -24,11 +24,11 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.errors import InvalidInput, Unidentifiable
+from laybare.linear_algebra import solve_spd
 from laybare.moments.measure import measure
 from laybare.moments.memory import MEMORY_LIMIT, check_memory
 from laybare.moments.regression import least_squares
 from laybare.moments.symmetric import smat, svec, svec_products, svec_squares
-from laybare.semidefinite import solve_spd
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 

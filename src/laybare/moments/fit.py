@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laybare.linear_algebra import solve_spd
 from laybare.moments.hermite import HermiteMoments, hermite_from_monomials, monomials_from_hermite
 from laybare.moments.indices import count_up_to
 from laybare.moments.measure import measure
@@ -24,7 +25,6 @@ from laybare.moments.packed import PackedMoments, same_monomial
 from laybare.moments.polynomial import evaluate
 from laybare.moments.products import monomial_sums
 from laybare.moments.regression import check_samples
-from laybare.semidefinite import solve_spd
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 

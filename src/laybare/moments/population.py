@@ -16,7 +16,7 @@ import numpy as np
 from laybare.moments.hermite import check_packed
 from laybare.moments.memory import MEMORY_LIMIT
 from laybare.moments.packed import PackedMoments, veronese
-from laybare.network import Network
+from laybare.networks import Network
 from laybare.shapes import Array
 
 

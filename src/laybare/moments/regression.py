@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laybare.errors import TooFewSamples
-from laybare.semidefinite import solve_spd
+from laybare.linear_algebra import solve_spd
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 

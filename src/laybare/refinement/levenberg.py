@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.errors import InvalidInput
+from laybare.linear_algebra import solve_spd
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic
 from laybare.refinement.trace import Trace, TraceRow
-from laybare.semidefinite import solve_spd
 from laybare.shapes import Array, Event, Progress
 from laybare.source import Source
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.activations import Activation
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.shapes import Array, Sums
 
 

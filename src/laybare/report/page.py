@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laybare.matching import compare
-from laybare.network import Network
+from laybare.networks import Network, compare
+from laybare.networks.storage import put
 from laybare.report.figures import trace_figure, weights_figure
 from laybare.report.units import Pair, side_by_side
 from laybare.shapes import Array
-from laybare.storage import put
 
 if TYPE_CHECKING:
-    from laybare.recover import Recovery
+    from laybare.pipeline.loop import Recovery
 
 INPUTS, OUTPUTS, UNITS = 10, 4, 200
 """How many weights of a unit, numbers of its readout, and units are listed; the figure shows all of them."""

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.canonical import Units, normalised, reflected, reflection
-from laybare.matching import compare
-from laybare.network import Network, sign_free
+from laybare.networks import Network, compare, sign_free
+from laybare.networks.canonical import Units, normalised, reflected, reflection
 from laybare.shapes import Array
 
 

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from laybare.source.affine import Affine
 from laybare.source.files import open_samples
-from laybare.source.inputs import (
-    add_noise,
-    autoregressive_inputs,
-    cube_inputs,
-    gaussian_inputs,
-    laplace_inputs,
-    mixture_inputs,
-    perturbed,
-    rademacher_inputs,
-    student_inputs,
-)
 from laybare.source.laws import Gaussian, Symmetric, Unknown
 from laybare.source.mixed import Mixed
 from laybare.source.oracle import Oracle
@@ -27,7 +16,7 @@ from laybare.source.sums import GRAIN, Schedule, add_up, block_rows
 
 __all__ = [
     "GRAIN", "Affine", "Gaussian", "Law", "Mixed", "Oracle", "Parity", "Parts", "Projected", "Relabelled", "Rows", "Samples",
-    "Schedule", "Source", "Symmetric", "Unknown", "Whitened", "add_noise", "add_up", "autoregressive_inputs", "block_rows",
-    "cube_inputs", "gaussian_inputs", "laplace_inputs", "mixture_inputs", "open_samples", "paired_inputs", "perturbed",
-    "rademacher_inputs", "split_parity", "student_inputs",
+    "Schedule", "Source", "Symmetric", "Unknown", "Whitened", "add_up", "block_rows",
+    "open_samples", "paired_inputs",
+    "split_parity",
 ]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.shapes import Array
 from laybare.source.blas import single_blas_thread
 

@@ -15,12 +15,11 @@ from numpy.random import Generator
 
 from laybare.activations import step, tanh
 from laybare.errors import LaybareError
-from laybare.lowest_layer import recover_layer
-from laybare.methods.high_threshold import HighThreshold
-from laybare.methods.high_threshold.targets import Target, deep_top, threshold_layer
-from laybare.metrics import max_angle
-from laybare.network import Layer
-from laybare.random_networks import orthonormal_weights
+from laybare.lowest_layer import HighThreshold
+from laybare.lowest_layer.loop import recover_layer
+from laybare.networks import Layer, max_angle
+from laybare.planted import orthonormal_weights
+from laybare.planted.high_thresholds import Target, deep_top, threshold_layer
 from laybare.shapes import Array, Event
 from laybare.source import Samples
 from laybare.studies.study import Cell, Outcome, Settings, Study

@@ -34,9 +34,9 @@ from laybare.landscape import (
     whitened_design,
 )
 from laybare.landscape.objective import unit_rows
-from laybare.metrics import landscape_error, unsigned_error
 from laybare.moments import HermiteFit, Residual, fit_hermite, quartic
-from laybare.random_networks import gaussian_rows, orthonormal_weights
+from laybare.networks import landscape_error, unsigned_error
+from laybare.planted import gaussian_rows, orthonormal_weights
 from laybare.report.plots import Line, Panel, lines_figure
 from laybare.shapes import Array, Event
 from laybare.source import Gaussian, Samples, Source

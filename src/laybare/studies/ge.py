@@ -16,10 +16,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.random import Generator
 
-from laybare.random_networks import orthonormal_weights
+from laybare.planted import gaussian_inputs, mixture_inputs, orthonormal_weights
 from laybare.report.plots import Line, Panel, lines_figure
 from laybare.shapes import Event
-from laybare.source import gaussian_inputs, mixture_inputs
 from laybare.studies.ge_arms import ARMS, FRESH, MOMENTS, OURS, PRINTED, Problem, Run, conditioned, planted, run
 from laybare.studies.study import Cell, Outcome, Settings, Study
 

@@ -15,14 +15,12 @@ from numpy.random import Generator
 
 from laybare.activations import relu
 from laybare.errors import LaybareError
-from laybare.matching import compare
 from laybare.methods import SymmetricInputs
-from laybare.methods.symmetric.printed import PracticalRoute, PrintedRoute
-from laybare.methods.symmetric.route import Route
-from laybare.methods.symmetric.spectral import SpectralRoute
-from laybare.metrics import mean_squared_error, normalised_squared_errors
-from laybare.network import Layer, Network
-from laybare.recover import recover
+from laybare.methods.symmetric_inputs.printed import PracticalRoute, PrintedRoute
+from laybare.methods.symmetric_inputs.route import Route
+from laybare.methods.symmetric_inputs.spectral import SpectralRoute
+from laybare.networks import Layer, Network, compare, mean_squared_error, normalised_squared_errors
+from laybare.pipeline.loop import recover
 from laybare.refinement.descent import adam, lbfgs
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Model, Point, network_of

@@ -15,10 +15,10 @@ from scipy.special import ndtr
 
 from laybare.activations import Activation, relu, sigmoid, step
 from laybare.errors import LaybareError
-from laybare.lowest_layer import recover_layer
-from laybare.methods.high_threshold import HighThreshold
-from laybare.methods.high_threshold.targets import Target, polynomial_top, threshold_layer
-from laybare.metrics import max_angle
+from laybare.lowest_layer import HighThreshold
+from laybare.lowest_layer.loop import recover_layer
+from laybare.networks import max_angle
+from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
 from laybare.report.plots import Line, Panel, lines_figure
 from laybare.shapes import Event
 from laybare.source import Gaussian, Samples

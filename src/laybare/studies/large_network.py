@@ -15,10 +15,9 @@ from numpy.random import Generator
 from laybare.activations import absolute, relu
 from laybare.assembly.unfold import unfold
 from laybare.decomposition import joint_diagonalisation, loadings
-from laybare.matching import compare
 from laybare.moments import Residual, fit_hermite, projected_tensors, refine_subspace
-from laybare.network import Network
-from laybare.random_networks import random_network
+from laybare.networks import Network, compare
+from laybare.planted import random_network
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Model, network_of

@@ -12,14 +12,14 @@ from numpy.random import Generator
 
 from laybare.activations import step
 from laybare.errors import LaybareError
-from laybare.methods.high_threshold.activity import activity_of, baseline
-from laybare.methods.high_threshold.printed.one_by_one import OneByOne
-from laybare.methods.high_threshold.printed.refine_estimate import Estimate, refine_estimate
-from laybare.methods.high_threshold.printed.simultaneous import Simultaneous
-from laybare.methods.high_threshold.profile import activity_profile, probit_edge, slab_edge
-from laybare.methods.high_threshold.start import LayerStart, ThirdMoments
-from laybare.methods.high_threshold.targets import Target
-from laybare.metrics import max_angle
+from laybare.lowest_layer.activity import activity_of, baseline
+from laybare.lowest_layer.printed.one_by_one import OneByOne
+from laybare.lowest_layer.printed.refine_estimate import Estimate, refine_estimate
+from laybare.lowest_layer.printed.simultaneous import Simultaneous
+from laybare.lowest_layer.profile import activity_profile, probit_edge, slab_edge
+from laybare.lowest_layer.start import LayerStart, ThirdMoments
+from laybare.networks import max_angle
+from laybare.planted.high_thresholds import Target
 from laybare.report.plots import Line, Panel, lines_figure
 from laybare.shapes import Array, Event
 from laybare.source import Gaussian, Samples, Source

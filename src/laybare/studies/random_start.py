@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.matching import compare
 from laybare.methods import RandomStart
-from laybare.random_networks import random_network
-from laybare.recover import recover
+from laybare.networks import compare
+from laybare.pipeline.loop import recover
+from laybare.planted import random_network
 from laybare.refinement.overwide import Search
 from laybare.shapes import Event
 from laybare.source import Samples

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import relu
-from laybare.methods.printed_relu import PrintedReLU, etas_from_noise, robust_units
-from laybare.methods.spectral_units import JointSpan
-from laybare.network import Network
+from laybare.methods.general_relu.printed import PrintedReLU, etas_from_noise, robust_units
+from laybare.methods.general_relu.routes import JointSpan
+from laybare.networks import Network
 from laybare.report.plots import Line, Panel, lines_figure
 from laybare.shapes import Array, Event
 from laybare.source import Source

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import relu
-from laybare.methods.spectral_units import JointSpan
-from laybare.network import Network
-from laybare.random_networks import random_network
+from laybare.methods.general_relu.routes import JointSpan
+from laybare.networks import Network
+from laybare.planted import random_network
 from laybare.refinement.overwide import Search, over_wide, total_variation
 from laybare.refinement.sign_free import sign_free_model
 from laybare.shapes import Array, Event

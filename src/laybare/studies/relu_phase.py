@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.errors import TooFewSamples
-from laybare.matching import compare
 from laybare.methods import GeneralReLU, Method, RandomStart
-from laybare.recover import recover
+from laybare.networks import compare
+from laybare.pipeline.loop import recover
 from laybare.report.plots import rates_figure
 from laybare.shapes import Event
 from laybare.studies.relu_factorial import planted

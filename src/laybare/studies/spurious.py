@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from laybare.landscape import Objective, critical_points, descend, pairs_on_spheres, second_order
-from laybare.metrics import unsigned_error
+from laybare.networks import unsigned_error
 from laybare.report.plots import Line, Panel, lines_figure
 from laybare.shapes import Array, Event
 from laybare.studies.study import Cell, Outcome, Settings, Study

@@ -27,7 +27,7 @@ from laybare.landscape import (
     response_of,
     series_risk,
 )
-from laybare.metrics import landscape_error
+from laybare.networks import landscape_error
 from laybare.report.plots import Line, Panel, lines_figure
 from laybare.shapes import Array, Event
 from laybare.source import Gaussian, Samples

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from laybare.networks.storage import put
 from laybare.shapes import Progress
-from laybare.storage import put
 
 Cell = str | int | float
 

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.export import from_sklearn
-from laybare.matching import Match, compare
-from laybare.network import Network
-from laybare.recover import Recovery, recover
+from laybare.networks import Match, Network, compare
+from laybare.pipeline.loop import Recovery, recover
 from laybare.shapes import Array, Event, Progress
 from laybare.source import Oracle
 

@@ -20,11 +20,10 @@ from laybare.activations import power_relu
 from laybare.assembly.magnitudes import unit_readout
 from laybare.errors import LaybareError
 from laybare.methods import Method, RandomStart, TensorInit
-from laybare.methods.printed import moments_then_descent
-from laybare.metrics import max_relative_error, recovered
-from laybare.network import Network
-from laybare.random_networks import random_network
-from laybare.recover import recover
+from laybare.methods.tensor_init.printed import moments_then_descent
+from laybare.networks import Network, max_relative_error, recovered
+from laybare.pipeline.loop import recover
+from laybare.planted import random_network
 from laybare.refinement.descent import Descent
 from laybare.report.plots import rates_figure
 from laybare.shapes import Event

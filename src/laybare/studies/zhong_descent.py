@@ -19,10 +19,9 @@ from numpy.random import Generator
 
 from laybare.errors import LaybareError
 from laybare.methods import Method, RandomStart, TensorInit
-from laybare.methods.printed import moments_then_descent
-from laybare.metrics import recovered
-from laybare.network import Layer, Network
-from laybare.recover import recover
+from laybare.methods.tensor_init.printed import moments_then_descent
+from laybare.networks import Layer, Network, recovered
+from laybare.pipeline.loop import recover
 from laybare.refinement.descent import Descent, gradient_descent
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.overwide import total_variation

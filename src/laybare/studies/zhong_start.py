@@ -18,11 +18,10 @@ from laybare.assembly.magnitudes import unit_readout
 from laybare.decomposition import dense_subspace
 from laybare.errors import LaybareError
 from laybare.methods import TensorInit
-from laybare.methods.moment_routes import RefinedMoments
-from laybare.metrics import max_relative_error
+from laybare.methods.tensor_init.routes import RefinedMoments
 from laybare.moments import refine_subspace, second_moment
-from laybare.network import Layer, Network
-from laybare.random_networks import gaussian_rows
+from laybare.networks import Layer, Network, max_relative_error
+from laybare.planted import gaussian_rows
 from laybare.report.plots import rates_figure
 from laybare.shapes import Array, Event
 from laybare.source import Samples

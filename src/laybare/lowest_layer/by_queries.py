@@ -1,0 +1,159 @@
+"""The layer behind a black box: facets if it answers without noise, importance sampling if it does not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import erfc
+
+from laybare.certificate import Claim
+from laybare.errors import AssumptionViolated
+from laybare.lowest_layer import acceptance
+from laybare.lowest_layer.activity import Baseline, activity_of
+from laybare.lowest_layer.facets import FLAT, RADII, Facets, FacetSearch, find_facets
+from laybare.lowest_layer.found import FoundLayer, layer_of
+from laybare.lowest_layer.importance import noisy_layer, propose
+from laybare.lowest_layer.method import HighThreshold
+from laybare.lowest_layer.union_fit import HalfSpaces, mismatch
+from laybare.shapes import Array
+from laybare.source import Affine, Gaussian, Oracle, Samples, Source
+
+LOOKED_AT = 64
+"""Draws among which the baseline is looked for, and answers from which noise is told."""
+
+LAST_BITS = 16 * float(np.finfo(float).eps)
+"""Relative differences that rounding makes: sums in a black box may depend on how many rows it is asked at once."""
+
+RARELY = 0.25
+"""Share of draws that must give the baseline: half, minus four standard deviations of 64 draws."""
+
+CHECKED = 200
+"""Fresh rays on which the facets must predict the silence just before and the change just after the boundary."""
+
+NEAR = 1e-6
+SMALL = 0.02
+"""Radius, in units of the inputs' spread, of the ball in which a noiseless answer must be constant."""
+
+TOP_ROWS, CHECK_ROWS = 20_000, 2000
+FEWEST_ROWS = 1000
+RARE = 0.02
+"""Rows for the top and the active set, if the budget still allows at least so few; they are drawn around the facets if fewer than
+this share of rows drawn from the law would be active."""
+
+
+class Asked(NamedTuple):
+    """A layer, the map from x to the inputs it is on, and rows for the top (None if the budget was spent)."""
+
+    found: FoundLayer
+    transform: Affine
+    used: Source | None
+    fresh: Source | None
+
+
+class Calibration(NamedTuple):
+    """A silent point, the baseline there, deviations that count as rounding, the noise (outputs,), the spread of the inputs
+    (dim,)."""
+
+    origin: Array
+    level: Array
+    tol: float
+    noise: Array
+    spread: Array
+
+
+def layer_by_queries(oracle: Oracle, method: HighThreshold, width: int | None, *, rng: Generator) -> Asked:
+    """Calibrate, then facets or samples."""
+    start = calibrate(oracle, rng)
+    if start.noise.any():
+        return Asked(*noisy_layer(oracle, method.silent_choices, width, start.level, start.noise, rng=rng))
+    search = method.queries or FacetSearch()
+    facets = find_facets(
+        oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, rng=rng)
+    claims: tuple[Claim, ...] = (
+        _flat(facets), _predicts(oracle, start, facets.spaces, rng), acceptance.separated(facets.spaces.weights))
+    spaces = HalfSpaces(facets.spaces.weights, facets.spaces.thresholds + facets.spaces.weights @ start.origin)
+    used, fresh = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
+    rule = Baseline(start.level, np.full(len(start.level), start.tol), np.zeros(len(start.level)), 1.0)
+    if fresh is not None:
+        claims = (*claims, _active_set(fresh, rule, spaces))
+    errors = np.full((len(spaces.weights), oracle.dim + 1), facets.misfit)
+    found = FoundLayer(layer_of(spaces, method.activation), claims, errors)
+    return Asked(found, Affine.identity(oracle.dim), used, fresh)
+
+
+def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
+    """The most frequent answer among some draws, a point that gives it, and whether the same question has the same answer."""
+    law = oracle.law if isinstance(oracle.law, Gaussian) else Gaussian(0.0, 1.0)
+    cov = np.asarray(1.0 if law.cov is None else law.cov)
+    spread = np.sqrt(np.diag(cov)) if cov.ndim == 2 else np.full(oracle.dim, float(np.sqrt(cov)))
+    mean = np.broadcast_to(np.asarray(0.0 if law.mean is None else law.mean), (oracle.dim,)).astype(float)
+    still = oracle.ask(np.repeat(mean[None], LOOKED_AT, axis=0))
+    noise = still.std(axis=0)
+    scale = float(np.abs(still).max(initial=0.0)) + 1.0
+    if (noise > 1e-9 * scale).any():
+        return Calibration(mean, still.mean(axis=0), 0.0, noise, spread)
+    ball = oracle.ask(mean + SMALL * spread * rng.standard_normal((LOOKED_AT, oracle.dim)) / np.sqrt(oracle.dim))
+    moved = np.abs(ball - still[0]).max()
+    if moved > 1e-9 * scale:
+        raise AssumptionViolated(
+            f"Near the centre of the inputs the output moves by {moved:.2g}.",
+            "There all units should sleep, and the output be constant.",
+            "Check the activation: step and ReLU units are zero below their thresholds. For smooth units give their activation.",
+            moved=float(moved))
+    tol = max(10.0 * float(moved), LAST_BITS * float(np.abs(still).max()))
+    drawn = oracle.ask(law.complete().draw(LOOKED_AT, oracle.dim, rng))
+    silent = float(np.mean((np.abs(drawn - still[0]) <= tol).all(axis=1)))
+    if silent < RARELY:
+        raise AssumptionViolated(
+            f"The output at the centre of the inputs is that of {silent:.0%} of {LOOKED_AT} draws.",
+            "All units should sleep there and in most draws.", "Use RandomStart for units that are often active.", share=silent)
+    return Calibration(mean, still[0], tol, np.zeros(len(noise)), spread)
+
+
+def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> tuple[Source | None, Source | None]:
+    """Rows within what is left of the budget, for the top and the active set; around the facets if the law hardly ever gets
+    there."""
+    left = min(most, oracle.size)
+    if left < FEWEST_ROWS:
+        return None, None
+    transform = oracle.law.whitening(oracle)
+    normals = spaces.weights @ np.linalg.inv(transform.matrix).T
+    reach = (spaces.thresholds - spaces.weights @ transform.mean) / np.linalg.norm(normals, axis=1)
+    if 0.5 * erfc(reach / np.sqrt(2.0)).sum() > RARE:
+        return oracle.take(left).split(0.8, rng=rng)
+    centres = normals / np.linalg.norm(normals, axis=1, keepdims=True) * reach[:, None]
+    x = transform.inverse().apply(propose(centres, left, oracle.dim, rng))
+    return Samples(x, oracle.ask(x), law=oracle.law).split(0.8, rng=rng)
+
+
+def _flat(facets: Facets) -> Claim:
+    return Claim(
+        "misfit of crossings to their facets", facets.misfit, FLAT, facets.misfit < FLAT, "proved",
+        f"largest |w·p/t - 1| over the points of the boundary from which {len(facets.spaces.weights)} facets were computed, with "
+        f"{facets.queries:,} queries.", decisive=True)
+
+
+def _predicts(oracle: Oracle, start: Calibration, spaces: HalfSpaces, rng: Generator) -> Claim:
+    """Silence just before the predicted boundary and a change just after it, along fresh rays."""
+    count = min(CHECKED, max(0, (oracle.budget - oracle.spent) // 2))
+    rays = rng.standard_normal((count, oracle.dim))
+    rays *= start.spread / np.linalg.norm(rays, axis=1, keepdims=True)
+    reach = (rays @ (spaces.weights / spaces.thresholds[:, None]).T).max(axis=1, initial=0.0)
+    met = reach > 1.0 / RADII[-1]
+    distance = np.where(met, 1.0 / np.where(met, reach, 1.0), RADII[-1])
+    answers = oracle.ask(start.origin + np.concatenate([rays * (distance * f)[:, None] for f in (1 - NEAR, 1 + NEAR)]))
+    changed = (np.abs(answers - start.level) > start.tol).any(axis=1)
+    wrong = int(np.sum(changed[:count] | (met & ~changed[count:])))
+    return Claim(
+        "fresh rays that contradict the facets", wrong / max(count, 1), 0.0, wrong == 0 and count > 0, "tested",
+        f"{wrong} of {count} rays change before the predicted boundary or not right after it; a facet that was missed would show "
+        "here unless its solid angle is tiny.", decisive=True)
+
+
+def _active_set(fresh: Source, rule: Baseline, spaces: HalfSpaces) -> Claim:
+    found = mismatch(activity_of(fresh, rule), spaces)
+    return Claim(
+        "active-set mismatch on drawn rows", found.share, 0.0, found.share <= 0.0, "tested",
+        f"{found.uncovered + found.intruding} of {found.rows:,} rows that were drawn at random.", decisive=True)

@@ -1,0 +1,37 @@
+"""A union of half-spaces as a classifier in its own right (Theorem 12): step units under 1 - Π(1 - X_i).
+
+Labels tell the active set directly, so that the half-spaces are all there is to learn. Far from the origin and at constant
+angles they are learnt in polynomial time; the fit itself needs neither, and the certificate says whether it succeeded.
+Source: Goel and Panigrahy (2019), appendix B.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from laybare.certificate import Certificate
+from laybare.lowest_layer.union_fit import HalfSpaces
+from laybare.shapes import Array
+
+
+@dataclass(frozen=True, eq=False)
+class UnionOfHalfSpaces:
+    """x is positive if w_i·x > t_i for some i: `weights` (k, d) of length 1, `thresholds` (k,), and the certificate."""
+
+    weights: Array
+    thresholds: Array
+    certificate: Certificate
+
+    def decision(self, x: Array) -> Array:
+        """max_i (w_i·x - t_i), (n,): the distance to the nearest boundary from inside one half-space, negative outside all."""
+        return np.asarray(HalfSpaces(self.weights, self.thresholds).margins(np.asarray(x, dtype=float)).max(axis=1))
+
+    def predict(self, x: Array) -> Array:
+        """Labels 0 and 1, (n,)."""
+        return (self.decision(x) > 0).astype(int)
+
+    def score(self, x: Array, labels: Array) -> float:
+        """Share of rows with the right label."""
+        return float(np.mean(self.predict(x) == np.asarray(labels)))

@@ -1,0 +1,137 @@
+"""One unit at a time, as printed: local minima of a quartic with a quadratic constraint as penalty.
+
+    G(z) = -sgn(u₄) E[f H₄(z)] + λ (E[f H₂(z)] - u₂)²
+
+In the population, for f without products, its minima are z = ±aᵢ · column i of (TW)⁻¹, T = diag(√cᵢ), with
+aᵢ = (1 - |u₄|/(λ u₂² cᵢ))^(-½). So λ must exceed |u₄|/(u₂² min cᵢ): below it G is unbounded (the printed λ = Θ(|u₄|/u₂²) hides
+that). Minima are orthogonal to each other in the metric of M₂, so the next one is looked for in the M₂-complement of those found
+(deflation), then polished without the constraint. Weights come from all columns together: rows of pinv(Z)ᵀ are √cᵢ wᵢ up to sign.
+No information where u₄ = 0: step units at t = √3, ReLU at t = 1, sigmoid at t ≈ 3.01.
+Source: Goel and Panigrahy (2019), section 2, after Ge, Lee and Ma (2018). Definition 1 must read λ_min ≥ -τ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.activations import Activation, step
+from laybare.errors import Unidentifiable
+from laybare.lowest_layer.printed.hermite_objective import correlation, threshold_coefficient
+from laybare.lowest_layer.start import Directions
+from laybare.moments import projected_tensors, second_moment
+from laybare.shapes import Array
+from laybare.source import Source
+
+VANISHING = 1e-3
+"""|u₄|/u₂ below which the quartic is called uninformative."""
+
+
+class Objective(NamedTuple):
+    """G, its gradient and its Hessian at a point."""
+
+    value: float
+    gradient: Array
+    hessian: Array
+
+
+class Constants(NamedTuple):
+    """u₂, u₄ and λ."""
+
+    second: float
+    fourth: float
+    penalty: float
+
+
+def one_by_one_constants(activation: Activation, threshold: float, *, factor: float = 5.0, smallest: float = 1.0) -> Constants:
+    """λ = factor · |u₄|/(u₂² c_min), which needs factor > 1; refuses thresholds at which u₄ vanishes."""
+    u2, u4 = (threshold_coefficient(activation, order, threshold) for order in (2, 4))
+    if abs(u4) < VANISHING * abs(u2):
+        raise Unidentifiable(
+            f"{activation.name} units at threshold {threshold:g} have the fourth Hermite coefficient {u4:.1e}.",
+            "The printed objective is built on the fourth moment, which shows nothing of the weights there.",
+            "Use ThirdMoments(), the default.", u4=u4, threshold=threshold)
+    return Constants(u2, u4, factor * abs(u4) / (u2**2 * smallest))
+
+
+def one_by_one_objective(source: Source, z: Array, constants: Constants, baseline: float = 0.0) -> Objective:
+    """G(z) with its derivatives; one pass."""
+    u2, u4, penalty = constants
+    c, sign = correlation(source, z, baseline), float(np.sign(u4))
+    gap = c.second - u2
+    return Objective(
+        -sign * c.fourth + penalty * gap**2,
+        -sign * c.fourth_gradient + 2 * penalty * gap * c.second_gradient,
+        -sign * c.fourth_hessian + 2 * penalty * (gap * c.second_hessian + np.outer(c.second_gradient, c.second_gradient)))
+
+
+def is_local_minimum(found: Objective, gradient: float, curvature: float) -> bool:
+    """Definition 1, with the sign of the curvature mended: |∇G| ≤ ε and λ_min(∇²G) ≥ -τ."""
+    return bool(np.linalg.norm(found.gradient) <= gradient and np.linalg.eigvalsh(found.hessian)[0] >= -curvature)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneByOne:
+    """A start for HighThreshold: the printed objective, its minima by L-BFGS with deflation.
+
+    `activation` and `threshold` are those of the output that is looked at: step for the activity of rows.
+    """
+
+    activation: Activation = step
+    threshold: float = 2.0
+    factor: float = 5.0
+    max_steps: int = 200
+
+    def __call__(self, source: Source, width: int, *, rng: Generator) -> Directions:
+        """Unit rows with signs; `source` is white and has one output."""
+        constants = one_by_one_constants(self.activation, self.threshold, factor=self.factor)
+        metric = second_moment(source)[0]
+        columns: list[Array] = []
+        for _ in range(width):
+            columns.append(self._minimum(source, constants, metric, columns, rng))
+        return from_columns(source, np.array(columns))
+
+    def _minimum(self, source: Source, constants: Constants, metric: Array, found: list[Array], rng: Generator) -> Array:
+        """A minimum in the M₂-complement of those found, then without the constraint."""
+        from scipy.optimize import minimize
+
+        free = complement(metric, found)
+        start = free @ rng.standard_normal(free.shape[1])
+        level = float(start @ metric @ start) / np.sqrt(2.0)
+        start *= np.sqrt(constants.second / level) if level > 0 else 1.0 / np.linalg.norm(start)
+
+        def inside(a: Array) -> tuple[float, Array]:
+            value = one_by_one_objective(source, free @ a, constants)
+            return value.value, free.T @ value.gradient
+
+        def outside(z: Array) -> tuple[float, Array]:
+            value = one_by_one_objective(source, z, constants)
+            return value.value, value.gradient
+
+        options = {"maxiter": self.max_steps}
+        z = free @ minimize(inside, free.T @ start, jac=True, method="L-BFGS-B", options=options).x
+        polished: Array = minimize(outside, z, jac=True, method="L-BFGS-B", options=options).x
+        return polished
+
+
+def complement(metric: Array, found: list[Array]) -> Array:
+    """An orthonormal basis (d, d - len(found)) of all z with z·M₂z_j = 0."""
+    dim = len(metric)
+    if not found:
+        return np.eye(dim)
+    _, _, rows = np.linalg.svd(np.array(found) @ metric)
+    return np.asarray(rows[len(found) :].T)
+
+
+def from_columns(source: Source, columns: Array) -> Directions:
+    """From rows zᵢ ∝ columns of (TW)⁻¹ to wᵢ: rows of pinv(Z)ᵀ, their signs from E[f x] = Σ aᵢ wᵢ, aᵢ > 0."""
+    weights = np.linalg.pinv(columns).T
+    lengths = np.linalg.norm(weights, axis=1)
+    weights = weights / lengths[:, None]
+    _, first = (tensor[0] for tensor in projected_tensors(source, np.eye(source.dim), 1))
+    slopes = np.linalg.lstsq(weights.T, first, rcond=None)[0]
+    turn = np.where(slopes < 0, -1.0, 1.0)
+    return Directions(weights * turn[:, None], slopes * turn, lengths**2, np.zeros(len(weights)))

@@ -1,0 +1,179 @@
+"""Algorithms 1 to 6 of Awasthi, Tang and Vijayaraghavan (2021) for depth-2 ReLU networks with biases, as printed.
+
+    1   units up to sign from exact moments; order l handles up to C(d+l-1, l) units     exact_units
+    2   readouts and biases, given directions                                            assembly.relu_scalars.recover_scalars
+    3   signs, for at most as many units as inputs                                       assembly.relu_scalars.fix_signs
+    4   units up to sign from estimated moments                                          robust_units
+    5   a network of m' + 2 units by regression on the units of Algorithm 4              regressed_network
+    6   Algorithm 4 at order 1, then Algorithm 3                                         PrintedReLU(order=1)
+
+The text of Algorithms 1 to 3 is reconstructed from their proofs. Where the paper asks for η₁, η₂, η₃ of polynomial size we take
+them from the noise of the moments: half the difference of two half-sample estimates has the law of the error of their mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.activations import Activation, absolute, relu
+from laybare.assembly.relu_scalars import Scalars, fix_signs, recover_scalars
+from laybare.assembly.unfold import absorb_linear
+from laybare.decomposition import deduplicate, flattened_jennrich, flattened_spectrum
+from laybare.errors import InvalidInput, TooFewSamples
+from laybare.methods.general_relu.routes import SpectralUnits
+from laybare.moments import HermiteMoments, Measured, PackedMoments, controlled_moments, least_squares, measure_with_noise
+from laybare.networks import Layer, Network
+from laybare.shapes import Array
+from laybare.source import Source
+
+RANK_MARGIN, DROP_MARGIN = 1.1, 3.0
+"""η₁ and η₂ as multiples of the noise of what they are compared with."""
+
+SAME = sqrt(2.0 - 2.0 * 0.95)
+"""η₃: two unit vectors closer than this (|cosine| above 0.95) are one."""
+
+ROUNDING = 1e-12
+
+
+class Etas(NamedTuple):
+    """η₁ for ranks, η₂ for terms to drop (one each for the two tensors of Algorithm 4), η₃ for duplicates."""
+
+    rank: tuple[float, float]
+    drop: tuple[float, float]
+    same: float
+
+
+class UnsignedUnits(NamedTuple):
+    """Directions (k, d) up to sign, with the readouts and biases that belong to them."""
+
+    directions: Array
+    scalars: Scalars
+
+
+def exact_units(moments: PackedMoments, order: int, *, rng: Generator) -> UnsignedUnits:
+    """Algorithm 1: units up to sign from population moments of orders 0, …, 2l+2; its thresholds are rounding."""
+    sizes = [float(np.linalg.norm(_tensor(moments, k))) for k in (2 * order + 1, 2 * order + 2)]
+    largest = max(*sizes, np.finfo(float).tiny)
+    rounding = (ROUNDING * largest, ROUNDING * largest)
+    return robust_units(moments, order, Etas(rounding, (1e-9 * largest, 1e-9 * largest), 1e-6), rng=rng)
+
+
+def robust_units(moments: PackedMoments, order: int, etas: Etas, *, rng: Generator) -> UnsignedUnits:
+    """Algorithm 4: units up to sign from estimated moments of orders 0, …, 2l+2, one output.
+
+    Both tensors are needed: a bias at a root of He_{2l-1} hides its unit from the first, at a root of He_{2l} from the second.
+    """
+    rows, sizes = [np.zeros((0, moments.dim))], [np.zeros(0)]
+    for last, rank_limit, drop in zip((1, 2), etas.rank, etas.drop, strict=True):
+        tensor, k = _tensor(moments, 2 * order + last), 2 * order + last
+        rank = int(np.sum(flattened_spectrum(tensor, moments.dim, order, k) > rank_limit))
+        if rank:
+            parts = flattened_jennrich(tensor, moments.dim, order, last, rank, rng=rng)
+            kept = np.abs(parts.coefficients) > drop
+            rows.append(parts.directions[kept])
+            sizes.append(np.abs(parts.coefficients[kept]) / max(parts.residual, ROUNDING))
+    directions, scores = np.vstack(rows), np.concatenate(sizes)
+    directions = directions[deduplicate(directions, scores, 1.0 - 0.5 * etas.same**2)] if len(directions) else directions
+    return UnsignedUnits(directions, recover_scalars(moments, directions, order))
+
+
+def etas_from_noise(measured: Measured[PackedMoments], order: int) -> Etas:
+    """η₁ = 1.1 times the largest singular value of the noise, η₂ = 3 times its typical part along a unit, η₃ = cosine 0.95."""
+    ranks, drops = [], []
+    for last in (1, 2):
+        k = 2 * order + last
+        noise = _tensor(measured.noise, k)
+        ranks.append(RANK_MARGIN * float(flattened_spectrum(noise, measured.noise.dim, order, k)[0]))
+        drops.append(DROP_MARGIN * float(np.sqrt(np.mean(noise**2))))
+    return Etas((ranks[0], ranks[1]), (drops[0], drops[1]), SAME)
+
+
+def regressed_network(source: Source, units: UnsignedUnits) -> Network:
+    """Algorithm 5 and Claim D.14: least squares on relu(±(w̃·x + b̃)), x and 1, merged to at most k + 2 ReLU units.
+
+    The two ReLUs of a unit and the linear part are collinear, so the regression is on |w̃·x + b̃|, x, 1: the same span. The
+    truncation of the paper serves its proof and is left out.
+    """
+    layer = Layer(units.directions, units.scalars.biases, absolute)
+    fit = least_squares(source, _Features(layer)).coefficients[:, 0]
+    k = layer.width
+    alpha, linear, offset = fit[:k], fit[k:-1], fit[-1]
+    shift = alpha @ layer.rows  # |u| = 2 relu(u) - u
+    folded = Network(Layer(layer.weights, layer.biases, relu), 2.0 * alpha, offset - shift[-1], linear - shift[:-1])
+    return absorb_linear(folded)
+
+
+@dataclass(frozen=True, eq=False)
+class _Features:
+    layer: Layer
+
+    def __call__(self, x: Array) -> Array:
+        return np.column_stack([self.layer(x), x, np.ones(len(x))])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedReLU:
+    """Algorithms 4 to 6 from samples: the `order` l of flattening, and whether Algorithm 3 is `centred`.
+
+    l = 1 is Algorithm 6. For l > 1 half of the samples give the moments and the other half the regression, Algorithm 5.
+    `controlled` subtracts a quadratic fit before the moments are taken; the paper averages y·He_k(x) as it is.
+    """
+
+    order: int = 1
+    centred: bool = False
+    controlled: bool = False
+
+    def __call__(self, source: Source, width: int | None, activation: Activation, *, rng: Generator) -> SpectralUnits:
+        """A network of as many units as stand out of the noise (two more at l > 1), whatever the width."""
+        self.check(source, activation)
+        first, second = (source, source) if self.order == 1 else source.split(0.5, rng=rng)
+        measured = self.moments(first)
+        units = robust_units(measured.value, self.order, etas_from_noise(measured, self.order), rng=rng)
+        if not len(units.directions):
+            raise TooFewSamples(
+                f"No direction stands out of the noise of the moments of orders {2 * self.order + 1} and {2 * self.order + 2} "
+                f"({first.size:,} samples).", "The printed algorithm finds units there and nowhere else.",
+                "Give more samples, or use GeneralReLU(), which needs far fewer.", samples=first.size)
+        if self.order > 1:
+            network = regressed_network(second, units)
+        else:
+            network = signed_network(measured.value, units, centred=self.centred)
+        return SpectralUnits(network, len(units.directions), 2 * self.order + 2, self.order)
+
+    def moments(self, source: Source) -> Measured[PackedMoments]:
+        """Moments of orders 0, …, 2l+2 with their noise."""
+        most = 2 * self.order + 2
+        return controlled_moments(source, most) if self.controlled else measure_with_noise(source, HermiteMoments(most))
+
+    def check(self, source: Source, activation: Activation) -> None:
+        """Refuse what the printed algorithms do not cover."""
+        if self.order not in (1, 2, 3):
+            raise InvalidInput(
+                f"Order {self.order} of flattening.", "Orders above 3 need moments of order 10 and more, which are noise.",
+                "Give 1, 2 or 3.", order=self.order)
+        if activation != relu:
+            raise InvalidInput(
+                f"The activation is {activation.name}.", "The printed algorithms are for ReLU.",
+                "Use GeneralReLU(activation=...), which fits other units too.", activation=activation.name)
+        if source.outputs > 1:
+            raise InvalidInput(
+                f"There are {source.outputs} outputs.", "The printed algorithms have one.",
+                "Use GeneralReLU(), which takes all together.", outputs=source.outputs)
+
+
+def signed_network(moments: PackedMoments, units: UnsignedUnits, *, centred: bool) -> Network:
+    """Algorithm 3 applied to the units of Algorithm 1 or 4."""
+    signs = fix_signs(moments, units.directions, units.scalars, centred=centred)
+    layer = Layer(signs[:, None] * units.directions, signs * units.scalars.biases, relu)
+    return Network(layer, units.scalars.readout)
+
+
+def _tensor(moments: PackedMoments, order: int) -> Array:
+    """T_k = √k! c_k of the first output, packed."""
+    tensor: Array = sqrt(factorial(order)) * moments.of(order)[0]
+    return tensor

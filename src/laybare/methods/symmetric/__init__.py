@@ -1,5 +1,0 @@
-"""Several outputs and inputs of any symmetric law: pure neurons from moments, the printed algorithms, the annihilator."""
-
-from laybare.methods.symmetric.method import SymmetricInputs
-
-__all__ = ["SymmetricInputs"]

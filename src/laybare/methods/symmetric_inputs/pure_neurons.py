@@ -1,0 +1,167 @@
+"""Pure neurons: from the detector T to rows z with z·y = act(w·x), and from these to a network.
+
+T maps a symmetric matrix U to f(U), and its null space is the span of zᵢzᵢᵀ, zᵢ the rows of A⁻¹ (`moments.detector`). The last k
+right singular vectors of T are k symmetric matrices of that span; diagonalised together they give the zᵢ, up to sign and scale.
+
+Outputs are whitened first, by the covariance of their even part: that is A Cov|Wx| Aᵀ plus noise, so A becomes nearly orthogonal
+whatever it was, and with more outputs than units the k directions that carry most of the odd part are kept.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.activations import Activation
+from laybare.decomposition import Decomposer
+from laybare.errors import Unidentifiable
+from laybare.moments import PureNeuronDetector, measure, smat, svec_products
+from laybare.networks import Layer, Network
+from laybare.shapes import Array, Sums
+from laybare.source import Mixed, Source
+
+FLAT = 1e-12
+"""Variance of an output direction, as a share of the largest, that may still be signal; Gram matrices are good to 1e-16."""
+
+LINEAR = 1e-13
+"""Share of the mean square of outputs that is rounding, as a difference of Gram matrices, if it is all that is not linear."""
+
+MOVED, MERGED = 0.9, 0.98
+"""A polished neuron is kept if its cosine to where it started is above the first and to no other neuron above the second."""
+
+POLISH_STEPS = 20
+
+
+class Frame(NamedTuple):
+    """Coordinates of the outputs: y @ `reduce` (m, k) is white in its even part, and `lift` (m, k) leads back."""
+
+    reduce: Array
+    lift: Array
+
+
+class Neurons(NamedTuple):
+    """Unit rows `z` (k, k) in the coordinates of a frame, signs still open, and the singular values of T, falling."""
+
+    z: Array
+    spectrum: Array
+
+    @property
+    def gap(self) -> float:
+        """Smallest singular value that should not vanish over the largest that should: the null space stands out by it."""
+        k = len(self.z)
+        rest = len(self.spectrum) - k
+        return float(self.spectrum[rest - 1] / max(self.spectrum[rest], np.finfo(float).tiny)) if rest else np.inf
+
+
+def frame_of(product: Array, even: Array, width: int) -> Frame:
+    """The frame for L = `product` (m, d) on white inputs and the covariance `even` (m, m) of what is not linear in x."""
+    variances = np.diag(even)
+    if np.all(variances <= LINEAR * (variances + np.sum(product**2, axis=1))):
+        raise Unidentifiable(
+            "The outputs are linear functions of the inputs, up to rounding.", "Nothing in them bends, so nothing shows a unit.",
+            "Give outputs of a network with ReLU units.", width=width)
+    spread = np.sqrt(np.maximum(variances, 0.0))
+    spread[spread == 0.0] = 1.0
+    values, vectors = np.linalg.eigh(even / np.outer(spread, spread))
+    kept = values > FLAT * values[-1]
+    if int(kept.sum()) < width:
+        raise Unidentifiable(
+            f"The even part of the outputs varies in {int(kept.sum())} directions and {width} units were asked for.",
+            "Units whose readouts depend on each other, or whose weights are parallel or opposite, are no pure neurons: no "
+            "combination of outputs shows one of them alone.",
+            f"Ask for width {int(kept.sum())}, or use RandomStart(), which needs no independent readouts.",
+            width=width, directions=int(kept.sum()))
+    root = (vectors[:, kept] / np.sqrt(values[kept])).T / spread
+    back = spread[:, None] * (vectors[:, kept] * np.sqrt(values[kept]))
+    left = np.linalg.svd(root @ product, full_matrices=False)[0][:, :width]
+    return Frame(root.T @ left, back @ left)
+
+
+def row_space(product: Array, frame: Frame) -> Array:
+    """Orthonormal rows (k, d) that span the rows of L in the frame: where all weights lie."""
+    return np.asarray(np.linalg.svd(frame.reduce.T @ product, full_matrices=False)[2])
+
+
+def find_neurons(
+    source: Source, product: Array, frame: Frame, *, slope: float, decompose: Decomposer, rng: Generator
+) -> Neurons:
+    """Pure neurons of white samples, given L = `product`. One pass."""
+    moment = PureNeuronDetector(frame.reduce.T @ product, slope, row_space(product, frame))
+    T = measure(Mixed(source, frame.reduce), moment, stage="detector")
+    return neurons_of(T, decompose, rng=rng)
+
+
+def neurons_of(T: Array, decompose: Decomposer, *, rng: Generator) -> Neurons:
+    """Pure neurons from the detector of as many outputs as units, in svec coordinates."""
+    span = null_space(T)
+    z = decompose(smat(span.vectors), len(span.vectors), rng=rng).directions
+    return Neurons(polished(T, z), span.spectrum)
+
+
+class NullSpace(NamedTuple):
+    """The last k right singular vectors of T (k, k(k+1)/2), and all singular values, falling."""
+
+    vectors: Array
+    spectrum: Array
+
+
+def null_space(T: Array) -> NullSpace:
+    """Where T nearly vanishes: k dimensions, for k(k+1)/2 columns."""
+    columns = T.shape[1]
+    width = smat(np.zeros(columns)).shape[0]
+    _, values, right = np.linalg.svd(T, full_matrices=len(T) < columns)
+    spectrum = np.zeros(columns)
+    spectrum[: len(values)] = values
+    return NullSpace(right[-width:], spectrum)
+
+
+def polished(T: Array, z: Array) -> Array:
+    """Each z moved to the nearest minimum of |T svec(zzᵀ)|² on the sphere, unless it runs away or into another one."""
+    moved = np.array([_descended(T, row) for row in z])
+    stayed = np.abs(np.sum(moved * z, axis=1)) > MOVED
+    alike = np.abs(moved @ moved.T) - np.eye(len(z)) > np.maximum(MERGED, np.abs(z @ z.T))
+    return np.where((stayed & ~alike.any(axis=1))[:, None], moved, z)
+
+
+def _descended(T: Array, z: Array) -> Array:
+    """Gauss-Newton on the sphere; stops at the first step that does not help."""
+    misfit = _misfit(T, z)
+    for _ in range(POLISH_STEPS):
+        jacobian = 2.0 * T @ svec_products(np.broadcast_to(z, (len(z), len(z))), np.eye(len(z))).T
+        tangent = jacobian - np.outer(jacobian @ z, z)
+        step = np.linalg.lstsq(tangent, -misfit, rcond=1e-12)[0]
+        trial = z + step
+        trial = trial / np.linalg.norm(trial)
+        new = _misfit(T, trial)
+        if not np.sum(new**2) < np.sum(misfit**2):
+            break
+        z, misfit = trial, new
+    return z
+
+
+def _misfit(T: Array, z: Array) -> Array:
+    vector: Array = T @ svec_products(z[None], z[None])[0]
+    return vector
+
+
+def assembled(source: Source, product: Array, frame: Frame, z: Array, activation: Activation, *, slope: float) -> Network:
+    """The network behind pure neurons: W = Z·reduceᵀ·L, A = lift·Z⁻¹, every sign such that the neuron bends the right way.
+
+    The sign is that of Cov(z·e, |w·x|), e the even part of the outputs: (1-a)/2 Var|w·x| if it is right. One pass. The printed
+    rule, E[z·y] > 0, says the same for outputs without an offset.
+    """
+    pick = z @ frame.reduce.T
+    W = pick @ product
+
+    def bends(x: Array, y: Array) -> Sums:
+        t = x @ W.T
+        e, bent = y @ pick.T - 0.5 * (1 + slope) * t, np.abs(t)
+        return (e * bent).sum(axis=0), e.sum(axis=0), bent.sum(axis=0)
+
+    both, e, bent = (part / source.size for part in source.sum(bends, stage="signs"))
+    sign = np.where((1 - slope) * (both - e * bent) < 0.0, -1.0, 1.0)
+    readout = (frame.lift @ np.linalg.pinv(z) * sign).T
+    layer = Layer(sign[:, None] * W, None, activation)
+    return Network(layer, readout[:, 0] if source.outputs == 1 else readout)

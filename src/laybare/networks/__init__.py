@@ -1,0 +1,19 @@
+"""Networks: layers, canonical forms, files, comparison modulo every symmetry, each paper's error metric."""
+
+from laybare.networks.matching import Match, compare
+from laybare.networks.metrics import (
+    SquaredErrors,
+    landscape_error,
+    max_angle,
+    max_relative_error,
+    mean_squared_error,
+    normalised_squared_errors,
+    recovered,
+    unsigned_error,
+)
+from laybare.networks.network import Layer, Network, load, sign_free
+
+__all__ = [
+    "Layer", "Match", "Network", "SquaredErrors", "compare", "landscape_error", "load", "max_angle", "max_relative_error",
+    "mean_squared_error", "normalised_squared_errors", "recovered", "sign_free", "unsigned_error",
+]

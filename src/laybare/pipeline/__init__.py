@@ -1,0 +1,1 @@
+"""The loop on one screen: source -> problem -> start -> search -> signs -> certificate."""

@@ -1,0 +1,89 @@
+"""The signs of ReLU-like units, settled by the data: from a sign-free fit to a network in its own activation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.activations import Activation
+from laybare.assembly.signs import Signs
+from laybare.assembly.unfold import unfold, with_signs
+from laybare.certificate import Claim
+from laybare.networks import Network, compare
+from laybare.refinement.levenberg import Effort, Refined
+from laybare.refinement.minimise import minimise
+from laybare.refinement.normal import network_of, point_of
+from laybare.refinement.overwide import total_variation
+from laybare.source import Source
+
+LOOSE = 3.0
+"""Patterns are kept if the linear part they leave is below so many times the relative residual: never the right one lost."""
+
+TRIED = 16
+"""Patterns that are refitted, best first, when noise lets several through."""
+
+CLEAR = 16.0
+"""Log-likelihood ratio, doubled, that decides between two patterns: the square of 4 sigmas."""
+
+EXACT = 1e-18
+"""Relative loss of rounding: what fits that well fits exactly."""
+
+
+class Settled(NamedTuple):
+    """A network in its own activation, and the claim about its signs."""
+
+    network: Network
+    claim: Claim
+
+
+def settle_signs(source: Source, folded: Network, activation: Activation, loss: float, *, biases: bool) -> Settled:
+    """The network of `activation` units behind a sign-free one that left the squared error `loss`.
+
+    Without noise the linear part decides (`assembly.signs`). With noise it may let several patterns through; each of those is
+    refitted without a linear part, and the data decide. A refit may turn a unit over and end in the same network as another.
+    """
+    scale = total_variation(source)
+    unfolded = unfold(folded, activation, tol=max(1e-7, LOOSE * float(np.sqrt(max(loss, 0.0) / scale))))
+    signs = unfolded.signs
+    if not signs.searched or len(signs.alternatives) < 2 or loss <= EXACT * scale:
+        return Settled(unfolded.network, _claim(signs))
+    starts = (with_signs(folded, activation, pattern) for pattern in signs.alternatives[:TRIED])
+    best, *others = sorted((_refit(source, start, scale, biases) for start in starts), key=lambda fit: fit.loss)
+    network = _network(best)
+    gaps = [_gap(source, fit, best) for fit in others if _turned(_network(fit), network)]
+    return Settled(network, _claim(signs, 1 + sum(gap < CLEAR for gap in gaps), min(gaps, default=np.inf)))
+
+
+def _gap(source: Source, fit: Refined, best: Refined) -> float:
+    """Twice the log-likelihood ratio."""
+    return source.size * source.outputs * float(np.log(fit.loss / best.loss))
+
+
+def _turned(one: Network, other: Network) -> bool:
+    """Whether some unit of one is turned over in the other: that leaves a linear part, and neither has one."""
+    return compare(one, other).linear_error > 0.0
+
+
+def _refit(source: Source, network: Network, scale: float, biases: bool) -> Refined:
+    return minimise(source, point_of(network, biases=biases, offset=True, linear=False), scale, effort=Effort(max_steps=20))
+
+
+def _network(fit: Refined) -> Network:
+    return network_of(fit.point, vector=fit.point.coefficients.shape[1] == 1)
+
+
+def _claim(signs: Signs, fitting: int | None = None, gap: float = 0.0) -> Claim:
+    """How the signs of the units were decided, for the certificate."""
+    count = len(signs.alternatives) if fitting is None else fitting
+    if not signs.searched:
+        text = "too many units for the search of signs: the linear part was kept instead of deciding them."
+    elif not signs.alternatives:
+        text = f"no signs make the units add up to the linear part (relative residual {signs.residual:.1e}), which was kept."
+    elif count > 1:
+        text = f"{count} sign patterns explain these samples equally well: they cannot tell which one is behind them."
+    elif fitting is not None:
+        text = f"of {len(signs.alternatives)} that noise lets through, refitted, one is more likely by {gap / 2:.3g} (log)."
+    else:
+        text = f"one pattern fits (relative residual {signs.residual:.1e}, next best {signs.runner_up:.1e})."
+    return Claim("sign patterns that fit", float(count), 1.0, count == 1, "proved" if fitting is None else "tested", text)
