@@ -85,6 +85,11 @@ def separated(weights: Array) -> Claim:
         "two units with nearly the same direction cannot be told from one.")
 
 
+def common_claims(spaces: HalfSpaces, used: Mismatch, fresh: Mismatch, need: int = FEWEST) -> tuple[Claim, ...]:
+    """What every route to half-spaces is judged by."""
+    return used_mismatch(used), fresh_mismatch(fresh, spaces, used.rows), own_rows(used, need), separated(spaces.weights)
+
+
 def noiseless(exact: bool) -> Claim:
     """Whether the outputs of silent rows tie."""
     return Claim(
@@ -107,3 +112,15 @@ def same_residual(value: float, limit: float, rows: int) -> Claim:
         "held-out residual over noise", value, limit, value <= limit, "tested",
         f"mean square deviation of {rows:,} fresh rows with one active unit from its line, over that of silent rows.",
         decisive=True)
+
+
+EXPLAINED = 0.9
+"""Held-out R² below which a top is said not to explain noiseless outputs: deep tops had 0.98 and more."""
+
+
+def top_explains(r2: float) -> Claim:
+    """Without noise the outputs are a function of the units: a top that leaves much of them is wrong, or the layer is."""
+    return Claim(
+        "held-out R² of the top", r2, EXPLAINED, r2 >= EXPLAINED, "tested",
+        "what the fitted function of the units explains of fresh outputs, which have no noise; less means another activation, a "
+        "missing unit, or a function above the layer that this kind of top cannot express.")

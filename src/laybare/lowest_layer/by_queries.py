@@ -13,12 +13,13 @@ from laybare.errors import AssumptionViolated
 from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.activity import Baseline, activity_of
 from laybare.lowest_layer.facets import FLAT, RADII, Facets, FacetSearch, find_facets
-from laybare.lowest_layer.found import FoundLayer, layer_of
+from laybare.lowest_layer.finding import LayerFinding, layer_of
 from laybare.lowest_layer.importance import noisy_layer, propose
 from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.union_fit import HalfSpaces, mismatch
 from laybare.shapes import Array
-from laybare.source import Affine, Gaussian, Oracle, Samples, Source
+from laybare.source import Gaussian, Oracle, Samples, Source
+from laybare.source.protocol import Parts
 
 LOOKED_AT = 64
 """Draws among which the baseline is looked for, and answers from which noise is told."""
@@ -43,15 +44,6 @@ RARE = 0.02
 this share of rows drawn from the law would be active."""
 
 
-class Asked(NamedTuple):
-    """A layer, the map from x to the inputs it is on, and rows for the top (None if the budget was spent)."""
-
-    found: FoundLayer
-    transform: Affine
-    used: Source | None
-    fresh: Source | None
-
-
 class Calibration(NamedTuple):
     """A silent point, the baseline there, deviations that count as rounding, the noise (outputs,), the spread of the inputs
     (dim,)."""
@@ -63,24 +55,25 @@ class Calibration(NamedTuple):
     spread: Array
 
 
-def layer_by_queries(oracle: Oracle, method: HighThreshold, width: int | None, *, rng: Generator) -> Asked:
-    """Calibrate, then facets or samples."""
+def layer_by_queries(
+    oracle: Oracle, method: HighThreshold, width: int | None, *, rng: Generator
+) -> tuple[LayerFinding, Parts | None]:
+    """Calibrate, then facets or samples: the layer on x, and rows for the top (None if the budget was spent)."""
     start = calibrate(oracle, rng)
     if start.noise.any():
-        return Asked(*noisy_layer(oracle, method.silent_choices, width, start.level, start.noise, rng=rng))
+        return noisy_layer(oracle, method.silent_choices, width, start.level, start.noise, rng=rng)
     search = method.queries or FacetSearch()
     facets = find_facets(
         oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, rng=rng)
     claims: tuple[Claim, ...] = (
         _flat(facets), _predicts(oracle, start, facets.spaces, rng), acceptance.separated(facets.spaces.weights))
     spaces = HalfSpaces(facets.spaces.weights, facets.spaces.thresholds + facets.spaces.weights @ start.origin)
-    used, fresh = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
+    rows = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
     rule = Baseline(start.level, np.full(len(start.level), start.tol), np.zeros(len(start.level)), 1.0)
-    if fresh is not None:
-        claims = (*claims, _active_set(fresh, rule, spaces))
+    if rows is not None:
+        claims = (*claims, _active_set(rows.second, rule, spaces))
     errors = np.full((len(spaces.weights), oracle.dim + 1), facets.misfit)
-    found = FoundLayer(layer_of(spaces, method.activation), claims, errors)
-    return Asked(found, Affine.identity(oracle.dim), used, fresh)
+    return LayerFinding(layer_of(spaces, method.activation), claims, errors), rows
 
 
 def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
@@ -112,12 +105,12 @@ def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
     return Calibration(mean, still[0], tol, np.zeros(len(noise)), spread)
 
 
-def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> tuple[Source | None, Source | None]:
+def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> Parts | None:
     """Rows within what is left of the budget, for the top and the active set; around the facets if the law hardly ever gets
     there."""
     left = min(most, oracle.size)
     if left < FEWEST_ROWS:
-        return None, None
+        return None
     transform = oracle.law.whitening(oracle)
     normals = spaces.weights @ np.linalg.inv(transform.matrix).T
     reach = (spaces.thresholds - spaces.weights @ transform.mean) / np.linalg.norm(normals, axis=1)

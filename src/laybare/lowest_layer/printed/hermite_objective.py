@@ -11,19 +11,13 @@ Source: Goel and Panigrahy (2019), section 2, Lemma 9 and Claim 1 (which omits c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import factorial, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from laybare.activations import Activation
 from laybare.shapes import Array, Sums
 from laybare.source import Source
-
-
-def threshold_coefficient(activation: Activation, order: int, threshold: float) -> float:
-    """u_l = E[act(g - t) h_l(g)], h_l normalised."""
-    return float(activation.hermite(order, 1.0, -float(threshold))) / sqrt(factorial(order))
 
 
 class Correlation(NamedTuple):
@@ -38,7 +32,7 @@ class Correlation(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Contracted:
+class _Contractions:
     """Statistic: Σr, Σrs², Σrs⁴, Σrsx, Σrs³x, Σr xxᵀ, Σrs² xxᵀ for r = y - baseline, s = z·x."""
 
     z: Array
@@ -53,7 +47,7 @@ class _Contracted:
 
 def correlation(source: Source, z: Array, baseline: float = 0.0) -> Correlation:
     """Both correlations at z with all derivatives, in one pass; `source` is white and has one output."""
-    S0, m2, m4, v1, v3, M0, Ms = (part / source.size for part in source.sum(_Contracted(z, baseline), stage="objective"))
+    S0, m2, m4, v1, v3, M0, Ms = (part / source.size for part in source.sum(_Contractions(z, baseline), stage="objective"))
     N, eye = float(z @ z), np.eye(len(z))
     cross = np.outer(z, v1)
     return Correlation(
