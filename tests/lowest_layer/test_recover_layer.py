@@ -239,3 +239,31 @@ def test_literal_route_runs_and_is_judged_by_the_same_test(rng):
     found = lb.recover_layer(samples(target, 60_000, rng), lb.HighThreshold.literal(lb.step, 2.5), 4, rng=rng)
     assert max_angle(found.layer.weights, target.layer.weights) < 0.6
     assert found.certificate.verdict == "refuted"  # a few hundredths of a radian leave more than 5 wrong rows in 10,000
+
+
+def test_step_units_are_not_verified_where_relu_units_are(rng):
+    """The active set is the same for both; the outputs of rows with one active unit are not."""
+    source = samples(planted(lb.relu, "cubic", 5, 5, 2.0, rng), 20_000, rng)
+    found = lb.recover_layer(source, lb.HighThreshold(activation=lb.step), 5, rng=rng)
+    assert found.certificate.verdict == "refuted"
+    assert next(claim for claim in found.certificate.claims if "unit's level" in claim.name).value < 0.01
+
+
+def test_relu_units_are_not_verified_where_step_units_are(rng):
+    source = samples(planted(lb.step, "cubic", 5, 5, 2.0, rng), 20_000, rng)
+    found = lb.recover_layer(source, lb.HighThreshold(activation=lb.relu), 5, rng=rng)
+    assert found.certificate.verdict == "doubtful"
+    assert next(claim for claim in found.certificate.claims if "tie at a level" in claim.name).value > 0.99
+
+
+@pytest.mark.parametrize(
+    ("told", "true"), [(lb.step, lb.relu), (lb.relu, lb.step), (lb.power_relu(2), lb.relu)], ids=lambda a: a.name)
+@pytest.mark.parametrize("budget", [20_000, 3500], ids=["plenty", "no rows left"])
+def test_queries_tell_how_units_rise(told, true, budget, rng):
+    target = planted(true, "cubic", 4, 3, 2.0, rng)
+    right, wrong = (
+        lb.recover_layer(lb.Oracle(target, dim=4, budget=budget, rng=0), lb.HighThreshold(activation=units), 3, rng=0)
+        for units in (true, told))
+    assert right.certificate.verdict == "verified", right.certificate.explain()
+    assert wrong.certificate.verdict == "refuted"
+    assert next(claim for claim in wrong.certificate.claims if "rise" in claim.name).value == pytest.approx(true.degree, abs=1e-3)

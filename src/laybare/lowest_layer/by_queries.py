@@ -34,6 +34,9 @@ CHECKED = 200
 """Fresh rays on which the facets must predict the silence just before and the change just after the boundary."""
 
 NEAR = 1e-6
+SAME_POWER = 0.1
+"""How far beyond the predicted boundary a change must show, relatively; how close the power of its growth must be."""
+
 SMALL = 0.02
 """Radius, in units of the inputs' spread, of the ball in which a noiseless answer must be constant."""
 
@@ -65,8 +68,8 @@ def layer_by_queries(
     search = method.queries or FacetSearch()
     facets = find_facets(
         oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, rng=rng)
-    claims: tuple[Claim, ...] = (
-        _flat(facets), _predicts(oracle, start, facets.spaces, rng), acceptance.separated(facets.spaces.weights))
+    beyond = _beyond(oracle, start, facets.spaces, method.activation.degree, rng)
+    claims: tuple[Claim, ...] = (_flat(facets), *beyond, acceptance.separated(facets.spaces.weights))
     spaces = HalfSpaces(facets.spaces.weights, facets.spaces.thresholds + facets.spaces.weights @ start.origin)
     rows = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
     rule = Baseline(start.level, np.full(len(start.level), start.tol), np.zeros(len(start.level)), 1.0)
@@ -128,21 +131,38 @@ def _flat(facets: Facets) -> Claim:
         f"{facets.queries:,} queries.", decisive=True)
 
 
-def _predicts(oracle: Oracle, start: Calibration, spaces: HalfSpaces, rng: Generator) -> Claim:
-    """Silence just before the predicted boundary and a change just after it, along fresh rays."""
-    count = min(CHECKED, max(0, (oracle.budget - oracle.spent) // 2))
+def _beyond(oracle: Oracle, start: Calibration, spaces: HalfSpaces, degree: float | None, rng: Generator) -> tuple[Claim, Claim]:
+    """Along fresh rays: silence just before the predicted boundary, a change just after it, and how that grows with the way."""
+    count = min(CHECKED, max(0, (oracle.budget - oracle.spent) // 3))
     rays = rng.standard_normal((count, oracle.dim))
     rays *= start.spread / np.linalg.norm(rays, axis=1, keepdims=True)
     reach = (rays @ (spaces.weights / spaces.thresholds[:, None]).T).max(axis=1, initial=0.0)
     met = reach > 1.0 / RADII[-1]
     distance = np.where(met, 1.0 / np.where(met, reach, 1.0), RADII[-1])
-    answers = oracle.ask(start.origin + np.concatenate([rays * (distance * f)[:, None] for f in (1 - NEAR, 1 + NEAR)]))
-    changed = (np.abs(answers - start.level) > start.tol).any(axis=1)
-    wrong = int(np.sum(changed[:count] | (met & ~changed[count:])))
+    points = np.concatenate([rays * (distance * f)[:, None] for f in (1 - NEAR, 1 + NEAR, 1 + 2 * NEAR)])
+    change = np.abs(oracle.ask(start.origin + points) - start.level)
+    before, after, twice = (change > start.tol).any(axis=1).reshape(3, count)
+    wrong = int(np.sum(before | (met & ~after)))
+    seen = met & after & twice
+    sizes = change.max(axis=1).reshape(3, count)[:, seen]
+    return _contradicted(wrong, count), _rising(np.log2(sizes[2] / sizes[1]), degree)
+
+
+def _contradicted(wrong: int, count: int) -> Claim:
     return Claim(
         "fresh rays that contradict the facets", wrong / max(count, 1), 0.0, wrong == 0 and count > 0, "tested",
         f"{wrong} of {count} rays change before the predicted boundary or not right after it; a facet that was missed would show "
         "here unless its solid angle is tiny.", decisive=True)
+
+
+def _rising(powers: Array, degree: float | None) -> Claim:
+    """Twice as far beyond the boundary a unit of degree p has risen 2^p times as far; a step has jumped."""
+    wanted = float("nan") if degree is None else float(degree)
+    power = float(np.median(powers)) if len(powers) else float("nan")
+    return Claim(
+        "power with which outputs rise beyond a boundary", power, wanted, abs(power - wanted) <= SAME_POWER, "tested",
+        f"median over {len(powers)} fresh rays, {NEAR:g} and {2 * NEAR:g} beyond the boundary: 0 for step units, 1 for relu, p "
+        "for power_relu(p), whatever smooth function lies above them.", decisive=True)
 
 
 def _active_set(fresh: Source, rule: Baseline, spaces: HalfSpaces) -> Claim:

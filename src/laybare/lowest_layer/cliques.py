@@ -5,10 +5,10 @@ Let u(a) = e^{ρ(a-t)} and let the rows w_p be 0/1 vectors. With m_S = Σ_{p∈S
     E[f (x_i x_j - δ_ij)] = ρ² Σ_S c_S e^{-ρt|S|} m_i m_j e^{ρ²|m_S|²/2}.
 
 For disjoint rows with D ones each this is ρ² Σ_{S covers i, j} c_S μ^{|S|}, μ = e^{-ρ(t - ρD/2)} (the printed exponent is
-garbled; `theory.exponential_moments` has both forms): larger inside a block than across, since fewer S cover two blocks. So an edge
-joins i and j if the entry is above the largest gap, and cliques are units. The printed rule "α_ij ≥ ρ" (`printed_graph`) is only a
-threshold, in the wrong units. log f is a function of the same sums with much lighter tails: the exact graph took a tenth of the
-samples (`logarithm`).
+garbled; `theory.exponential_moments`): larger inside a block than across, since fewer S cover two blocks. So an edge joins i and
+j if the entry is above the largest gap, and cliques are units. The printed rule "α_ij ≥ ρ" (`printed_graph`) is only a threshold,
+in the wrong units. log f is a function of the same sums with much lighter tails: the exact graph took a tenth of the samples
+(`logarithm`).
 Source: Goel and Panigrahy (2019), Theorem 7 and Algorithm 3, corrected.
 """
 

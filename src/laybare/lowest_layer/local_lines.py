@@ -54,7 +54,8 @@ def local_lines(rows: Rows, rule: Baseline, start: HalfSpaces) -> UnitLines:
     """Lines through the rows (all of them active) of each unit of `start`, given out anew after every round."""
     spaces, outputs = start, rows.y - rule.value
     for margin in MARGINS:
-        fits = [_line(rows.x[mine], outputs[mine], spaces.weights[i]) for i, mine in enumerate(_given(spaces, rows.x, margin))]
+        given = rows_of_units(spaces, rows.x, margin)
+        fits = [_line(rows.x[mine], outputs[mine], spaces.weights[i]) for i, mine in enumerate(given)]
         weights = np.array([w if fit is None else fit.weights for w, fit in zip(spaces.weights, fits, strict=True)])
         thresholds = np.array([t if fit is None else fit.threshold for t, fit in zip(spaces.thresholds, fits, strict=True)])
         spaces = HalfSpaces(weights, thresholds)
@@ -69,7 +70,7 @@ def noisy_lines(source: Source, rule: Baseline, lines: UnitLines, limit: int = M
     near = closest_rows(source, lambda x, y: np.where((lines.spaces.margins(x) > 0).any(axis=1), 0.0, np.inf), limit)
     weights, thresholds, slopes = lines.spaces.weights.copy(), lines.spaces.thresholds.copy(), lines.slopes.copy()
     counts = lines.rows.copy()
-    for i, mine in enumerate(_given(lines.spaces, near.x, MARGINS[-1])):
+    for i, mine in enumerate(rows_of_units(lines.spaces, near.x, MARGINS[-1])):
         column = _column(near.y[mine] - rule.value)
         if mine.sum() < ROWS_A_NUMBER * (near.x.shape[1] + 1):
             continue
@@ -79,7 +80,7 @@ def noisy_lines(source: Source, rule: Baseline, lines: UnitLines, limit: int = M
     return UnitLines(HalfSpaces(weights, thresholds), slopes, counts, lines.on_line)
 
 
-def _given(spaces: HalfSpaces, x: Array, margin: float) -> list[Array]:
+def rows_of_units(spaces: HalfSpaces, x: Array, margin: float) -> list[Array]:
     """Rows of each unit: its margin is the largest, and all others are below -margin."""
     margins = spaces.margins(x)
     best = np.argmax(margins, axis=1)

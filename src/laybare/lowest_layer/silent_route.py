@@ -15,6 +15,7 @@ from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.activity import Baseline, activity_of, baseline
 from laybare.lowest_layer.finding import LayerFinding, layer_of, unit_errors
 from laybare.lowest_layer.local_lines import ON_THE_LINE, UnitLines, active_rows, local_lines, noisy_lines
+from laybare.lowest_layer.lone_units import lone_rows
 from laybare.lowest_layer.missing_units import Cover, repair
 from laybare.lowest_layer.profile import activity_profile, probit_edge
 from laybare.lowest_layer.start import LayerStart, count_units
@@ -40,7 +41,7 @@ class SilentChoices(NamedTuple):
 def find_silent(used: Source, fresh: Source, width: int | None, choices: SilentChoices, *, rng: Generator) -> LayerFinding:
     """The layer of units that are exactly zero below their thresholds; both sources are white."""
     rule = baseline(used) if choices.rule is None else choices.rule
-    activity, fresh_activity = activity_of(used, rule), activity_of(fresh, rule)
+    activity = activity_of(used, rule)
     told = count_units(activity) if width is None else width
     _check_active(activity, told)
     spaces = first_spaces(activity, told, choices.start, rule.silent, rng=rng)
@@ -54,7 +55,7 @@ def find_silent(used: Source, fresh: Source, width: int | None, choices: SilentC
         return found
     covered = repair(
         activity, spaces, choices.annealing, tries=choices.repairs, enough=acceptance.USED, grow=width is None, rng=rng)
-    return try_lines(covered.spaces) or _by_union(covered, fresh_activity, rule, choices.activation)
+    return try_lines(covered.spaces) or _by_union(covered, used, fresh, rule, choices.activation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +129,15 @@ def _check_active(activity: Source, width: int) -> None:
             active=int(total), unknowns=unknowns)
 
 
-def _by_union(covered: Cover, fresh: Source, rule: Baseline, activation: Activation) -> LayerFinding:
-    spaces, used = covered.spaces, covered.mismatch
+def _by_union(covered: Cover, used: Source, fresh: Source, rule: Baseline, activation: Activation) -> LayerFinding:
+    """The half-spaces as a layer; whether lone units tie or rise can be seen only if outputs have no noise."""
+    spaces, rows = covered.spaces, used.size
+    held_out = mismatch(activity_of(fresh, rule), spaces)
     claims = (
-        *acceptance.common_claims(spaces, used, mismatch(fresh, spaces)), acceptance.certain_angles(spaces, used.rows),
+        *acceptance.common_claims(spaces, covered.mismatch, held_out), acceptance.certain_angles(spaces, rows),
+        *((acceptance.lone_levels(lone_rows(used, fresh, rule, spaces), activation),) if rule.exact else ()),
         acceptance.noiseless(rule.exact))
-    errors = unit_errors(spaces, acceptance.expected_angles(spaces, used.rows))
+    errors = unit_errors(spaces, acceptance.expected_angles(spaces, rows))
     return LayerFinding(layer_of(spaces, activation), claims, errors, float(rule.noise.max()))
 
 

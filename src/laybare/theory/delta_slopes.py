@@ -2,7 +2,8 @@
 
 C₁(z, s) = E[f δ(z·x - s)] = φ(s) E[f | z·x = s]. Claim 4 reads C₁'(s) = Σ_i cot α_i φ(s) φ((t - s cos α_i)/sin α_i)
 E[∂P/∂X_i | …] - s C₁(s), where φ φ is the product of two independent densities (with the joint density of z·x and w_i·x the
-factor is cos α_i), and cot keeps its sign. By the rules of distributions E[f δ'(z·x - s)] = -C₁'(s); the paper uses the other sign.
+factor is cos α_i), and cot keeps its sign. By the rules of distributions E[f δ'(z·x - s)] = -C₁'(s); the paper uses the other
+sign.
 Source: Goel and Panigrahy (2019), section 3, Claim 4, Lemma 16, corrected.
 """
 

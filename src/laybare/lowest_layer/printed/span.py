@@ -55,7 +55,7 @@ def lowest_point(objective: Objective, start: Array, max_steps: int) -> Array:
         length = float(np.linalg.norm(z))
         if not length < reach:
             raise TooFewSamples(
-                f"The printed objective falls without end: from a point of length {reach / FAR:.2g} the descent came to {length:.2g}.",
+                f"The printed objective falls without end: from length {reach / FAR:.2g} the descent came to {length:.2g}.",
                 "Its penalty has to outweigh the fourth moment, which is noisy, in every direction.",
                 "Give more samples, the right threshold, or a larger `factor` if the top has small coefficients; "
                 "or use HighThreshold() instead of its literal form.", length=length)
