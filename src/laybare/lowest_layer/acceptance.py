@@ -30,7 +30,7 @@ ANGLE = 0.1
 
 TIED, RISING = 0.98, 0.5
 """Share of rows with one active unit that must have one output under step units, and that may under others. Step layers with
-boundaries off by 0.02 rad had all of 20,000 rows there, ReLU layers none."""
+boundaries off by up to 0.02 rad have all of them there, ReLU layers none (`pytest -s tests/lowest_layer -k lone_rows`)."""
 
 FEWEST = 50
 """Active rows that a unit needs if its boundary is fitted: with fewer, recovery failed."""
@@ -133,8 +133,8 @@ def same_residual(value: float, limit: float, rows: int) -> Claim:
         decisive=True)
 
 
-EXPLAINED = 0.9
-"""Held-out R² below which a top is said not to explain noiseless outputs: deep tops had 0.98 and more."""
+EXPLAINED = 0.75
+"""Held-out R² below which a top is said not to explain noiseless outputs: boundaries that are off by ANGLE leave about 0.8."""
 
 
 def top_explains(r2: float) -> Claim:

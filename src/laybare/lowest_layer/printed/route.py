@@ -37,6 +37,7 @@ from laybare.networks import Layer
 from laybare.shapes import Array
 from laybare.source import Source
 from laybare.source.relabelled import Relabelled
+from laybare.source.selection import closest_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +102,7 @@ class PrintedRoute:
                 "The literal form was not told the threshold.", f"{activation.name} units are never silent, so nothing shows it.",
                 f"Give HighThreshold.literal({activation.name}, threshold), or use HighThreshold(), which finds it.")
         told = count_units(Residual(used, fit_hermite(used, 1))) if width is None else width
-        mean = _mean(used)
-        looked_at = _retained(used, mean, rng) if self.biased else Relabelled(used, lambda y: y[:, 0] - mean)
+        looked_at = _retained(used, rng) if self.biased else _centred(used)
         start = self._directions(looked_at, told, activation, self.threshold, rng)
         layer = Layer(start.weights, np.full(told, -self.threshold), activation)
         return _with_polynomial(layer, used, fresh, start)
@@ -123,9 +123,18 @@ def _mean(source: Source) -> float:
     return float(total[0]) / source.size
 
 
-def _retained(used: Source, mean: float, rng: Generator) -> Source:
-    """Retained rows with y = E[f]: their averages of y h are E[f h]."""
-    return Relabelled(retained(used, rng=rng), lambda y: np.full(len(y), mean))
+def _centred(used: Source) -> Source:
+    """f - E[f]: the constant does not matter for the moments, and much for their noise."""
+    mean = _mean(used)
+    return Relabelled(used, lambda y: y[:, 0] - mean)
+
+
+def _retained(used: Source, rng: Generator) -> Source:
+    """Rows retained by f less its smallest value, with its mean as y: averages of y h over them are E[(f - min f) h]."""
+    lowest = float(closest_rows(used, lambda x, y: y[:, 0], 1).y[0, 0])
+    rest = Relabelled(used, lambda y: y[:, 0] - lowest)
+    mean = _mean(rest)
+    return Relabelled(retained(rest, rng=rng), lambda y: np.full(len(y), mean))
 
 
 def _from_graph(used: Source, fresh: Source, width: int | None, activation: Activation) -> LayerFinding:
