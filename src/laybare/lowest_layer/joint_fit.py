@@ -20,8 +20,8 @@ from laybare.moments import least_squares
 from laybare.networks import Layer
 from laybare.networks.polynomials import Polynomial, monomials
 from laybare.refinement.levenberg import DAMPING_LIMIT, Effort, eased, finished
-from laybare.refinement.overwide import total_variation
 from laybare.refinement.trace import Trace, TraceRow
+from laybare.refinement.variation import total_variation
 from laybare.shapes import Array, Event, Progress, Sums
 from laybare.source import Source
 
