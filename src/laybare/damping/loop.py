@@ -47,7 +47,7 @@ class Effort:
     floor: float = 1e-31
     stall_steps: int = 10
     stall_gain: float = 0.1
-    settled: float = 0.0
+    settled: float = 1e-3
     damping_limit: float = 1e10
 
 

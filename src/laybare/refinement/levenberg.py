@@ -45,8 +45,15 @@ def levenberg_marquardt(
 ) -> Refined:
     """Minimise the squared error from `start`; `scale` is the centred sum of squares of y, the unit of the relative loss."""
     _check_differentiable(start)
-    end = damped_descent(_Dense(source), start, scale, effort=effort, size=source.size, progress=progress)
+    end = damped_descent(_Dense(source), start, scale, effort=effort, size=source.size, spare=spare_equations(source, start),
+                         progress=progress)
     return Refined(end.best.point, end.best.loss, end.trace)
+
+
+def spare_equations(source: Source, point: Point) -> float:
+    """Equations beyond the unknowns, at least one: what the residual variance divides by."""
+    gauge = 0 if point.normals is None else point.width
+    return max(1.0, source.size * source.outputs - (point.units.size + point.coefficients.size - gauge))
 
 
 def project(point: Point, fit: Fit) -> tuple[Point, float]:

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.linalg
 
 from laybare.damping import Effort, Judged, Trial, damped_descent
-from laybare.refinement.levenberg import Refined, project, tangent, unit_rows
+from laybare.refinement.levenberg import Refined, project, spare_equations, tangent, unit_rows
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.products import Precision, ProductStatistic, Slope, SlopeStatistic, Split, joined, split
 from laybare.shapes import Array, Progress, Sums
@@ -81,13 +81,13 @@ def _descend(source: Source, start: Point, scale: float, effort: Effort, progres
     point, _ = project(start, Fit(*source.sum(FitStatistic(start), stage="loss")))
     single = _Products(source, scale, moments, np.float32)
     coarse = replace(effort, floor=max(effort.floor, SAFE))
-    end = damped_descent(single, point, scale, effort=coarse, size=source.size, before=2, progress=progress)
+    end = damped_descent(single, point, scale, effort=coarse, size=source.size, before=2, spare=spare_equations(source, start), progress=progress)
     best, trace = end.best, end.trace
     left = effort.max_steps - (len(trace.rows) - 1)
     if trace.loss > effort.floor and trace.finished and left > 0:
         rest = replace(effort, max_steps=left, damping=min(trace.rows[-1].damping, effort.damping))
         double = replace(single, dtype=np.float64)
-        end = damped_descent(double, best.point, scale, effort=rest, size=source.size, progress=progress)
+        end = damped_descent(double, best.point, scale, effort=rest, size=source.size, spare=spare_equations(source, start), progress=progress)
         best, trace = end.best, trace.then(end.trace._replace(rows=end.trace.rows[1:] or end.trace.rows))
     return Refined(best.point, best.loss, trace)
 
