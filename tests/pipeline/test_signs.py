@@ -8,8 +8,8 @@ import pytest
 import laybare as lb
 from laybare.networks import sign_free
 from laybare.pipeline.signs import SignedNetwork, settle_signs
-from laybare.refinement.variation import total_variation
 from laybare.planted import random_network
+from laybare.refinement.variation import total_variation
 
 
 def blurred(network: lb.Network, rng: np.random.Generator) -> lb.Network:
