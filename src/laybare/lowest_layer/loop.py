@@ -9,21 +9,18 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.certificate import Certificate, StandardErrors
-from laybare.errors import InvalidInput, TooFewSamples
+from laybare.errors import InvalidInput
 from laybare.lowest_layer.acceptance import top_explains
 from laybare.lowest_layer.by_queries import layer_by_queries
 from laybare.lowest_layer.finding import LayerFinding
 from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.recovery import LayerRecovery
 from laybare.lowest_layer.tops import Top, held_out_r2
+from laybare.networks import Layer
+from laybare.refinement.problem import pose
 from laybare.shapes import Array, Progress
 from laybare.source import Oracle, Source
 from laybare.source.protocol import Parts
-from laybare.source.views import View
-from laybare.source.white import white_view
-
-HELD_OUT, MOST_HELD_OUT = 0.2, 50_000
-"""Share of the rows kept for the certificate, and their largest number."""
 
 
 def recover_layer(
@@ -51,25 +48,15 @@ def recover_layer(
     method.check(source, width)
     if isinstance(source, Oracle) and method.asks:
         found, rows = layer_by_queries(source, method, width, rng=rng)
-        spent = source.spent
+        top, spent = None if rows is None else _top(found, found.layer, rows, method), source.spent
     else:
-        rows = _split(source, rng)
-        view = white_view(rows.first)
-        fresh = View(rows.second, range(rows.second.size), view.transform, view.law, rows.second.schedule)
-        seen = view if progress is None else view.with_progress(progress)
-        found = method.find_layer(seen, fresh, width, rng=rng, progress=progress).pull_back(view.transform)
-        spent = source.size
-    top = None if rows is None else _top(found, rows, method)
+        problem = pose(source, biases=True, rng=rng, progress=progress)
+        used = problem.used if progress is None else problem.used.with_progress(progress)
+        white = method.find_layer(used, problem.fresh, width, rng=rng, progress=progress)
+        found = white.pull_back(problem.transform)
+        layer = problem.transform.inverse().pull_back_layer(found.layer)  # rows that got length 1 on x, seen from white inputs
+        top, spent = _top(found, layer, Parts(problem.used, problem.fresh), method), problem.rows
     return LayerRecovery(found.layer, _certificate(found, top), top, method, time.perf_counter() - begun, spent)
-
-
-def _split(source: Source, rng: Generator) -> Parts:
-    """Rows to use and rows to keep."""
-    if source.size < 10:
-        raise TooFewSamples(
-            f"There are {source.size} rows.", "A fifth of them is kept for the certificate.", "Give at least 10.",
-            size=source.size)
-    return source.split(max(1.0 - HELD_OUT, 1.0 - MOST_HELD_OUT / source.size), rng=rng)
 
 
 def _check_arguments(method: HighThreshold, width: int | None) -> None:
@@ -83,11 +70,12 @@ def _check_arguments(method: HighThreshold, width: int | None) -> None:
             f"width={width!r}.", "A layer has at least one unit.", "Give a positive integer, or None to have the units counted.")
 
 
-def _top(found: LayerFinding, rows: Parts, method: HighThreshold) -> Top | None:
+def _top(found: LayerFinding, layer: Layer, rows: Parts, method: HighThreshold) -> Top | None:
+    """What lies above the finding; `layer` is its layer on the inputs of `rows`: used ones, fresh ones."""
     if method.top is None:
         return None
-    function: Callable[[Array], Array] = method.top.fit(rows.first, found.layer) if found.top is None else found.top
-    return Top(function, held_out_r2(rows.second, found.layer, function))
+    function: Callable[[Array], Array] = method.top.fit(rows.first, layer) if found.top is None else found.top
+    return Top(function, held_out_r2(rows.second, layer, function))
 
 
 def _certificate(found: LayerFinding, top: Top | None) -> Certificate:
