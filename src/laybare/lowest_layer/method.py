@@ -81,11 +81,6 @@ class HighThreshold:
         return cls(activation=activation, queries=None, printed=route)
 
     @property
-    def title(self) -> str:
-        """The method's name, as summaries have it."""
-        return type(self).__name__ + ("" if self.printed is None else ".literal")
-
-    @property
     def asks(self) -> bool:
         """Whether an Oracle is asked at chosen points, instead of being treated like samples."""
         return self.queries is not None and self.printed is None and is_silent(self.activation)

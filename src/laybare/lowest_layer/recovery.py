@@ -44,6 +44,16 @@ class LayerRecovery:
         """t of the units u(w·x - t), (width,)."""
         return -np.asarray(self.layer.biases)
 
+    @property
+    def literal(self) -> bool:
+        """Whether this is what the paper's own algorithm gives, without a fit after it."""
+        return self.method.printed is not None
+
+    @property
+    def by(self) -> str:
+        """The method's name, as summaries have it."""
+        return type(self.method).__name__ + ", literal," * self.literal
+
     def __call__(self, x: Array) -> Array:
         """Outputs predicted at the rows of x, by way of the layer and the top."""
         if self.top is None:
@@ -55,7 +65,7 @@ class LayerRecovery:
         top = "" if self.top is None else f"; held-out R² of the top {self.top.r2:.4f}"
         return (
             f"layer of {self.layer.width} {self.layer.activation.name} units in dimension {self.layer.dim}, by "
-            f"{self.method.title} from {self.samples_used:,} samples in {self.seconds:.1f} s{top}\n"
+            f"{self.by} from {self.samples_used:,} samples in {self.seconds:.1f} s{top}\n"
             f"{self.certificate.explain()}")
 
     def report(self, path: str) -> None:

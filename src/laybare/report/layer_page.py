@@ -34,7 +34,6 @@ def render_layer(recovery: LayerRecovery) -> str:
         "layer": layer,
         "certificate": certificate,
         "lead": LEAD[certificate.verdict],
-        "method": recovery.method.title,
         "inputs": min(INPUTS, layer.dim),
         "units": min(UNITS, layer.width),
         "weights": weights_figure(np.asarray(layer.weights), certificate.standard_errors.weights, "standard error"),

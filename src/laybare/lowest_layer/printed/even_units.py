@@ -12,6 +12,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.lowest_layer.printed.hermite_objective import correlation
+from laybare.lowest_layer.printed.span import in_span
 from laybare.shapes import Array
 from laybare.source import Source
 from laybare.theory.unit_coefficients import threshold_coefficient
@@ -20,15 +21,17 @@ from laybare.theory.unit_coefficients import threshold_coefficient
 def even_directions(
     source: Source, width: int, activation: Activation, *, starts: int = 3, max_steps: int = 100, rng: Generator
 ) -> Array:
-    """Orthonormal rows (k, d): ascent of ± E[f h₄(z·x)] on the sphere, best of some starts, then in the orthogonal complement."""
+    """Orthonormal rows (k, d) in the span that the second moment shows: ascent of ± E[f h₄(z·x)] on the sphere, best of some
+    starts, then in the orthogonal complement."""
     sign = float(np.sign(threshold_coefficient(activation, 4, 0.0)))
-    found = np.zeros((0, source.dim))
+    inside = in_span(source, width)
+    found = np.zeros((0, width))
     for _ in range(width):
-        _, _, rows = np.linalg.svd(found, full_matrices=True) if len(found) else (None, None, np.eye(source.dim))
+        _, _, rows = np.linalg.svd(found, full_matrices=True) if len(found) else (None, None, np.eye(width))
         free = rows[len(found) :]
-        climbs = [_climb(source, free, sign, max_steps, rng) for _ in range(starts)]
+        climbs = [_climb(inside, free, sign, max_steps, rng) for _ in range(starts)]
         found = np.vstack([found, max(climbs, key=lambda climb: climb[1])[0]])
-    return found
+    return found @ inside.basis.T
 
 
 def _climb(source: Source, free: Array, sign: float, max_steps: int, rng: Generator) -> tuple[Array, float]:
