@@ -31,6 +31,9 @@ DAMPING_FLOOR = 1e-14
 SOLVED_ALREADY = 1e-29
 """Relative loss at which a start is exact: a step would only stir its rounding."""
 
+LATELY, CREPT = 3, 30.0
+"""So many steps that together gained less than so many times what one must promise: kinks keep the promise up, not the gain."""
+
 NEAR_FLOOR = 1e-26
 """Relative loss that only an exact fit reaches; from here a step that gains less than tenfold is rounding."""
 
@@ -117,10 +120,10 @@ def damped_descent(
     rows = [TraceRow(here.loss / scale, 0.0, damping, time.perf_counter() - begun, passes * size)]
     try:
         for step in range(effort.max_steps):
-            reason = _finished(rows, effort)
+            reason = _finished(rows, effort, spare)
             if reason:
                 break
-            search = _line(rule, here, damping, effort, spare)
+            search = _line(rule, here, damping, effort, spare, NEAR_FLOOR * scale)
             passes += rule.passes + search.passes
             if search.reason:
                 reason = search.reason
@@ -146,7 +149,9 @@ class _Line(Generic[P, K]):
     reason: str
 
 
-def _line(rule: Rule[P, K, Y], here: Judged[P, K], damping: float, effort: Effort, spare: float) -> _Line[P, K]:
+def _line(
+    rule: Rule[P, K, Y], here: Judged[P, K], damping: float, effort: Effort, spare: float, near: float
+) -> _Line[P, K]:
     system, passes, growth = rule.system(here), 0, 2.0
     while True:
         trial = rule.trial(system, damping)
@@ -157,6 +162,8 @@ def _line(rule: Rule[P, K, Y], here: Judged[P, K], damping: float, effort: Effor
         passes += 1
         if judged.loss < here.loss:  # NaN compares false: a non-finite trial is a rejected trial
             return _Line(trial, judged, damping, passes, "")
+        if np.isfinite(judged.loss) and (here.loss <= near or abs(trial.predicted) <= effort.settled * here.loss / spare):
+            return _Line(trial, here, damping, passes, "floor" if here.loss <= near else "flat")
         damping, growth = damping * growth, growth * 2.0
         if damping > effort.damping_limit:
             if not np.isfinite(judged.loss):
@@ -170,12 +177,14 @@ def eased(damping: float, gained: float, predicted: float) -> float:
     return max(DAMPING_FLOOR, damping * max(0.1, 1.0 - (2.0 * ratio - 1.0) ** 3))
 
 
-def _finished(rows: list[TraceRow], effort: Effort) -> str:
+def _finished(rows: list[TraceRow], effort: Effort, spare: float) -> str:
     """Why to stop here, or nothing: at the floor (also: next to it and no longer falling fast), or without progress."""
     now = rows[-1].loss
     floor = max(effort.floor, SOLVED_ALREADY) if len(rows) == 1 else effort.floor
     if now <= floor or (len(rows) > 1 and now <= NEAR_FLOOR and now > 0.1 * rows[-2].loss):
         return "floor"
+    if len(rows) > LATELY and rows[-1 - LATELY].loss - now <= CREPT * effort.settled * now / spare:
+        return "settled"
     back = effort.stall_steps
     return "stalled" if len(rows) > back and now > (1.0 - effort.stall_gain) * rows[-1 - back].loss else ""
 
