@@ -1,11 +1,13 @@
 """One file a figure of a paper, or a worked case: settings -> table -> figure."""
 
+from laybare.studies.angle_search import ALGORITHM_1
 from laybare.studies.deeper_cut import DEEPER_CUT
 from laybare.studies.designed import F_PRIME, G_AND_F
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
 from laybare.studies.high_threshold import ACTIVATION_PROBABILITY, LAYER_ERROR
 from laybare.studies.large_network import LARGE
 from laybare.studies.printed_high_threshold import LAYER_STARTS, TAN_ALPHA
+from laybare.studies.printed_theorems import GENERAL_DEGREE, THEOREM_8, THEOREM_9, THEOREM_13
 from laybare.studies.random_start import OVERWIDE, RATIO
 from laybare.studies.relu_error import ERROR
 from laybare.studies.relu_factorial import FACTORIAL
@@ -26,6 +28,7 @@ STUDIES: dict[str, Study] = {
         FIGURE_2, FIGURE_3, FIGURE_4,
         ERROR, FACTORIAL, PHASE,
         LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
+        ALGORITHM_1, THEOREM_8, THEOREM_9, THEOREM_13, GENERAL_DEGREE,
     )
 }
 
