@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from laybare.blas import single_blas_thread
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
-from laybare.source.blas import single_blas_thread
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 from numpy.random import Generator, Philox
 
+from laybare.blas import single_blas_thread
 from laybare.errors import BudgetExhausted, InvalidInput
 from laybare.shapes import Array, Event, Progress
 from laybare.source.arrays import floats, numeric
-from laybare.source.blas import single_blas_thread
 from laybare.source.laws import Gaussian
 from laybare.source.ledger import Ask, Ledger
 from laybare.source.protocol import Law, Rows
