@@ -9,8 +9,8 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.decomposition import RankEstimate, annihilator
-from laybare.decomposition.annihilator import ROUNDING
 from laybare.errors import InvalidInput
+from laybare.levels import GRAM
 from laybare.methods.symmetric_inputs.route import Located, Needs, slope_of
 from laybare.networks import Layer, Network
 from laybare.refinement.levenberg import project
@@ -44,7 +44,7 @@ def _count(source: Source, slope: float) -> RankEstimate:
     (power,) = source.sum(lambda x, y: (y.T @ y,), stage="outputs")
     scale = np.sqrt(np.maximum(np.diag(power), np.finfo(float).tiny))
     values = np.linalg.eigvalsh(power / np.outer(scale, scale))
-    seen = int(np.sum(values > ROUNDING * values[-1]))
+    seen = int(np.sum(values > GRAM * values[-1]))
     return RankEstimate(seen, seen, np.inf, f"{seen} of {source.outputs} outputs are independent.")
 
 
