@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.pipeline.loop import Recovery
+from laybare.pipeline import Recovery
 from laybare.planted import random_network
 from laybare.report import render, write_report
 
@@ -29,7 +29,7 @@ def truth() -> lb.Network:
 def found(truth: lb.Network) -> Recovery:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((300, 3))
-    return lb.refine(truth, lb.Samples(x, truth(x) + 0.01 * rng.standard_normal((300, 2))))
+    return lb.refine(lb.Samples(x, truth(x) + 0.01 * rng.standard_normal((300, 2))), truth)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_text_from_outside_is_escaped(found: Recovery) -> None:
 def test_wide_network_gives_a_small_page() -> None:
     network = random_network(100, 250, rng=0)
     errors = lb.certificate.StandardErrors(np.ones((250, 100)), np.ones(250), np.ones(250), np.zeros(()))
-    trace = lb.refinement.trace.Trace((lb.refinement.trace.TraceRow(1.0, 0.0, 1.0, 0.0, 1),), "floor")
+    trace = lb.damping.Trace((lb.damping.TraceRow(1.0, 0.0, 1.0, 0.0, 1),), "floor")
     recovery = Recovery(network, network, lb.Certificate((), errors, 1.0), None, 1.0, 1, (trace,))
     text = render(recovery)
     assert len(text.encode()) < LARGEST_PAGE

@@ -19,7 +19,7 @@ from laybare.linear_algebra import solve_spd
 from laybare.moments import least_squares
 from laybare.networks import Layer
 from laybare.networks.polynomials import Polynomial, monomials
-from laybare.refinement.overwide import total_variation
+from laybare.refinement.variation import total_variation
 from laybare.shapes import Array, Progress, Sums
 from laybare.source import Source
 

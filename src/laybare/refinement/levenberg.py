@@ -25,8 +25,6 @@ from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatis
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
-__all__ = ["Effort", "Refined", "levenberg_marquardt", "project", "tangent", "unit_rows"]
-
 
 class Refined(NamedTuple):
     """Where the solver stopped, the residual sum of squares there (least squares in the readout), and how it got there.
