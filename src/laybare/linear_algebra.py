@@ -6,10 +6,8 @@ import numpy as np
 import scipy.linalg
 
 from laybare.blas import threads_for
+from laybare.levels import GRAM
 from laybare.shapes import Array
-
-RANK_TOL = 1e-13
-"""Eigenvalues below this share of the largest are rounding: a Gram matrix is only known to about 1e-16 times its size."""
 
 
 def solve_spd(matrix: Array, right: Array) -> Array:
@@ -28,12 +26,12 @@ def _solved(matrix: Array, right: Array) -> Array:
     columns = right.reshape(len(right), -1) * scale[:, None]
     try:
         factor = scipy.linalg.cholesky(scaled, lower=True, check_finite=False)
-        if np.square(np.diag(factor)).min() < RANK_TOL:
+        if np.square(np.diag(factor)).min() < GRAM:
             raise scipy.linalg.LinAlgError
         solved = scipy.linalg.cho_solve((factor, True), columns, check_finite=False)
     except scipy.linalg.LinAlgError:
         values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
-        kept = values > RANK_TOL * values[-1]
+        kept = values > GRAM * values[-1]
         V = vectors[:, kept]
         solved = V @ ((V.T @ columns) / values[kept, None])
     solution: Array = (solved * scale[:, None]).reshape(right.shape)

@@ -12,6 +12,7 @@ from laybare.activations import Activation
 from laybare.certificate import Claim
 from laybare.decomposition import detect_rank
 from laybare.errors import InvalidInput, TooFewSamples
+from laybare.levels import GRAM, SOLVED, SOLVED_LOSS
 from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.cliques import blocks, correlation_graph, correlations
 from laybare.lowest_layer.found import FoundLayer
@@ -30,10 +31,7 @@ TRIED = 3
 FEWEST_ROWS, ROWS_A_NUMBER = 6000, 20
 """Rows of the joint fit: so many, and so many for each unknown; more only cost time when there is no noise."""
 
-EXACT = 1e-6
-"""Root mean square residual over the spread of y: exact fits end near 1e-13, tops of another form above 1e-2."""
-
-OPEN = 1e-13
+OPEN = GRAM
 """Smallest eigenvalue of the normal matrix (diagonal scaled to 1) at which every number is still determined."""
 
 
@@ -64,7 +62,7 @@ def find_smooth(
     for start in _starts(choices.start):
         one = _best(part, start(used, told, rng=rng).weights, exponents, choices.activation, progress)
         fit = one if fit is None or one.loss < fit.loss else fit
-        if fit.trace.loss < EXACT**2:
+        if fit.trace.loss < SOLVED_LOSS:
             break
     assert fit is not None
     joint = facing_down(fit.joint) if choices.powers == 1 else fit.joint
@@ -101,7 +99,7 @@ def _best(source: Source, weights: Array, exponents: Array, activation: Activati
     for start in ranked[:TRIED]:
         fit = fit_joint(source, start, progress=progress)
         best = fit if best is None or fit.loss < best.loss else best
-        if best.trace.loss < EXACT**2:
+        if best.trace.loss < SOLVED_LOSS:
             break
     assert best is not None
     return best
@@ -173,7 +171,7 @@ def _claims(joint: Joint, fit: JointFit, used: Source, fresh: Source) -> tuple[C
 def exact_on_fresh(relative: float, rows: int) -> Claim:
     """Nothing but rounding left on rows that nothing has seen."""
     return Claim(
-        "held-out residual over the spread of y", relative, EXACT, relative <= EXACT, "tested",
+        "held-out residual over the spread of y", relative, SOLVED, relative <= SOLVED, "tested",
         f"root mean square on {rows:,} fresh rows; more than rounding means label noise, or a top of another form than the "
         "polynomial that was fitted, and then directions may be off by hundredths of a radian.")
 

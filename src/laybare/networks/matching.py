@@ -17,8 +17,9 @@ import numpy as np
 
 from laybare.activations import Activation, absolute
 from laybare.errors import InvalidInput
+from laybare.levels import ROUNDING
 from laybare.networks.assignment import Pairing, bottleneck, hungarian
-from laybare.networks.canonical import ROUNDING, Units, all_forward, merged, normalised, reflected, reflection
+from laybare.networks.canonical import Units, all_forward, merged, normalised, reflected, reflection
 from laybare.networks.network import Network, sign_free
 from laybare.shapes import Array
 
