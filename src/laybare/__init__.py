@@ -37,7 +37,6 @@ from laybare.errors import (
     TooFewSamples,
     Unidentifiable,
 )
-from laybare.export import from_sklearn, to_sklearn
 from laybare.lazy import on_demand
 from laybare.methods import RandomStart
 from laybare.networks import Layer, Match, Network, compare, load
@@ -47,6 +46,18 @@ from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unkno
 
 if TYPE_CHECKING:
     from laybare import landscape
+    from laybare.export import (
+        from_json,
+        from_npz,
+        from_onnx,
+        from_sklearn,
+        from_torch,
+        to_json,
+        to_npz,
+        to_onnx,
+        to_sklearn,
+        to_torch,
+    )
     from laybare.lowest_layer import HighThreshold
     from laybare.lowest_layer.loop import LayerRecovery, learn_union, recover_layer
     from laybare.methods import GeneralReLU, LandscapeDesign, SymmetricInputs, TensorInit
@@ -60,9 +71,19 @@ __getattr__ = on_demand(__name__, {
     "SymmetricInputs": "laybare.methods",
     "TensorInit": "laybare.methods",
     "LayerRecovery": "laybare.lowest_layer.loop",
+    "from_json": "laybare.export",
+    "from_npz": "laybare.export",
+    "from_onnx": "laybare.export",
+    "from_sklearn": "laybare.export",
+    "from_torch": "laybare.export",
     "landscape": "laybare.landscape",
     "learn_union": "laybare.lowest_layer.loop",
     "recover_layer": "laybare.lowest_layer.loop",
+    "to_json": "laybare.export",
+    "to_npz": "laybare.export",
+    "to_onnx": "laybare.export",
+    "to_sklearn": "laybare.export",
+    "to_torch": "laybare.export",
 })
 
 __all__ = [
@@ -98,7 +119,11 @@ __all__ = [
     "compare",
     "erf",
     "exponential",
+    "from_json",
+    "from_npz",
+    "from_onnx",
     "from_sklearn",
+    "from_torch",
     "gelu",
     "landscape",
     "leaky_relu",
@@ -115,7 +140,11 @@ __all__ = [
     "softplus",
     "step",
     "tanh",
+    "to_json",
+    "to_npz",
+    "to_onnx",
     "to_sklearn",
+    "to_torch",
 ]
 
 

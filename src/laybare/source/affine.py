@@ -58,7 +58,8 @@ class Affine:
             return network
         weights = network.layer.weights @ self.matrix.T
         layer = Layer(weights, network.layer.biases - weights @ self.mean, network.activation)
+        layers = (layer, *network.layers[1:])
         if network.linear is None:
-            return Network(layer, network.readout, network.offset)
+            return Network(layers, network.readout, network.offset, top=network.top)
         linear = self.matrix @ network.linear
-        return Network(layer, network.readout, network.offset - self.mean @ linear, linear)
+        return Network(layers, network.readout, network.offset - self.mean @ linear, linear, top=network.top)
