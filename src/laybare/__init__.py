@@ -43,7 +43,7 @@ from laybare.methods import RandomStart
 from laybare.networks import Layer, Match, Network, compare, load
 from laybare.pipeline.loop import Recovery, recover, refine
 from laybare.planted import random_network
-from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
+from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
     from laybare import landscape
@@ -70,6 +70,7 @@ __all__ = [
     "BudgetExhausted",
     "Certificate",
     "Claim",
+    "Endpoint",
     "Gaussian",
     "GeneralReLU",
     "HighThreshold",
