@@ -13,7 +13,7 @@ from laybare.source.pairs import Parity, paired_inputs, split_parity
 from laybare.source.projected import Projected
 from laybare.source.protocol import Law, Parts, Rows, Source, Whitened
 from laybare.source.relabelled import Relabelled
-from laybare.source.rounding import Rounding, grid_of, measure_rounding, third_differences
+from laybare.source.rounding import Rounding, calibrated, measure_rounding, representation, residual_level
 from laybare.source.samples import Samples
 from laybare.source.sums import GRAIN, Schedule, add_up, block_rows
 from laybare.source.targets import Endpoint, Target, as_target
@@ -21,6 +21,6 @@ from laybare.source.targets import Endpoint, Target, as_target
 __all__ = [
     "GRAIN", "Affine", "Box", "Endpoint", "Gaussian", "Joined", "Law", "Mixed", "Oracle", "Parity", "Parts", "Projected",
     "Relabelled", "Rounding", "Rows", "Samples", "Schedule", "Source", "Symmetric", "Target", "Uniform", "Unknown", "Whitened",
-    "add_up", "as_target", "block_rows", "grid_of", "measure_rounding", "open_samples", "paired_inputs", "split_parity",
-    "third_differences",
+    "add_up", "as_target", "block_rows", "calibrated", "measure_rounding", "open_samples", "paired_inputs", "representation",
+    "residual_level", "split_parity",
 ]

@@ -38,6 +38,9 @@ class Link(Protocol):
     def __call__(self, given: Array) -> Array:
         """The outputs of the network behind these answers."""
 
+    def back(self, y: Array) -> Array:
+        """Answers that outputs came from (of the first class nothing is said: it is one minus the others)."""
+
     def why(self, given: Array, query: int) -> InvalidInput:
         """What is wrong with this one answer (columns,)."""
 
@@ -49,6 +52,9 @@ class Identity(NamedTuple):
 
     def __call__(self, given: Array) -> Array:
         return given
+
+    def back(self, y: Array) -> Array:
+        return y
 
     def why(self, given: Array, query: int) -> InvalidInput:
         output = int(np.argmax(~np.isfinite(given)))
@@ -70,6 +76,9 @@ class Logit(NamedTuple):
         p = np.where((given > 0) & (1.0 - given > 4 * _unit(given)), given, np.nan)
         return np.asarray(np.log(p) - np.log1p(-p))
 
+    def back(self, y: Array) -> Array:
+        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(y, -700.0, 700.0))))
+
     def why(self, given: Array, query: int) -> InvalidInput:
         return _unusable(given, query, outside=bool(((given < 0) | (given > 1)).any()))
 
@@ -83,6 +92,11 @@ class Softmax(NamedTuple):
         usable = _add_up(given, ADDS_UP) & (given > 0).all(axis=1) & (1.0 - given.max(axis=1) > 4 * _unit(given))
         logs = np.log(np.where(usable[:, None], given, np.nan))
         return np.asarray(logs[:, 1:] - logs[:, :1])
+
+    def back(self, y: Array) -> Array:
+        z = np.concatenate([np.zeros((len(y), 1)), y], axis=1)
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(p[:, 1:] / p.sum(axis=1, keepdims=True))
 
     def why(self, given: Array, query: int) -> InvalidInput:
         return _unusable(given, query, outside=not _add_up(given[None], ADDS_UP).all())
@@ -102,6 +116,9 @@ class Found:
         if self.link is None and len(given):
             self.link = Softmax() if are_probabilities(given) else Identity()
         return (self.link or Identity())(given)
+
+    def back(self, y: Array) -> Array:
+        return (self.link or Identity()).back(y)
 
     def why(self, given: Array, query: int) -> InvalidInput:
         return (self.link or Identity()).why(given, query)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -139,8 +139,10 @@ class Oracle(Verbs):
     @cached_property
     def rounding(self) -> Rounding:
         """How finely the answers are resolved; a few queries when it is first asked for (see `measure_rounding`)."""
+        link = self._ledger.link
         with self.purpose("rounding"):
-            return measure_rounding(self.ask, self.typical(2), log_odds=self._ledger.link.name in ("logit", "softmax"))
+            found = measure_rounding(lambda x: link.back(self.ask(x)), self.typical(2))
+        return replace(found, log_odds=link.name != "identity")
 
     def typical(self, rows: int) -> Array:
         """The first drawn inputs, without asking about them."""
