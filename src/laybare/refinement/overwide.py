@@ -17,7 +17,8 @@ from laybare.refinement.minimise import DENSE_LIMIT, minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.peeling import missing_units
 from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
-from laybare.shapes import Array, Event, Progress, Sums
+from laybare.refinement.variation import total_variation
+from laybare.shapes import Array, Event, Progress
 from laybare.source import Source
 
 SOLVED = 1e-12
@@ -25,6 +26,9 @@ SOLVED = 1e-12
 
 CLOSE = 1e-5
 """Relative loss at which a matrix-free search hands over to pruning if the width is told: with spare units the rest is slow."""
+
+FIRST_WIDTH = 4
+"""Units that a search begins with if the width is not known; it doubles from there."""
 
 AGREE = 1e-6
 """Two runs from different units that end at the same loss, to this relative difference, have found the same minimum."""
@@ -50,13 +54,16 @@ class Search:
 
 def over_wide(
     source: Source, model: Model, width: int | None, known: Array | None = None, *,
-    search: Search = Search(), rng: Generator, progress: Progress | None = None,
+    search: Search = Search(), bare: bool = False, scale: float | None = None, rng: Generator, progress: Progress | None = None,
 ) -> Refined:
     """The best fit found and pruned: to `width` units if given, else to as many as the data call for.
 
-    `known` rows (from a spectral start, say) come first, random spares beside them.
+    `known` rows (from a spectral start, say) come first, random spares beside them; if `bare`, they are first tried without.
+    `scale` is the variation of y, if known.
     """
-    scale = total_variation(source)
+    scale = total_variation(source) if scale is None else scale
+    if bare and width is not None and known is not None and len(known) >= width:
+        return _bare_first(source, model, known[:width], search, scale, rng, progress)
     if width is None:
         found = _widen(source, model, known, scale, search, rng, progress)
     else:
@@ -66,31 +73,32 @@ def over_wide(
     return prune(source, found, scale, width=width, effort=search.effort, progress=progress)
 
 
-def total_variation(source: Source) -> float:
-    """Sum of squares of y about its mean: the unit of every relative loss. Two passes, so that a large mean does no harm."""
-    count = float(source.size)
-    (total,) = source.sum(_total, stage="mean")
-    mean = total / count
-    (squares,) = source.sum(lambda x, y: (np.asarray(np.sum((y - mean) ** 2)),), stage="variance")
-    return float(squares)
+def _bare_first(
+    source: Source, model: Model, known: Array, search: Search, scale: float, rng: Generator, progress: Progress | None
+) -> Refined:
+    """The known units alone; if that does not fit, again with spares beside where they ended, and repairs."""
+    first = minimise(source, model.start(known, source.outputs), scale, effort=search.effort, progress=progress)
+    if first.loss <= SOLVED * scale or first.trace.reason == "interrupted":
+        return first
+    second = over_wide(
+        source, model, len(known), first.point.units, search=search, scale=scale, rng=rng, progress=progress)
+    agreed = second.agreed or abs(first.loss - second.loss) <= AGREE * min(first.loss, second.loss)
+    best = first if first.loss < second.loss and second.trace.reason != "interrupted" else second
+    return best._replace(trace=first.trace.then(second.trace), agreed=agreed)
 
 
-def random_units(model: Model, count: int, dim: int, bias_scale: float, rng: Generator) -> Array:
-    """Unit rows in random directions, with Gaussian biases, for whitened inputs."""
+def random_units(count: int, dim: int, bias_scale: float | None, rng: Generator) -> Array:
+    """Unit rows in random directions for whitened inputs, with Gaussian biases unless `bias_scale` is None."""
     rows = rng.standard_normal((count, dim))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
-    return np.column_stack([rows, bias_scale * rng.standard_normal(count)]) if model.biases else rows
-
-
-def _total(x: Array, y: Array) -> Sums:
-    return (y.sum(axis=0),)
+    return rows if bias_scale is None else np.column_stack([rows, bias_scale * rng.standard_normal(count)])
 
 
 def _widen(
     source: Source, model: Model, known: Array | None, scale: float, search: Search, rng: Generator, progress: Progress | None
 ) -> Refined:
     """Double the width until the data are fitted, or until doubling no longer pays or the samples no longer allow it."""
-    width, best, trace, worse = max(4, 0 if known is None else len(known)), None, None, 0
+    width, best, trace, worse = max(FIRST_WIDTH, 0 if known is None else len(known)), None, None, 0
     while True:
         found = _search(source, model, width, known, scale, replace(search, hops=min(search.hops, 3)), rng, progress, SOLVED)
         trace = found.trace if trace is None else trace.then(found.trace)
@@ -116,7 +124,7 @@ def _search(
             f"About {int(3 * source.size * width / max(limit, 1)):,} samples would do, or ask for a smaller width.",
             samples=source.size, width=width, largest_width=limit)
     wide = min(width + search.extra(width), limit)
-    units = random_units(model, wide, source.dim, search.bias_scale, rng)
+    units = random_units(wide, source.dim, search.bias_scale if model.biases else None, rng)
     if known is not None:
         units[: min(len(known), wide)] = known[:wide]
     effort = _search_effort(search.effort, units, enough)
@@ -131,7 +139,7 @@ def _search(
         run = minimise(source, start, scale, effort=effort, progress=progress)
         trace = trace.then(run.trace)
         agree = abs(run.loss - best.loss) <= AGREE * best.loss
-        best = run if run.loss < best.loss else best
+        best = (run if run.loss < best.loss else best)._replace(agreed=agree)
         if agree:
             break
     return best._replace(trace=trace)
@@ -147,7 +155,7 @@ def _repaired(source: Source, model: Model, point: Point, search: Search, rng: G
     order, _ = elimination_order(point, Fit(*source.sum(FitStatistic(point), stage="repair")))
     new = -(-point.width // 3)
     rest = without(point, np.sort(order[new:]))
-    fresh = random_units(model, new, source.dim, search.bias_scale, rng)
+    fresh = random_units(new, source.dim, search.bias_scale if model.biases else None, rng)
     if search.peel:
         peeled = missing_units(source, rest, new // 2)
         fresh[: len(peeled)] = peeled

@@ -21,7 +21,8 @@ from laybare.planted import random_network
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Model, network_of
-from laybare.refinement.overwide import Search, over_wide, total_variation
+from laybare.refinement.overwide import Search, over_wide
+from laybare.refinement.variation import total_variation
 from laybare.shapes import Array, Event
 from laybare.source import Gaussian, Samples, Source
 from laybare.studies.study import Cell, Outcome, Settings, Study

@@ -14,7 +14,7 @@ import numpy as np
 
 from laybare.methods import RandomStart
 from laybare.networks import compare
-from laybare.pipeline.loop import recover
+from laybare.pipeline import recover
 from laybare.planted import random_network
 from laybare.refinement.overwide import Search
 from laybare.shapes import Event

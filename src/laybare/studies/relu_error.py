@@ -44,7 +44,7 @@ def printed(*, controlled: bool) -> Rows:
 
 def joint(source: Source, order: int, width: int, rng: Generator) -> Array:
     """The joint span of orders 2 to 4."""
-    units = JointSpan()(source, width, relu, rng=rng)
+    units = JointSpan().units(source, width, relu, rng=rng)
     return np.zeros((0, source.dim + 1)) if units is None else units.network.layer.rows
 
 

@@ -17,8 +17,9 @@ from laybare.activations import relu
 from laybare.methods.general_relu.routes import JointSpan
 from laybare.networks import Network
 from laybare.planted import random_network
-from laybare.refinement.overwide import Search, over_wide, total_variation
+from laybare.refinement.overwide import Search, over_wide
 from laybare.refinement.sign_free import sign_free_model
+from laybare.refinement.variation import total_variation
 from laybare.shapes import Array, Event
 from laybare.source import Gaussian, Samples, Source
 from laybare.studies.study import Cell, Outcome, Settings, Study
@@ -69,7 +70,7 @@ def run_once(size: Size, seed: int) -> dict[str, Run]:
     """Both starts on one planted network."""
     truth, source = planted(size.dim, size.width, size.samples, np.random.default_rng([seed, size.dim, size.width, size.samples]))
     begun = time.perf_counter()
-    units = JointSpan()(source, size.width, relu, rng=np.random.default_rng(seed))
+    units = JointSpan().units(source, size.width, relu, rng=np.random.default_rng(seed))
     seconds = time.perf_counter() - begun
     rows = np.zeros((0, size.dim + 1)) if units is None else units.network.layer.rows
     part = source.take(min(size.solver, source.size))

@@ -14,7 +14,7 @@ import numpy as np
 from laybare.errors import TooFewSamples
 from laybare.methods import GeneralReLU, Method, RandomStart
 from laybare.networks import compare
-from laybare.pipeline.loop import recover
+from laybare.pipeline import recover
 from laybare.report.plots import rates_figure
 from laybare.shapes import Event
 from laybare.studies.relu_factorial import planted

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import LaybareError
-from laybare.methods import Method, RandomStart, TensorInit
-from laybare.methods.tensor_init.printed import moments_then_descent
+from laybare.methods import Method, RandomStart, Route, TensorInit
+from laybare.methods.tensor_init.printed import PrintedMoments, moments_then_descent
+from laybare.methods.tensor_init.routes import RefinedMoments
 from laybare.networks import Layer, Network, recovered
-from laybare.pipeline.loop import recover
+from laybare.pipeline import recover
 from laybare.refinement.descent import Descent, gradient_descent
 from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.overwide import total_variation
+from laybare.refinement.variation import total_variation
 from laybare.report.plots import Line, Panel, lines_figure
 from laybare.shapes import Array, Event
 from laybare.source import Samples
@@ -56,11 +57,11 @@ class Found(NamedTuple):
 Arm = Callable[[Samples, Network, int, Generator], Found]
 
 
-def from_moments(method: TensorInit) -> Arm:
-    """(I): the start of `method`, then descent in W."""
+def from_moments(route: Route) -> Arm:
+    """(I): the start of `route`, then descent in W."""
 
     def run(source: Samples, truth: Network, steps: int, rng: Generator) -> Found:
-        ran = moments_then_descent(source, WIDTH, RELU2, replace(DESCENT, max_steps=steps), rng=rng, method=method)
+        ran = moments_then_descent(source, WIDTH, RELU2, replace(DESCENT, max_steps=steps), rng=rng, route=route)
         return Found(ran.network, np.array([row.loss for row in ran.trace.rows]))
 
     return run
@@ -91,8 +92,8 @@ def by_solver(method: Method) -> Arm:
 
 NARROW = 1.0 / np.sqrt(DIM)
 ARMS: dict[str, Arm] = {
-    "I printed start": from_moments(TensorInit.literal(RELU2)),
-    "I our start": from_moments(TensorInit(activation=RELU2)),
+    "I printed start": from_moments(PrintedMoments()),
+    "I our start": from_moments(RefinedMoments()),
     "II Gaussian, N(0, 1)": from_gaussian(1.0, readout=True),
     "II Gaussian, N(0, 1/d)": from_gaussian(NARROW, readout=True),
     "III v true, N(0, 1)": from_gaussian(1.0, readout=False),

@@ -18,6 +18,7 @@ from laybare.assembly.magnitudes import unit_readout
 from laybare.decomposition import dense_subspace
 from laybare.errors import LaybareError
 from laybare.methods import TensorInit
+from laybare.methods.start import network_at
 from laybare.methods.tensor_init.routes import RefinedMoments
 from laybare.moments import refine_subspace, second_moment
 from laybare.networks import Layer, Network, max_relative_error
@@ -48,7 +49,7 @@ def moments(method: TensorInit) -> Callable[[Samples, Generator], Network]:
     """The start of a method alone."""
 
     def run(source: Samples, rng: Generator) -> Network:
-        return unit_readout(method.start(source, WIDTH, rng=rng))
+        return unit_readout(network_at(method.start(source, WIDTH, rng=rng)))
 
     return run
 
