@@ -1,4 +1,4 @@
-"""Several sources one below the other."""
+"""Rows that were answered: pieces of a table as a source, and several sources one below the other."""
 
 from __future__ import annotations
 
@@ -9,10 +9,44 @@ import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress
+from laybare.source.arrays import Stacked
 from laybare.source.laws import Unknown
 from laybare.source.protocol import Law, Rows, Source
 from laybare.source.sums import Schedule
 from laybare.source.views import Verbs
+
+
+@dataclass(frozen=True, eq=False)
+class Listed(Verbs):
+    """Points (n, dim) and answers (n, outputs) that lie in pieces; float64, checked before, any number of rows."""
+
+    x: Stacked
+    y: Stacked
+    law: Law = Unknown()
+    schedule: Schedule = Schedule()
+
+    @property
+    def dim(self) -> int:
+        return self.x.shape[1]
+
+    @property
+    def outputs(self) -> int:
+        return self.y.shape[1]
+
+    @property
+    def size(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def exchangeable(self) -> bool:
+        return False
+
+    def ready(self, start: int, stop: int, progress: Progress | None) -> None:
+        """They are there."""
+
+    def read(self, start: int, stop: int) -> Rows:
+        """Rows start..stop."""
+        return Rows(self.x[start:stop], self.y[start:stop])
 
 
 @dataclass(frozen=True, eq=False)

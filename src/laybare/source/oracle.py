@@ -19,13 +19,12 @@ from laybare.source.answered import merged, row_keys
 from laybare.source.arrays import numeric
 from laybare.source.bounds import Box
 from laybare.source.drawing import Draw, Drawing, drawn_law
-from laybare.source.joined import Joined
-from laybare.source.laws import Gaussian, Unknown
+from laybare.source.joined import Joined, Listed
+from laybare.source.laws import Gaussian
 from laybare.source.ledger import Ledger
 from laybare.source.log import Log
 from laybare.source.protocol import Law, Rows, Source
 from laybare.source.rounding import Rounding, measure_rounding
-from laybare.source.samples import Samples
 from laybare.source.sums import GRAIN, Schedule
 from laybare.source.targets import as_target
 from laybare.source.targets.target import digest
@@ -184,7 +183,7 @@ class Oracle(Verbs):
             raise InvalidInput(
                 f"Nothing has been answered{' for ' + ', '.join(purposes) if purposes else ''} so far.",
                 "A source needs rows.", "Ask first.", purposes=purposes)
-        return Joined((*drawn, *(Samples(x, y, Unknown(), self.schedule) for x, y in chosen)), schedule=self.schedule)
+        return Joined((*drawn, *(Listed(x, y) for x, y in chosen)), schedule=self.schedule)
 
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """Buy the answers up to row `stop`."""
