@@ -33,8 +33,12 @@ class Log:
             folder.mkdir(parents=True, exist_ok=True)
             _agree(folder / HEADER, {"format": FORMAT, **identity})
             self.file: IO[bytes] = (folder / ANSWERS).open("r+b" if (folder / ANSWERS).exists() else "w+b", buffering=0)
-        _lock(self.file, folder)
-        self.end = max((record.end for record in self.records()), default=0)
+        try:
+            _lock(self.file, folder)
+            self.end = max((record.end for record in self.records()), default=0)
+        except BaseException:
+            self.file.close()
+            raise
         self.reserved = self.end
         self._cut()
         _OPEN[folder.resolve()] = self
@@ -84,19 +88,20 @@ _OPEN: WeakValueDictionary[Path, Log] = WeakValueDictionary()
 
 
 def _agree(path: Path, identity: dict[str, Any]) -> None:
-    """Write the header of a new log; refuse one that was made for something else."""
-    if not path.exists():
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(identity, indent=1) + "\n", encoding="utf-8")
-        os.replace(fresh, path)
-        return
-    told = read_header(path)
-    for name, value in identity.items():
-        if told.get(name) != json.loads(json.dumps(value)):
-            raise InvalidInput(
-                f"The log in {path.parent} has {name} {told.get(name)!r}, and now it is {value!r}.",
-                "Its answers belong to other questions, or to another model.",
-                f"Give another folder, or the same {name} as before.", name=name, was=told.get(name), now=value)
+    """Write the header, or refuse one that was made for something else. The link may change: answers are kept as they came."""
+    if path.exists():
+        told = read_header(path)
+        for name, value in identity.items():
+            if name != "link" and told.get(name) != value:
+                raise InvalidInput(
+                    f"The log in {path.parent} has {name} {told.get(name)!r}, and now it is {value!r}.",
+                    "Its answers belong to other questions, or to another model.",
+                    f"Give another folder, or the same {name} as before.", name=name, was=told.get(name), now=value)
+        if told == identity:
+            return
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(identity, indent=1) + "\n", encoding="utf-8")
+    os.replace(fresh, path)
 
 
 def _lock(file: IO[bytes], folder: Path) -> None:
@@ -105,7 +110,6 @@ def _lock(file: IO[bytes], folder: Path) -> None:
     except NameError:
         return
     except OSError:
-        file.close()
         raise InvalidInput(
             f"The log in {folder} is open in another process.", "Two that write to one log would damage it.",
             "Wait for the other one, or give another folder.", path=str(folder)) from None
