@@ -42,7 +42,7 @@ from laybare.methods import RandomStart
 from laybare.networks import Layer, Match, Network, compare, load
 from laybare.pipeline import Recovery, recover, refine
 from laybare.planted import random_network
-from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
+from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
     from laybare import landscape
@@ -111,6 +111,7 @@ __all__ = [
     "Certificate",
     "Claim",
     "DeltaAscent",
+    "Endpoint",
     "FacetSearch",
     "Gaussian",
     "GeneralReLU",
