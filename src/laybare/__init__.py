@@ -37,16 +37,27 @@ from laybare.errors import (
     TooFewSamples,
     Unidentifiable,
 )
-from laybare.export import from_sklearn, to_sklearn
 from laybare.lazy import on_demand
 from laybare.methods import RandomStart
 from laybare.networks import Layer, Match, Network, compare, load
 from laybare.pipeline import Recovery, recover, refine
 from laybare.planted import random_network
-from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
+from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
     from laybare import landscape
+    from laybare.export import (
+        from_json,
+        from_npz,
+        from_onnx,
+        from_sklearn,
+        from_torch,
+        to_json,
+        to_npz,
+        to_onnx,
+        to_sklearn,
+        to_torch,
+    )
     from laybare.lowest_layer import (
         Annealing,
         DeltaAscent,
@@ -75,6 +86,16 @@ __getattr__ = on_demand(__name__, {
     "LandscapeDesign": "laybare.methods",
     "SymmetricInputs": "laybare.methods",
     "TensorInit": "laybare.methods",
+    "from_json": "laybare.export",
+    "from_npz": "laybare.export",
+    "from_onnx": "laybare.export",
+    "from_sklearn": "laybare.export",
+    "from_torch": "laybare.export",
+    "to_json": "laybare.export",
+    "to_npz": "laybare.export",
+    "to_onnx": "laybare.export",
+    "to_sklearn": "laybare.export",
+    "to_torch": "laybare.export",
     "landscape": "laybare.landscape",
     **dict.fromkeys((
         "Annealing", "DeltaAscent", "FacetSearch", "HalfSpaces", "LayerRecovery", "MonomialTop", "OneByOne", "PrintedRoute",
@@ -90,6 +111,7 @@ __all__ = [
     "Certificate",
     "Claim",
     "DeltaAscent",
+    "Endpoint",
     "FacetSearch",
     "Gaussian",
     "GeneralReLU",
@@ -127,7 +149,11 @@ __all__ = [
     "compare",
     "erf",
     "exponential",
+    "from_json",
+    "from_npz",
+    "from_onnx",
     "from_sklearn",
+    "from_torch",
     "gelu",
     "landscape",
     "leaky_relu",
@@ -144,7 +170,11 @@ __all__ = [
     "softplus",
     "step",
     "tanh",
+    "to_json",
+    "to_npz",
+    "to_onnx",
     "to_sklearn",
+    "to_torch",
 ]
 
 

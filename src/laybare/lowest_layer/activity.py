@@ -13,6 +13,7 @@ import numpy as np
 
 from laybare.activations import Activation
 from laybare.errors import AssumptionViolated
+from laybare.levels import ROUNDING
 from laybare.shapes import Array
 from laybare.source import Source
 from laybare.source.relabelled import Relabelled
@@ -26,9 +27,6 @@ TIED = 0.01
 
 SPREADS = 5.0
 """Noise that counts as silence: beyond five standard deviations there is one row in two million."""
-
-ROUNDING = 1e-12
-"""Differences below this share of the size of y are rounding."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from scipy.special import erfc
 
 from laybare.certificate import Claim
 from laybare.errors import AssumptionViolated
+from laybare.levels import LAST_BITS
 from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.activity import Baseline, activity_of
 from laybare.lowest_layer.facets import FLAT, RADII, Facets, FacetSearch, find_facets
@@ -23,9 +24,6 @@ from laybare.source.protocol import Parts
 
 LOOKED_AT = 64
 """Draws among which the baseline is looked for, and answers from which noise is told."""
-
-LAST_BITS = 16 * float(np.finfo(float).eps)
-"""Relative differences that rounding makes: sums in a black box may depend on how many rows it is asked at once."""
 
 RARELY = 0.25
 """Share of draws that must give the baseline: half, minus four standard deviations of 64 draws."""

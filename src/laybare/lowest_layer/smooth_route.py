@@ -11,11 +11,12 @@ from numpy.random import Generator
 from laybare.activations import Activation
 from laybare.certificate import Claim
 from laybare.errors import TooFewSamples
+from laybare.levels import GRAM, SOLVED_LOSS
 from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.cliques import blocks, correlation_graph, correlations
 from laybare.lowest_layer.finding import LayerFinding
 from laybare.lowest_layer.joint_fit import Joint, JointFit, fit_joint, joint_start
-from laybare.lowest_layer.polynomial_above import EXACT, check_one_output, exact_on_fresh, polynomial_above, relative_residual
+from laybare.lowest_layer.polynomial_above import check_one_output, exact_on_fresh, polynomial_above, relative_residual
 from laybare.lowest_layer.start import LayerStart, ThirdMoments, count_units
 from laybare.moments import Residual, fit_hermite
 from laybare.networks import Layer
@@ -30,7 +31,7 @@ TRIED = 3
 FEWEST_ROWS, ROWS_A_NUMBER = 6000, 20
 """Rows of the joint fit: so many, and so many for each unknown; more only cost time when there is no noise."""
 
-OPEN = 1e-13
+OPEN = GRAM
 """Smallest eigenvalue of the normal matrix (diagonal scaled to 1) at which every number is still determined."""
 
 
@@ -61,7 +62,7 @@ def find_smooth(
     for start in _starts(choices.start):
         one = _best(part, start(used, told, rng=rng).weights, exponents, choices.activation, progress)
         fit = one if fit is None or one.loss < fit.loss else fit
-        if fit.trace.loss < EXACT**2:
+        if fit.trace.loss < SOLVED_LOSS:
             break
     assert fit is not None
     joint = facing_down(fit.joint) if choices.powers == 1 else fit.joint
@@ -84,7 +85,7 @@ def _best(source: Source, weights: Array, exponents: Array, activation: Activati
     for start in ranked[:TRIED]:
         fit = fit_joint(source, start, progress=progress)
         best = fit if best is None or fit.loss < best.loss else best
-        if best.trace.loss < EXACT**2:
+        if best.trace.loss < SOLVED_LOSS:
             break
     assert best is not None
     return best

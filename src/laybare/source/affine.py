@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from laybare.blas import single_blas_thread
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
-from laybare.source.blas import single_blas_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +63,8 @@ class Affine:
         """
         if self.trivial:
             return network
-        layer = self.pull_back_layer(network.layer)
+        layers = (self.pull_back_layer(network.layer), *network.layers[1:])
         if network.linear is None:
-            return Network(layer, network.readout, network.offset)
+            return Network(layers, network.readout, network.offset, top=network.top)
         linear = self.matrix @ network.linear
-        return Network(layer, network.readout, network.offset - self.mean @ linear, linear)
+        return Network(layers, network.readout, network.offset - self.mean @ linear, linear, top=network.top)
