@@ -97,7 +97,7 @@ def _theorem_8(settings: Settings) -> Outcome:
 
 
 THEOREM_8 = Study(
-    "gp19-theorem8", "Theorem 8 of Goel and Panigrahy: maxima of E[f(x + z)] - λ|z|₁ - γ|z|², and the graph that replaces them",
+    "gp19-theorem8", "Theorem 8 of Goel and Panigrahy: maxima of the mean of f(x + z) less penalties, and the graph that replaces them",
     "The objective is unbounded, and no ascent ends at one block; the graph of log f finds all blocks.", _theorem_8)
 
 
@@ -160,7 +160,7 @@ def _theorem_13(settings: Settings) -> Outcome:
 
 
 THEOREM_13 = Study(
-    "gp19-theorem13", "Theorem 13 (B.7) of Goel and Panigrahy: sigmoid units, plain rows against rows retained in proportion to f",
+    "gp19-theorem13", "Theorem 13 (B.7) of Goel and Panigrahy: sigmoid units, plain rows and rows retained in proportion to f",
     "Retained rows help the printed objective; the default fit needs neither.", _theorem_13)
 
 POWERS_THRESHOLD = 2.0
@@ -197,7 +197,7 @@ def _general_degree(settings: Settings) -> Outcome:
         runs = np.array([powers_once(relu, n, seed) for seed in settings.seeds])
         rows.append((n, *np.nanmedian(runs, axis=0).tolist(), len(runs)))
         _tick(settings, len(rows), len(sizes), "samples")
-    columns = ("samples", "E[f H2] / expected", "E[f H4] / expected", "angle, printed", "angle, default", "runs")
+    columns = ("samples", "order 2 / expected", "order 4 / expected", "angle, printed", "angle, default", "runs")
     last = rows[-1]
     sentence = (
         f"At n = {last[0]:,} moments of order 2 and 4 are {float(last[1]):.2f} and {float(last[2]):.2f} times those of q∘u; the "
