@@ -97,7 +97,7 @@ def _theorem_8(settings: Settings) -> Outcome:
 
 
 THEOREM_8 = Study(
-    "gp19-theorem8", "Theorem 8 of Goel and Panigrahy: maxima of the mean of f(x + z) less penalties, and the graph that replaces them",
+    "gp19-theorem8", "Theorem 8 of Goel and Panigrahy: maxima of the mean of f(x + z) less penalties, and a graph instead",
     "The objective is unbounded, and no ascent ends at one block; the graph of log f finds all blocks.", _theorem_8)
 
 
