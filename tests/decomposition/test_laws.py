@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from laybare.decomposition import (
     KCL,
     Components,
-    Diagonalised,
+    Diagonalisation,
     GaussNewton,
     Jennrich,
     JointDiagonalisation,
@@ -210,7 +210,8 @@ def test_better_start_wins(rng):
         return explain_tensor(planted.tensor(c, u), planted.directions(rank, rank, 2, np.random.default_rng(5)))
 
     for starts in ((wrong, jennrich), (jennrich, wrong)):
-        joint = JointDiagonalisation(starts=starts, polish=False, diagonalise=lambda slices, start: Diagonalised(start, 0, 0.0))
+        joint = JointDiagonalisation(
+            starts=starts, polish=False, diagonalise=lambda slices, start: Diagonalisation(start, 0, 0.0))
         assert planted.error(joint(planted.tensor(c, u), 4, rng=rng).directions, u) < 1e-9
 
 

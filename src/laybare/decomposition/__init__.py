@@ -14,7 +14,7 @@ from laybare.decomposition.best_of import BestOf, best_of
 from laybare.decomposition.components import Components, Decomposer, deduplicate, rank_one_sum, separation
 from laybare.decomposition.cp import GaussNewton, polish_tensor
 from laybare.decomposition.definite import DefiniteJacobi, definite_jacobi
-from laybare.decomposition.diagonaliser import Diagonalise, Diagonalised, directions_of, rows_for
+from laybare.decomposition.diagonaliser import Diagonalisation, Diagonalise, directions_of, rows_for
 from laybare.decomposition.explain import explain, explain_stack, explain_tensor, loadings, tensor_coefficients
 from laybare.decomposition.ffdiag import ffdiag
 from laybare.decomposition.flattened import RankOneParts, flattened_jennrich, flattened_spectrum
@@ -46,7 +46,7 @@ __all__ = [
     "JointDiagonalisation", "joint_diagonalisation", "DefiniteJacobi", "definite_jacobi", "Jennrich", "jennrich", "KCL", "kcl",
     "TensorPower", "tensor_power", "Whitened", "SubspacePower", "subspace_power", "joint_span",
     "AlternatingLeastSquares", "alternating_least_squares", "GaussNewton", "BestOf", "best_of",
-    "Diagonalise", "Diagonalised", "directions_of", "rows_for", "jacobi", "ffdiag", "uwedge", "qrj1d",
+    "Diagonalise", "Diagonalisation", "directions_of", "rows_for", "jacobi", "ffdiag", "uwedge", "qrj1d",
     "polish_stack", "polish_tensor", "nearest_orthogonal", "shrink_to_orthogonal", "Span", "project", "condense",
     "Subspace", "top_subspace", "dense_subspace", "lanczos", "block_power", "shifted_power",
     "RankEstimate", "detect_rank", "margins", "Relations", "annihilator", "rank_one_elements",

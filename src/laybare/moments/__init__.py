@@ -47,7 +47,7 @@ from laybare.moments.fit import HermiteFit, affordable_degree, fit_hermite
 from laybare.moments.fourth import PackedQuartic, Quartic, quartic
 from laybare.moments.hermite import HermiteMoments, hermite_features, packed_moments
 from laybare.moments.khatri_rao import khatri_rao_gap, needed_order, smoothed_width
-from laybare.moments.measure import Measured, Moment, measure, measure_with_noise
+from laybare.moments.measure import Measurement, Moment, measure, measure_with_noise
 from laybare.moments.memory import MEMORY_LIMIT
 from laybare.moments.normality import Normality, normality
 from laybare.moments.packed import PackedMoments, flatten, pack, unpack, veronese
@@ -68,7 +68,7 @@ __all__ = [
     "even_absolute", "even_quadratic", "distinguishing_matrices", "opposite_products", "population_detector",
     "gaussian_augmented", "augmented_matrix", "distinguished", "least_detected",
     "svec", "smat", "svec_squares", "svec_products",
-    "Measured", "Moment", "measure", "measure_with_noise",
+    "Measurement", "Moment", "measure", "measure_with_noise",
     "RankOneSum", "population_moments", "population_tensor", "MEMORY_LIMIT",
     "Normality", "normality", "khatri_rao_gap", "needed_order", "smoothed_width",
 ]

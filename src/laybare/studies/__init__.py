@@ -1,4 +1,6 @@
-"""One file a figure of a paper, or a worked case: settings -> table -> figure."""
+"""A file for every figure of a paper, or worked case: settings -> table -> figure."""
+
+from typing import Any
 
 from laybare.studies.deeper_cut import DEEPER_CUT
 from laybare.studies.designed import F_PRIME, G_AND_F
@@ -17,7 +19,7 @@ from laybare.studies.zhong import FIGURE_1A
 from laybare.studies.zhong_descent import FIGURE_1C
 from laybare.studies.zhong_start import FIGURE_1B
 
-STUDIES: dict[str, Study] = {
+STUDIES: dict[str, Study[Any, Any]] = {
     study.name: study
     for study in (
         OVERWIDE, RATIO, LARGE,

@@ -13,14 +13,14 @@ from laybare.activations import Activation
 from laybare.errors import TooFewSamples
 from laybare.landscape import (
     Bounds,
-    Designed,
+    Design,
     Minimum,
     NormPenalty,
     Objective,
     Parameters,
     SampledPenalty,
     Steps,
-    Turned,
+    TurnedQuartic,
     Units,
     algorithm_1,
     algorithm_2,
@@ -95,7 +95,7 @@ class PolarRoute:
         check_positive(seen, width)
         readout_bounds(seen, width)
         W, back = whitening(seen.gram, width)
-        rows = polar_iteration(Turned(seen.fourth, W), _sign(activation), width, rng=rng)
+        rows = polar_iteration(TurnedQuartic(seen.fourth, W), _sign(activation), width, rng=rng)
         dual = rows @ back.T  # √aᵢ bᵢ
         units = signed(unit_rows(dual), seen, activation, np.sum(dual**2, axis=1))
         return Ended(lifted_units(units, seen.basis, activation), seen, None)
@@ -140,7 +140,7 @@ class PrintedRoute:
             return theorem_2_3(bounds, dim)
         return theorem_c_4(bounds, dim, bounds.least) if width == dim else theorem_c_5(activation, bounds, width, dim, bounds)
 
-    def _objective(self, seen: Seen, width: int, activation: Activation, chosen: Parameters) -> Designed:
+    def _objective(self, seen: Seen, width: int, activation: Activation, chosen: Parameters) -> Design:
         sign, dim = _sign(activation), len(seen.gram)
         if self.orthogonal:
             return orthogonal_design(seen.fourth, sign, width, dim, mu=chosen.mu, strength=chosen.strength)
@@ -148,10 +148,10 @@ class PrintedRoute:
             seen.fourth, sign, width, dim, penalty=NormPenalty(seen.gram), mu=chosen.mu, strength=chosen.strength,
             ridge=chosen.ridge)
 
-    def _fresh(self, whole: Designed, basis: Array, activation: Activation) -> Callable[[Source], Objective]:
+    def _fresh(self, whole: Design, basis: Array, activation: Activation) -> Callable[[Source], Objective]:
         """The same objective on one batch."""
         def make(part: Source) -> Objective:
-            batch = replace(whole, quartic=Turned(quartic(part), basis))
+            batch = replace(whole, quartic=TurnedQuartic(quartic(part), basis))
             return batch if self.orthogonal else replace(batch, penalty=SampledPenalty(part, coefficient(activation, 2)))
 
         return make
