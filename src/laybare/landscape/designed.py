@@ -24,7 +24,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.landscape.domain import Domain, Free, UnitRows
-from laybare.landscape.objective import Slope, random_rows, unit_rows
+from laybare.landscape.objective import ValueAndGradient, random_rows, unit_rows
 from laybare.landscape.operators import FourthMoment, RankOneQuartic, Teacher, TurnedQuartic, coefficient
 from laybare.landscape.penalties import NormPenalty, Penalty
 from laybare.landscape.polar import whitening
@@ -52,7 +52,7 @@ class Design:
     back: Array | None = None
     truth: Array | None = None
 
-    def slope(self, point: Array) -> Slope:
+    def slope(self, point: Array) -> ValueAndGradient:
         """Value and gradient: two contractions."""
         B = point
         together = self.pair * self.quartic.mixed(B.T @ B, B)[0]
@@ -60,9 +60,9 @@ class Design:
         value = float(np.vdot(together - alone, B)) + 0.5 * self.ridge * float(np.vdot(B, B))
         gradient = 4.0 * (together - alone) + self.ridge * B
         if self.penalty is None:
-            return Slope(value, gradient)
+            return ValueAndGradient(value, gradient)
         held = self.penalty.slope(B)
-        return Slope(value + self.strength * held.value, gradient + self.strength * held.gradient)
+        return ValueAndGradient(value + self.strength * held.value, gradient + self.strength * held.gradient)
 
     def hessian_times(self, point: Array, direction: Array) -> Array:
         """Hessian product: three contractions."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.landscape.objective import Local, Objective, Smooth
+from laybare.landscape.objective import Local, Objective, SmoothObjective
 from laybare.shapes import Array
 
 FIRST_RADIUS, MOST_RADIUS = 0.1, 2.0
@@ -31,7 +31,7 @@ class Endpoint(NamedTuple):
     evaluations: int
 
 
-def lbfgs(objective: Smooth, start: Array, *, max_steps: int = 1000, tol: float = 1e-8) -> Endpoint:
+def lbfgs(objective: SmoothObjective, start: Array, *, max_steps: int = 1000, tol: float = 1e-8) -> Endpoint:
     """L-BFGS from `start` until no entry of the gradient exceeds `tol` times the largest one at the start, or it is far out."""
     from scipy.optimize import minimize
 

@@ -27,7 +27,7 @@ from laybare.activations import absolute
 from laybare.moments.fit import HermiteFit, affordable_degree, fit_hermite
 from laybare.moments.hermite import HermiteMoments, check_packed, hermite_features
 from laybare.moments.indices import count_up_to
-from laybare.moments.measure import Measurement, measure_with_noise
+from laybare.moments.measurement import Measurement, measure_with_noise
 from laybare.moments.memory import MEMORY_LIMIT
 from laybare.moments.packed import PackedMoments
 from laybare.moments.population import population_moments

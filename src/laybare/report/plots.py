@@ -20,7 +20,7 @@ ACROSS = 3
 """Panels in a row, and names in a row of the legend."""
 
 MARKED = 30
-"""Lines of more points are drawn without marks."""
+"""Curves of more points are drawn without marks."""
 
 
 class Line(NamedTuple):
@@ -49,7 +49,7 @@ Points = tuple[tuple[str, ...], list[tuple[str | int | float, ...]]]
 
 
 @dataclass(frozen=True)
-class Lines:
+class LinesFigure:
     """Panels side by side and one legend below them; `meaning` is read to those who cannot see the figure.
 
     A name has one colour in all panels.
@@ -89,7 +89,7 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class Rates:
+class RatesFigure:
     """Success rates, or other shades in [0, 1], over two quantities, one map per method, white for 1 and black for 0."""
 
     maps: Mapping[str, Array]

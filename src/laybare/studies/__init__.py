@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from laybare.studies.decomposition_noise import DECOMPOSITION_NOISE
 from laybare.studies.deeper_cut import DEEPER_CUT
 from laybare.studies.designed import F_PRIME, G_AND_F
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
@@ -12,6 +13,7 @@ from laybare.studies.random_start import OVERWIDE, RATIO
 from laybare.studies.relu_error import ERROR
 from laybare.studies.relu_factorial import FACTORIAL
 from laybare.studies.relu_phase import PHASE
+from laybare.studies.smoothed import SMOOTHED
 from laybare.studies.spurious import APPENDIX_F
 from laybare.studies.squared_loss import RELU_LOSS, SIGMOID_LOSS
 from laybare.studies.study import Outcome, Settings, Study
@@ -28,6 +30,7 @@ STUDIES: dict[str, Study[Any, Any]] = {
         FIGURE_2, FIGURE_3, FIGURE_4,
         ERROR, FACTORIAL, PHASE,
         LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
+        SMOOTHED, DECOMPOSITION_NOISE,
     )
 }
 

@@ -27,7 +27,7 @@ from laybare.landscape import (
 )
 from laybare.networks import unsigned_error
 from laybare.planted import gaussian_rows, orthonormal_weights
-from laybare.report.plots import Lines
+from laybare.report.plots import LinesFigure
 from laybare.studies.designed_walks import DesignedWalk, stochastic_run, strength
 from laybare.studies.study import Outcome, Settings, Study, every, headings
 from laybare.studies.walks import WalkRun, ends, walk_panels
@@ -161,7 +161,7 @@ def summary(grid: DesignedGrid, runs: DesignedRuns) -> Outcome:
     rows = [_row(cell, each) for cell, each in runs.descents.items()]
     walked = {cell.name: each for cell, each in runs.walks.items()}
     panels = walk_panels(walked, "Objective of the batch", logarithmic="")
-    figure = Lines(panels, f"Stochastic gradients on {grid.walks[0].objective}", across=2)
+    figure = LinesFigure(panels, f"Stochastic gradients on {grid.walks[0].objective}", across=2)
     sentence = f"{_counts(rows)}; error (4.1) of stochastic runs at the end: {ends(walked)}."
     return Outcome(headings(DesignedRow), rows, sentence, figure)
 

@@ -20,7 +20,7 @@ from laybare.lowest_layer import HighThreshold
 from laybare.lowest_layer.loop import recover_layer
 from laybare.networks import max_angle
 from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
-from laybare.report.plots import Line, Lines, Panel
+from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.source import Gaussian, Samples
 from laybare.studies.study import Outcome, Settings, Study, headings, over
 
@@ -107,7 +107,8 @@ def errors(grid: LayerGrid, runs: Mapping[LayerCell, list[LayerRun]]) -> Outcome
         for kind, some in grid.thresholds]
     false, verified = (sum(count) for count in ([r.verified_but_wrong for r in rows], [r.verified for r in rows]))
     sentence = f"{false} of {verified} verified layers are off by more than {FALSE:g} rad."
-    return Outcome(headings(LayerRow), rows, sentence, Lines(panels, "Largest angle over samples, by threshold and kind of unit"))
+    figure = LinesFigure(panels, "Largest angle over samples, by threshold and kind of unit")
+    return Outcome(headings(LayerRow), rows, sentence, figure)
 
 
 def _layer_row(cell: LayerCell, runs: list[LayerRun]) -> LayerRow:
@@ -173,7 +174,7 @@ def needed(grid: RareGrid, runs: Mapping[LayerCell, list[LayerRun]]) -> Outcome:
     parts = ", ".join(f"t = {r.threshold:g}: {r.samples:,} ({r.active_rows_per_unit:.0f} active rows per unit)" for r in last)
     line = Line(f"four of five within {NEAR:g} rad", [r.probability_active for r in last], [r.samples for r in last])
     panel = Panel("step units", "probability that a unit is active", "samples needed", [line], "xy")
-    figure = Lines([panel], "Samples needed over the probability of activation")
+    figure = LinesFigure([panel], "Samples needed over the probability of activation")
     return Outcome(headings(RareRow), rows, f"Samples needed: {parts}.", figure)
 
 

@@ -23,7 +23,7 @@ from laybare.lowest_layer.profile import activity_profile, probit_edge, slab_edg
 from laybare.lowest_layer.start import LayerStart, ThirdMoments
 from laybare.networks import max_angle
 from laybare.planted.high_thresholds import Target
-from laybare.report.plots import Line, Lines, Panel
+from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source
 from laybare.studies.high_threshold import plant
@@ -109,7 +109,7 @@ def angles(grid: AngleGrid, runs: Mapping[AngleCell, list[float]]) -> Outcome:
     rows = [AngleRow(cell.estimate, _quantity(cell), *_spread(each)) for cell, each in runs.items()]
     medians = {cell: _spread(each)[0] for cell, each in runs.items()}
     lines = [Line(name, grid.angles, [medians[AngleCell(name, angle)] for angle in grid.angles]) for name in ESTIMATES]
-    figure = Lines([Panel("tan α", "angle (rad)", "estimate / truth", lines, "x")], "Estimated over true tangents")
+    figure = LinesFigure([Panel("tan α", "angle (rad)", "estimate / truth", lines, "x")], "Estimated over true tangents")
     sentence = "; ".join(f"{row.estimate}, {row.quantity}: median {row.median:.3g}" for row in rows) + "."
     return Outcome(headings(AngleRow), rows, sentence, figure)
 
@@ -181,7 +181,7 @@ def starts(grid: LayerStartGrid, runs: Mapping[LayerStartCell, list[float]]) -> 
     lines = [Line(name, grid.samples, [row.median for row in rows if row.start == name]) for name in STARTS]
     panel = Panel(f"{step.name} units, t = 2.5", "samples", "largest angle (rad)", lines, "xy")
     sentence = "; ".join(f"{row.start}, n = {row.samples:,}: {row.median:.2f} rad" for row in rows) + " (medians)."
-    return Outcome(headings(LayerStartRow), rows, sentence, Lines([panel], "Starts over samples"))
+    return Outcome(headings(LayerStartRow), rows, sentence, LinesFigure([panel], "Starts over samples"))
 
 
 LAYER_STARTS = Study(

@@ -17,7 +17,7 @@ from laybare.activations import relu
 from laybare.methods.general_relu.printed import PrintedReLU, etas_from_noise, robust_units
 from laybare.methods.general_relu.routes import JointSpan
 from laybare.networks import Network
-from laybare.report.plots import Line, Lines, Panel
+from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Source
 from laybare.studies.relu_factorial import planted, share_found
@@ -124,7 +124,7 @@ def summary(grid: ErrorGrid, runs: Mapping[ErrorCell, list[ErrorRun]]) -> Outcom
         Panel(f"l = {l}: d = {dim}, m = {width}", "samples", "direction error",
               [_line(arm, groups[(l, dim, width), arm]) for arm in ARMS], "xy") for l, dim, width in grid.shapes]
     sentence = f"Direction error with {grid.samples[-1]:,} samples: {'; '.join(parts)}."
-    return Outcome(headings(ErrorRow), rows, sentence, Lines(panels, "Median error of directions against samples"))
+    return Outcome(headings(ErrorRow), rows, sentence, LinesFigure(panels, "Median error of directions against samples"))
 
 
 def _row(cell: ErrorCell, runs: list[ErrorRun]) -> ErrorRow:

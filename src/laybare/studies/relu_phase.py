@@ -16,7 +16,7 @@ from laybare.errors import TooFewSamples
 from laybare.methods import GeneralReLU, Method, RandomStart
 from laybare.networks import compare
 from laybare.pipeline.loop import recover
-from laybare.report.plots import Rates
+from laybare.report.plots import RatesFigure
 from laybare.studies.relu_factorial import planted
 from laybare.studies.study import Count, Outcome, Study, headings, over, tally
 
@@ -83,7 +83,7 @@ def summary(grid: PhaseGrid, runs: Mapping[PhaseCell, list[PhaseRun]]) -> Outcom
     counts = {arm: [Count(r.exact, r.runs, r.verified_but_wrong) for r in rows if r.method == arm] for arm in ARMS}
     rates = {cell: sum(run.success for run in each) / len(each) for cell, each in runs.items()}
     maps = {arm: np.array([[rates[PhaseCell(k, n, arm)] for n in grid.samples] for k in grid.widths]) for arm in ARMS}
-    figure = Rates(maps, grid.widths, grid.samples, row=f"units (d = {DIM})")
+    figure = RatesFigure(maps, grid.widths, grid.samples, row=f"units (d = {DIM})")
     return Outcome(headings(PhaseRow), rows, f"Exact recoveries over all cells: {tally(counts)}.", figure)
 
 

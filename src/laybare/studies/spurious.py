@@ -15,7 +15,7 @@ import numpy as np
 
 from laybare.landscape import Objective, critical_points, descend, pairs_on_spheres, second_order
 from laybare.networks import unsigned_error
-from laybare.report.plots import Line, Lines, Panel
+from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.studies.study import Outcome, Settings, Study, headings
 
@@ -89,14 +89,14 @@ def summary(grid: SpuriousGrid, rows: Sequence[SpuriousRow]) -> Outcome:
     return Outcome(headings(SpuriousRow), rows, "; ".join(parts) + ".", _figure(grid.mus))
 
 
-def _figure(mus: Sequence[float]) -> Lines:
+def _figure(mus: Sequence[float]) -> LinesFigure:
     angles = np.linspace(np.pi / 4, np.pi / 2, 41)
     bends = [Line(f"mu={mu:g}", angles.tolist(), [curvature(mu, angle) for angle in angles]) for mu in mus]
     values = [Line(f"mu={mu:g}", angles.tolist(), [objective(mu).slope(turned(angle)).value for angle in angles]) for mu in mus]
     panels = (
         Panel("Value", "angle of b4", "P' + R", values, ""),
         Panel("Smallest Hessian eigenvalue", "angle of b4", "eigenvalue", bends, ""))
-    return Lines(panels, "P' + R along the flat direction of its spurious minimum")
+    return LinesFigure(panels, "P' + R along the flat direction of its spurious minimum")
 
 
 APPENDIX_F = Study(

@@ -16,7 +16,7 @@ import numpy as np
 
 from laybare.activations import relu, sigmoid
 from laybare.landscape import Free, Objective, SampledRisk, Steps, response_of
-from laybare.report.plots import Line, Lines, Panel
+from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.studies.population_loss import FORMS, DescentEnd, descent_end
 from laybare.studies.study import Outcome, Settings, Study, every, headings
@@ -97,7 +97,7 @@ def summary(grid: LossGrid, runs: LossRuns) -> Outcome:
     panels = (*walk_panels(walked, "Squared loss of the batch"), *_panels(runs.descents))
     sentence = f"{counts}. Error (4.1) of stochastic runs at the end: {ends(walked)}."
     meaning = "Stochastic gradients on the squared loss, and where descents on the population risk end"
-    return Outcome(headings(LossRow), rows, sentence, Lines(panels, meaning, across=2))
+    return Outcome(headings(LossRow), rows, sentence, LinesFigure(panels, meaning, across=2))
 
 
 def _row(cell: LossCell, found: Sequence[DescentEnd]) -> LossRow:

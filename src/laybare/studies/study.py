@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from laybare.networks.storage import put
-from laybare.report.plots import Lines, Rates
+from laybare.report.plots import LinesFigure, RatesFigure
 from laybare.shapes import Event, Progress
 
 Cell = str | int | float
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     columns: tuple[str, ...]
     rows: Sequence[Row]
     sentence: str
-    figure: Lines | Rates | None = None
+    figure: LinesFigure | RatesFigure | None = None
 
     def write(self, folder: Path, name: str) -> list[Path]:
         """Write `name`.csv and `name`.txt into `folder`, which is made if missing, and the figure with its points in a CSV."""

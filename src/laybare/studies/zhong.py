@@ -25,7 +25,7 @@ from laybare.networks import Network, max_relative_error, recovered
 from laybare.pipeline.loop import recover
 from laybare.planted import random_network
 from laybare.refinement.descent import Descent
-from laybare.report.plots import Rates
+from laybare.report.plots import RatesFigure
 from laybare.source import Gaussian, Samples
 from laybare.studies.study import Outcome, Study, headings, over
 
@@ -135,7 +135,7 @@ def summary(grid: DimensionGrid, runs: Mapping[DimensionCell, list[RecoveryRun]]
     rows = [_row(cell, each) for cell, each in runs.items()]
     rates = {cell: sum(run.success for run in each) / len(each) for cell, each in runs.items()}
     maps = {arm: np.array([[rates[DimensionCell(d, n, arm)] for n in grid.samples] for d in grid.dims]) for arm in ARMS}
-    return Outcome(headings(RecoveryRow), rows, _sentence(rows), Rates(maps, grid.dims, grid.samples))
+    return Outcome(headings(RecoveryRow), rows, _sentence(rows), RatesFigure(maps, grid.dims, grid.samples))
 
 
 def _row(cell: DimensionCell, runs: list[RecoveryRun]) -> RecoveryRow:

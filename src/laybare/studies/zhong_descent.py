@@ -25,7 +25,7 @@ from laybare.pipeline.loop import recover
 from laybare.refinement.descent import Descent, gradient_descent
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.overwide import total_variation
-from laybare.report.plots import Line, Lines, Panel
+from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Samples
 from laybare.studies.study import Cell, Outcome, Study, headings, over
@@ -206,7 +206,7 @@ def _sentence(curves: dict[str, list[DescentRun]]) -> str:
         "factor. Whether (II) converges depends on the scale of its start, which the paper does not give.")
 
 
-def _figure(curves: dict[str, list[DescentRun]], steps: int) -> Lines:
+def _figure(curves: dict[str, list[DescentRun]], steps: int) -> LinesFigure:
     """The paper's axes, loss over steps, once for descent and once for the solvers."""
     at = np.unique(np.concatenate([np.arange(0, 20), np.linspace(20, steps, 60).astype(int)]))
 
@@ -220,7 +220,7 @@ def _figure(curves: dict[str, list[DescentRun]], steps: int) -> Lines:
     panels = (
         Panel("gradient descent", "steps", "relative loss, median", [line(arm, at) for arm in curves if arm not in solvers]),
         Panel("Levenberg-Marquardt", "steps", "relative loss, median", [line(arm, np.arange(40)) for arm in solvers]))
-    return Lines(panels, "Loss of a squared-ReLU network over the steps of gradient descent and of the solver")
+    return LinesFigure(panels, "Loss of a squared-ReLU network over the steps of gradient descent and of the solver")
 
 
 FIGURE_1C = Study(

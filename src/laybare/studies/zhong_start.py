@@ -22,7 +22,7 @@ from laybare.methods.tensor_init.routes import RefinedMoments
 from laybare.moments import refine_subspace, second_moment
 from laybare.networks import Layer, Network, max_relative_error
 from laybare.planted import gaussian_rows
-from laybare.report.plots import Rates
+from laybare.report.plots import RatesFigure
 from laybare.shapes import Array
 from laybare.source import Samples
 from laybare.studies.study import Outcome, Study, headings, over
@@ -121,7 +121,7 @@ def summary(grid: DimensionGrid, runs: Mapping[DimensionCell, list[StartRun]]) -
     rows = [_row(cell, each) for cell, each in runs.items()]
     maps = {arm: shades([row for row in rows if row.arm == arm], grid) for arm in ARMS}
     meaning = "Error of the start, white for 0 and black for wrong signs,"
-    return Outcome(headings(StartRow), rows, _sentence(rows), Rates(maps, grid.dims, grid.samples, meaning=meaning))
+    return Outcome(headings(StartRow), rows, _sentence(rows), RatesFigure(maps, grid.dims, grid.samples, meaning=meaning))
 
 
 def _row(cell: DimensionCell, runs: list[StartRun]) -> StartRow:

@@ -14,6 +14,7 @@ from laybare.errors import TooFewSamples
 from laybare.landscape import (
     Bounds,
     Design,
+    LandscapeUnits,
     Minimum,
     NormPenalty,
     Objective,
@@ -21,7 +22,6 @@ from laybare.landscape import (
     SampledPenalty,
     Steps,
     TurnedQuartic,
-    Units,
     algorithm_1,
     algorithm_2,
     batches_of,
@@ -203,15 +203,15 @@ def _check_bounded(minimum: Minimum, source: Source) -> None:
             "Give many more samples, or use LandscapeDesign() instead of its literal form.", samples=source.size)
 
 
-def signed(directions: Array, seen: Seen, activation: Activation, readout: Array, *, orthogonal: bool = False) -> Units:
+def signed(directions: Array, seen: Seen, activation: Activation, readout: Array, *, orthogonal: bool = False) -> LandscapeUnits:
     """Algorithm 2 (or 1); the readout that even orders give where there is no odd one, as for |t|."""
     first = coefficient(activation, 1)
     if abs(first) < 1e-8:
-        return Units(readout, directions)
+        return LandscapeUnits(readout, directions)
     return (algorithm_1 if orthogonal else algorithm_2)(directions, seen.linear, first)
 
 
-def lifted_units(units: Units, basis: Array, activation: Activation) -> Network:
+def lifted_units(units: LandscapeUnits, basis: Array, activation: Activation) -> Network:
     """Units in the coordinates x·basis as a network on x."""
     return Network(Layer(units.directions @ basis.T, None, activation), units.readout)
 

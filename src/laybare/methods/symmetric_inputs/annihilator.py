@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.decomposition import RankEstimate, annihilator
-from laybare.decomposition.annihilator import ROUNDING
+from laybare.decomposition.relations import ROUNDING
 from laybare.errors import InvalidInput
 from laybare.methods.symmetric_inputs.route import Located, Needs, slope_of
 from laybare.networks import Layer, Network
@@ -20,7 +20,7 @@ from laybare.source import Source
 
 @dataclass(frozen=True, kw_only=True)
 class AnnihilatorRoute:
-    """Quadratic relations that noiseless samples obey (`decomposition.annihilator`); then the readout by least squares."""
+    """Quadratic relations that noiseless samples obey (`decomposition.relations`); then the readout by least squares."""
 
     biases: bool = False
 

@@ -23,7 +23,7 @@ from laybare.decomposition.diagonaliser import (
     slice_last,
     transformed,
 )
-from laybare.decomposition.jacobi import angles, rotation
+from laybare.decomposition.rotations import angles, rotation
 from laybare.shapes import Array
 
 STILL = 1e-13
