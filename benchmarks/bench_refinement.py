@@ -15,7 +15,7 @@ def bench_lm_scipy() -> Iterator[Row]:
     import laybare as lb
     from laybare.refinement.levenberg import Effort, levenberg_marquardt
     from laybare.refinement.normal import point_of
-    from laybare.refinement.overwide import total_variation
+    from laybare.refinement.variation import total_variation
 
     rng = np.random.default_rng(7)
     W, b = rng.standard_normal((WIDTH, DIM)) / np.sqrt(DIM), 0.5 * rng.standard_normal(WIDTH)

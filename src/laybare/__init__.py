@@ -41,20 +41,21 @@ from laybare.export import from_sklearn, to_sklearn
 from laybare.lazy import on_demand
 from laybare.methods import RandomStart
 from laybare.networks import Layer, Match, Network, compare, load
-from laybare.pipeline.loop import Recovery, recover, refine
+from laybare.pipeline import Recovery, recover, refine
 from laybare.planted import random_network
 from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
     from laybare import landscape
+    from laybare.lowest_layer import HighThreshold
     from laybare.lowest_layer.loop import LayerRecovery, learn_union, recover_layer
-    from laybare.methods import GeneralReLU, HighThreshold, LandscapeDesign, SymmetricInputs, TensorInit
+    from laybare.methods import GeneralReLU, LandscapeDesign, SymmetricInputs, TensorInit
 
 __version__ = "0.1.0"
 
 __getattr__ = on_demand(__name__, {
     "GeneralReLU": "laybare.methods",
-    "HighThreshold": "laybare.methods",
+    "HighThreshold": "laybare.lowest_layer",
     "LandscapeDesign": "laybare.methods",
     "SymmetricInputs": "laybare.methods",
     "TensorInit": "laybare.methods",

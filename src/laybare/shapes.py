@@ -29,3 +29,9 @@ class Event(NamedTuple):
 
 
 Progress: TypeAlias = Callable[[Event], None]
+
+
+def tell(progress: Progress | None, stage: str, done: int = 0, total: int = 0, detail: str = "") -> None:
+    """One tick, if anybody listens."""
+    if progress is not None:
+        progress(Event(stage, done, total, detail))

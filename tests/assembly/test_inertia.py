@@ -7,10 +7,9 @@ import pytest
 
 import laybare as lb
 from laybare.assembly.counting import Inertia, inertia
-from laybare.methods.start import Start
-from laybare.methods.tensor_init.method import sign_claims
+from laybare.methods import Outcome
+from laybare.methods.tensor_init.claims import SignsOfReadouts
 from laybare.moments import population_moments
-from laybare.refinement.trace import Trace, TraceRow
 
 RELU2 = lb.power_relu(2)
 
@@ -19,8 +18,8 @@ def signs_of(network: lb.Network) -> Inertia:
     return Inertia(int(np.sum(network.readout > 0)), int(np.sum(network.readout < 0)))
 
 
-def noisy_fit(network: lb.Network) -> Start:
-    return Start(network, (), Trace((TraceRow(0.1, 0.0, 0.0, 0.0, 1),), "stalled"))
+def noisy_fit(network: lb.Network) -> Outcome:
+    return Outcome(network, 1.0, 0.1)
 
 
 @pytest.mark.parametrize("activation", [lb.relu, lb.leaky_relu(0.2), lb.absolute, RELU2, lb.softplus, lb.gelu], ids=str)
@@ -62,7 +61,7 @@ def test_claim_notices_a_wrong_sign(rng):
     x = rng.standard_normal((4000, 10))
     source = lb.Samples(x, truth(x))
     wrong = lb.Network(truth.layer, truth.readout * np.array([-1.0, 1.0, 1.0, 1.0]))
-    right, other = (sign_claims(source, noisy_fit(net), truth.layer.weights)[0] for net in (truth, wrong))
+    right, other = (SignsOfReadouts(truth)(source, noisy_fit(net))[0] for net in (truth, wrong))
     assert right.passed and right.value == 0
     assert not other.passed and other.value == 1 and "negative readouts" in other.explanation
 
@@ -70,12 +69,11 @@ def test_claim_notices_a_wrong_sign(rng):
 def test_no_claim_where_the_moment_is_silent(rng):
     truth = lb.random_network(6, 3, lb.tanh, biases=0, rng=rng)
     x = rng.standard_normal((500, 6))
-    assert sign_claims(lb.Samples(x, truth(x)), noisy_fit(truth), truth.layer.weights) == ()
+    assert SignsOfReadouts(truth)(lb.Samples(x, truth(x)), noisy_fit(truth)) == ()
     with pytest.raises(lb.Unidentifiable, match="tanh has Hermite coefficient"):
         inertia(lb.Samples(x, truth(x)), lb.tanh, np.eye(6)[:, :3])
-    exact = Start(truth, (), Trace((TraceRow(1e-30, 0.0, 0.0, 0.0, 1),), "floor"))
     relu = lb.random_network(6, 3, biases=0, rng=rng)
-    assert sign_claims(lb.Samples(x, relu(x)), exact._replace(network=relu), relu.layer.weights) == ()
+    assert SignsOfReadouts(relu)(lb.Samples(x, relu(x)), Outcome(relu, 1e-29, 1e-30)) == ()
 
 
 def test_noisy_recovery_carries_the_claim(rng):

@@ -9,8 +9,9 @@ import pytest
 
 import laybare as lb
 from laybare.certificate import certify, standard_errors
-from laybare.pipeline.loop import Recovery
+from laybare.pipeline import Recovery
 from laybare.planted import orthonormal_weights, random_network
+from laybare.refinement.problem import pose_parts
 from laybare.shapes import Event
 
 NOISE = 0.1
@@ -49,14 +50,14 @@ def teacher(rng: np.random.Generator, activation: lb.Activation = lb.relu, outpu
 @pytest.mark.parametrize("noise", [0.0, NOISE])
 def test_the_truth_is_verified(activation: lb.Activation, noise: float, rng: np.random.Generator) -> None:
     truth = teacher(rng, activation, outputs=2)
-    certificate = lb.refine(truth, samples(truth, 600, rng, noise)).certificate
+    certificate = lb.refine(samples(truth, 600, rng, noise), truth).certificate
     assert certificate.verdict == "verified", certificate.explain()
     assert abs(certificate.noise - noise) < 1e-12 + 4 * noise / np.sqrt(2 * 2 * 540)  # relative sd of a noise estimate: 1/√(2N)
 
 
 def test_too_few_equations() -> None:
     truth = random_network(3, 2, rng=0)  # 9 unknowns; of 11 samples one is kept fresh
-    certificate = lb.refine(truth, samples(truth, 11, np.random.default_rng(0))).certificate
+    certificate = lb.refine(samples(truth, 11, np.random.default_rng(0)), truth).certificate
     assert "equations per unknown" in failed(certificate)
     assert certificate.verdict == "doubtful"
 
@@ -64,8 +65,8 @@ def test_too_few_equations() -> None:
 def test_fresh_samples_from_elsewhere(rng: np.random.Generator) -> None:
     truth, other = teacher(rng), teacher(rng)
     data = samples(truth, 400, rng, NOISE)
-    found = lb.refine(truth, data).network
-    certificate = certify(found, data, samples(other, 100, rng), biases=True, offset=True, rng=rng)
+    found = lb.refine(data, truth).network
+    certificate = certify(found, pose_parts(data, samples(other, 100, rng), biases=True), rng=rng)
     assert failed(certificate) == {"fresh residual over used residual"}
     assert certificate.verdict == "refuted"
 
@@ -74,7 +75,7 @@ def test_fresh_samples_from_elsewhere(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("noise", [0.0, NOISE])
 def test_unit_missing(activation: lb.Activation, noise: float, rng: np.random.Generator) -> None:
     truth = teacher(rng, activation)
-    certificate = lb.refine(some_of(truth, slice(2)), samples(truth, 600, rng, noise)).certificate
+    certificate = lb.refine(samples(truth, 600, rng, noise), some_of(truth, slice(2))).certificate
     assert {"structure left in the residual", "gain of one more unit"} <= failed(certificate)
     price = (5 + 1 + 1 - (activation.degree is not None)) * np.log(540)  # a row, a bias, a readout, less a free scale
     assert named(certificate, "gain of one more unit").threshold == pytest.approx(price)
@@ -85,7 +86,7 @@ def test_unit_missing(activation: lb.Activation, noise: float, rng: np.random.Ge
 @pytest.mark.parametrize("activation", [lb.relu, lb.tanh], ids=lambda activation: activation.name)
 def test_unit_too_many(activation: lb.Activation, rng: np.random.Generator) -> None:
     truth = teacher(rng, activation)
-    certificate = lb.refine(truth, samples(some_of(truth, slice(2)), 600, rng, NOISE)).certificate
+    certificate = lb.refine(samples(some_of(truth, slice(2)), 600, rng, NOISE), truth).certificate
     assert "loss of one unit fewer" in failed(certificate)
     assert certificate.verdict != "verified"
 
@@ -94,28 +95,28 @@ def test_unit_too_many_without_noise(rng: np.random.Generator) -> None:
     truth = teacher(rng)
     layer = lb.Layer(np.vstack([truth.layer.weights, np.eye(5)[:1]]), np.append(truth.layer.biases, 0.2))
     with_spare = lb.Network(layer, np.append(truth.readout, 1e-11))
-    certificate = lb.refine(with_spare, samples(truth, 400, rng)).certificate
+    certificate = lb.refine(samples(truth, 400, rng), with_spare).certificate
     assert "loss of one unit fewer" in failed(certificate)
 
 
 def test_units_nearly_parallel(rng: np.random.Generator) -> None:
     rows = np.array([[1.0, 0.0, 0.0], [np.cos(0.02), np.sin(0.02), 0.0]])
     truth = lb.Network(lb.Layer(rows, np.array([0.3, 0.31])), np.array([1.0, 0.8]))
-    certificate = lb.refine(truth, samples(truth, 400, rng)).certificate
+    certificate = lb.refine(samples(truth, 400, rng), truth).certificate
     assert "largest cosine of two units" in failed(certificate)
     assert certificate.verdict != "verified"
 
 
 def test_kink_that_no_sample_crosses(rng: np.random.Generator) -> None:
     truth = lb.Network(lb.Layer(np.eye(3)[:2], np.array([0.2, 8.0])), np.array([1.0, 0.8]))
-    certificate = lb.refine(truth, samples(truth, 400, rng)).certificate
+    certificate = lb.refine(samples(truth, 400, rng), truth).certificate
     assert "samples beyond the least crossed kink" in failed(certificate)
     assert certificate.verdict == "doubtful"
 
 
 def test_smooth_unit_that_is_straight_on_all_samples(rng: np.random.Generator) -> None:
     truth = lb.Network(lb.Layer(np.eye(3)[:2], np.array([0.2, 80.0]), lb.softplus), np.array([1.0, 0.8]))
-    certificate = lb.refine(truth, samples(truth, 400, rng)).certificate
+    certificate = lb.refine(samples(truth, 400, rng), truth).certificate
     assert "bend of the straightest unit" in failed(certificate)
     assert certificate.verdict == "doubtful"
 
@@ -129,7 +130,7 @@ def test_numbers_that_the_samples_leave_open() -> None:
     assert np.isinf(errors.weights[1]).any()
     assert np.isfinite(errors.weights[0]).all()
     used, fresh = lb.Samples(x, truth(x)).split(0.95, rng=rng)
-    certificate = certify(truth, used, fresh, biases=True, offset=True, rng=rng)
+    certificate = certify(truth, pose_parts(used, fresh, biases=True), rng=rng)
     assert "numbers that the samples leave open" in failed(certificate)
     assert certificate.verdict != "verified"
 
@@ -153,7 +154,7 @@ def test_refinement_cut_short(rng: np.random.Generator) -> None:
 
     truth = teacher(rng)
     start = lb.Network(lb.Layer(truth.layer.weights + 0.1, truth.layer.biases), truth.readout)
-    certificate = lb.refine(start, samples(truth, 400, rng), progress=interrupt_once).certificate
+    certificate = lb.refine(samples(truth, 400, rng), start, progress=interrupt_once).certificate
     assert "refinement finished" in failed(certificate)
     assert certificate.verdict != "verified"
 
@@ -181,12 +182,12 @@ LAWS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 @pytest.mark.parametrize("law", LAWS)
 def test_noise_need_not_be_gaussian(law: str, rng: np.random.Generator) -> None:
     truth, x = teacher(rng), rng.standard_normal((600, 5))
-    assert lb.refine(truth, lb.Samples(x, truth(x) + NOISE * LAWS[law](rng))).certificate.verdict == "verified"
+    assert lb.refine(lb.Samples(x, truth(x) + NOISE * LAWS[law](rng)), truth).certificate.verdict == "verified"
 
 
 def test_text_has_the_verdict_and_every_number(rng: np.random.Generator) -> None:
     truth = teacher(rng)
-    found: Recovery = lb.refine(truth, samples(truth, 300, rng))
+    found: Recovery = lb.refine(samples(truth, 300, rng), truth)
     text = found.certificate.explain()
     assert text.startswith("verdict: verified")
     assert str(found.certificate) == text

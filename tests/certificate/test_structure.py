@@ -6,9 +6,10 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.certificate.fitted import Fitted, fitted
+from laybare.certificate.fitted import State, state_of
 from laybare.certificate.structure import SIGMAS, _alone, residual_structure
 from laybare.planted import random_network
+from laybare.refinement.problem import pose_parts
 from laybare.shapes import Array
 
 
@@ -23,15 +24,15 @@ def test_gain_of_each_feature_is_that_of_least_squares(rng: np.random.Generator)
     assert_allclose(gains, expected, rtol=1e-10)
 
 
-def state_of(network: lb.Network, data: lb.Samples) -> Fitted:
-    return fitted(lb.refine(network, data).network, data, biases=True, offset=True)
+def refined_state(network: lb.Network, data: lb.Samples) -> State:
+    return state_of(lb.refine(data, network).network, pose_parts(data, data, biases=True))
 
 
 def test_best_new_unit_comes_first(rng: np.random.Generator) -> None:
     """It explains more of the residual than the last one, and the whole explains more than either."""
     truth, x = random_network(2, 2, rng=0), rng.standard_normal((400, 2))
     half = lb.Network(lb.Layer(truth.layer.weights[:1], truth.layer.biases[:1]), truth.readout[:1])
-    state = state_of(half, lb.Samples(x, truth(x) + 0.01 * rng.standard_normal(400)))
+    state = refined_state(half, lb.Samples(x, truth(x) + 0.01 * rng.standard_normal(400)))
     structure = residual_structure(state, rng)
     z, y = state.view.read(0, 400)
     own = state.point.features(z, state.point.extended(z) @ state.point.units.T)
@@ -44,7 +45,7 @@ def test_best_new_unit_comes_first(rng: np.random.Generator) -> None:
 def test_noise_leaves_what_chance_would(rng: np.random.Generator) -> None:
     """Share · (N - p) is at most χ² with as many degrees of freedom as new features."""
     truth, x = random_network(3, 2, rng=1), rng.standard_normal((500, 3))
-    state = state_of(truth, lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(500)))
+    state = refined_state(truth, lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(500)))
     structure = residual_structure(state, rng)
     free = structure.features
     assert abs(structure.share * state.spare - free) < SIGMAS * np.sqrt(2.0 * free)

@@ -7,8 +7,9 @@ import pytest
 
 import laybare as lb
 from laybare.networks import sign_free
-from laybare.pipeline.signs import settle_signs
+from laybare.pipeline.signs import SignedNetwork, settle_signs
 from laybare.planted import random_network
+from laybare.refinement.variation import total_variation
 
 
 def blurred(network: lb.Network, rng: np.random.Generator) -> lb.Network:
@@ -23,11 +24,15 @@ def samples(network: lb.Network, noise: float, rng: np.random.Generator) -> lb.S
     return lb.Samples(x, network(x) + noise * rng.standard_normal(500))
 
 
+def settled_signs(data: lb.Samples, folded: lb.Network, activation: lb.Activation, loss: float) -> SignedNetwork:
+    return settle_signs(data, folded, activation, loss, total_variation(data), biases=True)
+
+
 @pytest.mark.parametrize("activation", [lb.relu, lb.leaky_relu(0.2)], ids=lambda activation: activation.name)
 def test_noise_lets_patterns_through_and_the_refit_decides(activation: lb.Activation, rng: np.random.Generator) -> None:
     truth = random_network(4, 3, activation, biases=0.5, rng=rng)
     loose = 500 * 0.5 * np.var(truth(rng.standard_normal((500, 4))))  # as if half of y were noise: every pattern passes
-    settled = settle_signs(samples(truth, 0.05, rng), blurred(truth, rng), activation, loose, biases=True)
+    settled = settled_signs(samples(truth, 0.05, rng), blurred(truth, rng), activation, loose)
     assert settled.claim.passed
     assert settled.claim.kind == "tested"
     assert settled.network.linear is None
@@ -36,7 +41,7 @@ def test_noise_lets_patterns_through_and_the_refit_decides(activation: lb.Activa
 
 def test_without_noise_the_linear_part_decides(rng: np.random.Generator) -> None:
     truth = random_network(4, 3, rng=rng)
-    settled = settle_signs(samples(truth, 0.0, rng), sign_free(truth), lb.relu, 0.0, biases=True)
+    settled = settled_signs(samples(truth, 0.0, rng), sign_free(truth), lb.relu, 0.0)
     assert settled.claim.passed
     assert settled.claim.kind == "proved"
     assert lb.compare(settled.network, truth).max_error < 1e-13
@@ -45,7 +50,7 @@ def test_without_noise_the_linear_part_decides(rng: np.random.Generator) -> None
 def test_linear_part_that_no_signs_explain_is_kept(rng: np.random.Generator) -> None:
     truth = random_network(4, 3, rng=rng)
     folded = blurred(truth, rng)
-    settled = settle_signs(samples(truth, 0.0, rng), folded, lb.relu, 0.0, biases=True)
+    settled = settled_signs(samples(truth, 0.0, rng), folded, lb.relu, 0.0)
     assert not settled.claim.passed
     assert "which was kept" in settled.claim.explanation
     x = rng.standard_normal((20, 4))

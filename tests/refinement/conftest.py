@@ -9,7 +9,7 @@ import pytest
 
 import laybare as lb
 from laybare.refinement.normal import Point, point_of
-from laybare.refinement.overwide import total_variation
+from laybare.refinement.variation import total_variation
 
 
 class Problem(NamedTuple):

@@ -12,7 +12,7 @@ from laybare.errors import InvalidInput
 from laybare.networks import sign_free
 from laybare.refinement.levenberg import Effort, levenberg_marquardt
 from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.overwide import total_variation
+from laybare.refinement.variation import total_variation
 
 from .conftest import full_point, perturbed, planted
 

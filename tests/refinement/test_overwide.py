@@ -10,8 +10,9 @@ import laybare as lb
 from laybare.errors import TooFewSamples
 from laybare.refinement.levenberg import levenberg_marquardt
 from laybare.refinement.normal import Fit, FitStatistic, Model, network_of
-from laybare.refinement.overwide import Search, over_wide, total_variation
+from laybare.refinement.overwide import Search, over_wide
 from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
+from laybare.refinement.variation import total_variation
 
 from .conftest import full_point, planted
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.pipeline.loop import Recovery
+from laybare.pipeline import Recovery
 from laybare.planted import random_network
 from laybare.report import render, write_report
 
@@ -29,7 +29,7 @@ def truth() -> lb.Network:
 def found(truth: lb.Network) -> Recovery:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((300, 3))
-    return lb.refine(truth, lb.Samples(x, truth(x) + 0.01 * rng.standard_normal((300, 2))))
+    return lb.refine(lb.Samples(x, truth(x) + 0.01 * rng.standard_normal((300, 2))), truth)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from laybare.studies import zhong, zhong_descent, zhong_start
 from laybare.studies.zhong import DimensionCell, DimensionGrid, RecoveryRun
-from laybare.studies.zhong_descent import DescentCell, DescentGrid, DescentRun
+from laybare.studies.zhong_descent import CurveRun, DescentCell, DescentGrid
 from laybare.studies.zhong_start import StartRow, StartRun
 
 
@@ -86,8 +86,8 @@ def test_gaussian_start_of_figure_1c_moves_the_readout_too(seed):
 
 def test_figure_1c_reads_its_curves():
     """A loss of 4^-t has rate 1/2 and passes 1e-6 at step 10; an arm that diverges has neither."""
-    good = DescentRun(4.0 ** -np.arange(40.0), True, 1.0)
-    none = DescentRun(np.empty(0), False, 1.0)
+    good = CurveRun(4.0 ** -np.arange(40.0), True, 1.0)
+    none = CurveRun(np.empty(0), False, 1.0)
     grid = DescentGrid(1000)
     runs = {cell: [none if cell.arm.startswith("II ") else good] * 3 for cell in grid.cells()}
     outcome = zhong_descent.FIGURE_1C.summary(grid, runs)

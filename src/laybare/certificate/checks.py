@@ -13,13 +13,13 @@ from numpy.random import Generator
 from scipy.special import fdtri, ndtr
 
 from laybare.certificate.claims import Certificate, Claim, StandardErrors
-from laybare.certificate.fitted import EXACT, Fitted, fitted
+from laybare.certificate.fitted import EXACT, State, state_of
 from laybare.certificate.spread import standard_errors
 from laybare.certificate.structure import SIGMAS, nothing_left, residual_structure
 from laybare.certificate.width import one_fewer, one_more
 from laybare.networks import Network
+from laybare.refinement.problem import Problem
 from laybare.shapes import Array, Sums
-from laybare.source import Source
 
 ENOUGH = 1.2
 """Equations per unknown: a sixth of the equations is left to check the fit."""
@@ -31,30 +31,29 @@ PARALLEL = 0.999
 """|cosine| of two extended rows (w, b) on white inputs beyond which they are hard to tell apart."""
 
 
-def certify(
-    network: Network, used: Source, fresh: Source, *, biases: bool, offset: bool, rng: Generator, extra: tuple[Claim, ...] = ()
-) -> Certificate:
-    """Certificate of `network`, fitted to `used`, with `fresh` samples that nothing has seen.
+def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[Claim, ...] = ()) -> Certificate:
+    """Certificate of `network`, fitted to the used rows of `problem`, with its fresh rows that nothing has seen.
 
-    About ten passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
+    About six passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
-    state = fitted(network, used, biases=biases, offset=offset)
+    state = state_of(network, problem)
     structure = residual_structure(state, rng)
     claims = [
         _enough_samples(state),
-        _fresh_residual(network, fresh, state),
+        _fresh_residual(state),
         nothing_left(state, structure),
         one_more(state, structure.units),
         one_fewer(state),
         _separated(state),
     ]
-    claims.append(_kinks_crossed(network, used) if network.activation.kinks else _bent(state))
+    claims.append(_kinks_crossed(state) if network.activation.kinks else _bent(state))
     noise = float(np.sqrt(state.noise))
-    errors = standard_errors(network, used, noise, biases=biases, offset=offset)
+    errors = standard_errors(
+        network, problem.used, noise, biases=problem.biases, offset=True, transform=problem.transform)
     return Certificate((*claims, _determined(errors), *extra), errors, noise)
 
 
-def _enough_samples(state: Fitted) -> Claim:
+def _enough_samples(state: State) -> Claim:
     ratio = state.equations / state.unknowns
     return Claim(
         "equations per unknown", ratio, ENOUGH, ratio >= ENOUGH, "proved",
@@ -62,15 +61,17 @@ def _enough_samples(state: Fitted) -> Claim:
         "at 1 nothing.")
 
 
-def _fresh_residual(network: Network, fresh: Source, state: Fitted) -> Claim:
+def _fresh_residual(state: State) -> Claim:
     """Fresh mean square against the noise estimated from the used samples.
 
     After p unknowns were fitted to N equations a fresh residual has mean square s² (1 + p/(N-p)) or so; twice the excess is
     allowed. The ratio of two mean squares has an F law if the noise is Gaussian; if the residuals have heavier tails than that,
     their own fourth moment gives the spread.
     """
+    white, fresh = state.white, state.problem.fresh
+
     def powers(x: Array, y: Array) -> Sums:
-        squares = (y - network(x).reshape(y.shape)) ** 2
+        squares = (y - white(x).reshape(y.shape)) ** 2
         return np.asarray(squares.sum()), np.asarray((squares**2).sum())
 
     count, floor = fresh.size * fresh.outputs, EXACT * state.variance
@@ -85,7 +86,7 @@ def _fresh_residual(network: Network, fresh: Source, state: Fitted) -> Claim:
         "larger means over-fitting or a wrong network.", decisive=True)
 
 
-def _separated(state: Fitted) -> Claim:
+def _separated(state: State) -> Claim:
     rows = state.point.units / np.maximum(np.linalg.norm(state.point.units, axis=1), 1e-300)[:, None]
     cosines = np.abs(rows @ rows.T) - 2.0 * np.eye(len(rows))
     value = max(0.0, float(cosines.max(initial=0.0)))
@@ -94,8 +95,9 @@ def _separated(state: Fitted) -> Claim:
         "two units with nearly the same row (w, b) can trade weight without changing the fit.")
 
 
-def _kinks_crossed(network: Network, used: Source) -> Claim:
+def _kinks_crossed(state: State) -> Claim:
     """Samples on the thinner side of each kink: a unit that is linear on all samples cannot be seen."""
+    network, used = state.white, state.view
     kinks = np.array(network.activation.kinks)
 
     def statistic(x: Array, y: Array) -> Sums:
@@ -119,7 +121,7 @@ def _determined(errors: StandardErrors) -> Claim:
         f"weights, biases and readouts {text}" if known else "too many parameters to look for numbers " + text)
 
 
-def _bent(state: Fitted) -> Claim:
+def _bent(state: State) -> Claim:
     """Share of each unit's variance on the samples that is not linear in w·z: a straight unit is part of a linear map."""
     point = state.point
     biases = point.units[:, -1] if point.biases else np.zeros(point.width)

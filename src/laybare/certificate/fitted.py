@@ -6,24 +6,32 @@ from dataclasses import dataclass
 
 from laybare.networks import Network
 from laybare.refinement.normal import Fit, FitStatistic, Point, point_of
-from laybare.refinement.overwide import total_variation
+from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import parameter_count
 from laybare.source import Source
-from laybare.source.views import View
-from laybare.source.white import white_view
 
 EXACT = 1e-18
 """Relative mean square below which data count as noiseless and fitted: solved fits end below 1e-28, stuck ones above 1e-6."""
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """A network on white inputs (`point`), the samples it was fitted to (`view`), the sums there, the variation of y."""
+class State:
+    """A network on the given inputs and on white ones, as the solver sees it (`point`), and the sums of the used rows there."""
 
+    network: Network
+    white: Network
     point: Point
-    view: View
+    problem: Problem
     fit: Fit
-    variation: float
+
+    @property
+    def view(self) -> Source:
+        """The used rows, white."""
+        return self.problem.used
+
+    @property
+    def variation(self) -> float:
+        return self.problem.variation
 
     @property
     def equations(self) -> int:
@@ -54,9 +62,8 @@ class Fitted:
         return self.noise <= EXACT * self.variance
 
 
-def fitted(network: Network, used: Source, *, biases: bool, offset: bool) -> Fitted:
-    """The state of a fit; passes for whitening, for the variation of y, for the loss."""
-    view = white_view(used, centred=biases)
-    white = view.transform.inverse().pull_back(network)
-    point = point_of(white, biases=biases, offset=offset, linear=network.linear is not None)
-    return Fitted(point, view, Fit(*view.sum(FitStatistic(point), stage="certificate")), total_variation(used))
+def state_of(network: Network, problem: Problem) -> State:
+    """The state of a fit; one pass."""
+    white = problem.white(network)
+    point = point_of(white, biases=problem.biases, offset=True, linear=network.linear is not None)
+    return State(network, white, point, problem, Fit(*problem.used.sum(FitStatistic(point), stage="certificate")))

@@ -21,7 +21,7 @@ from laybare.linear_algebra import solve_spd
 from laybare.networks import Network
 from laybare.refinement.normal import Point, Step, StepStatistic, point_of
 from laybare.shapes import Array
-from laybare.source import Source
+from laybare.source import Affine, Source
 
 LARGEST = 4000
 """Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
@@ -31,23 +31,53 @@ SINGULAR, SHARE = 1e-12, 1e-6
 """Information below this share of the largest is none; a parameter with less than this share in such a direction is not hurt."""
 
 
-def standard_errors(network: Network, source: Source, noise: float, *, biases: bool, offset: bool) -> StandardErrors:
+def standard_errors(
+    network: Network, source: Source, noise: float, *, biases: bool, offset: bool, transform: Affine | None = None
+) -> StandardErrors:
     """Standard errors at `network` from the samples of `source`, for noise of standard deviation `noise` in every output.
 
     For homogeneous activations they refer to unit rows. A parameter that can move without any change at the samples has an
-    infinite one. One pass; memory (parameters)², so that networks of more than `LARGEST` parameters get NaN instead.
+    infinite one. With `transform` the samples are those of `source` mapped back: the network is one on the inputs before the map,
+    `source` reads those after it. One pass; memory (parameters)², so that networks of more than `LARGEST` parameters get NaN.
     """
     point = point_of(network, biases=biases, offset=offset, linear=network.linear is not None)
     if point.units.size + point.coefficients.size > LARGEST:
         return _shaped(np.full(point.units.size + point.coefficients.size, np.nan), network, point)
-    step = Step(*source.sum(StepStatistic(point), stage="standard errors"))
+    seen = point
+    if transform is not None:
+        mapped = transform.inverse().pull_back(network)
+        seen = point_of(mapped, biases=biases, offset=offset, linear=network.linear is not None)
+    matrix = information(Step(*source.sum(StepStatistic(seen), stage="standard errors")), seen)
+    if transform is not None and not transform.trivial:
+        matrix = _carried_back(matrix, point, transform)
     gauge = _gauge(point)
-    matrix = information(step, point)
     strength = float(np.diag(matrix)[: point.units.size].mean())
     whole = matrix + strength * gauge.fixed.T @ gauge.fixed
     inverse = np.diag(solve_spd(whole, np.eye(len(whole)))) - np.sum(gauge.pull**2, axis=0) / strength
     errors = noise * np.sqrt(np.maximum(inverse, 0.0))
     return _shaped(np.where(_undetermined(whole), np.inf, errors), network, point)
+
+
+def _carried_back(matrix: Array, point: Point, transform: Affine) -> Array:
+    """The information about the parameters on x from that about those on z: Lᵀ I L, with L = ∂(on z)/∂(on x).
+
+    A row obeys w_z = matrix⁻¹ w_x and b_z = b_x + mean·w_x, the linear part and the offset alike; readouts stay as they are.
+    """
+    d = len(transform.mean)
+    B = np.zeros((d + 1, d + 1))
+    B[:d, :d], B[d, :d], B[d, d] = np.linalg.inv(transform.matrix), transform.mean, 1.0
+    k, p = point.units.shape
+    q, m = point.coefficients.shape
+    turned = [*([d] if point.offset else []), *(range(d) if point.linear else [])]  # the order of the coefficients
+    A = np.eye(q)
+    A[k:, k:] = B[np.ix_(turned, turned)]
+
+    def left(columns: Array) -> Array:
+        rows = np.einsum("ab,kac->kbc", B[:p, :p], columns[: k * p].reshape(k, p, -1)).reshape(k * p, -1)
+        rest = np.einsum("ab,amc->bmc", A, columns[k * p :].reshape(q, m, -1)).reshape(q * m, -1)
+        return np.vstack([rows, rest])
+
+    return left(left(matrix).T)
 
 
 def information(step: Step, point: Point) -> Array:

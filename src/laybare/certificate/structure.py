@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.certificate.claims import Claim
-from laybare.certificate.fitted import Fitted
+from laybare.certificate.fitted import State
 from laybare.linear_algebra import solve_spd
 from laybare.refinement.normal import Point
 from laybare.shapes import Array, Sums
@@ -55,7 +55,7 @@ class _Probe:
         return phi.T @ phi, phi.T @ r, np.asarray(np.sum(r * r))
 
 
-def residual_structure(state: Fitted, rng: Generator) -> Structure:
+def residual_structure(state: State, rng: Generator) -> Structure:
     """Regress the residual of the used samples on new features; at most a quarter as many as it has degrees of freedom."""
     room = state.spare // (4 * state.view.outputs)
     units = _random_units(state.point, max(1, min(PROBES, room)), rng)
@@ -87,7 +87,7 @@ def _alone(gram: Array, moment: Array, q: int) -> Array:
     return alone
 
 
-def nothing_left(state: Fitted, structure: Structure) -> Claim:
+def nothing_left(state: State, structure: Structure) -> Claim:
     """The share of the residual that the features explain against what noise would let them explain."""
     free = structure.features * state.view.outputs
     limit = (free + SIGMAS * np.sqrt(2.0 * free)) / state.spare

@@ -1,4 +1,4 @@
-"""Levenberg-Marquardt over unit directions, everything linear eliminated: the one loop behind all polishing.
+"""Levenberg-Marquardt over unit directions, everything linear eliminated: the step rule behind all polishing.
 
 A `Fit` knows its squared misfit and its normal equations at given directions, with coefficients or loadings already eliminated
 (variable projection in Kaufman's form). The scale of a direction is not a parameter: the normal matrix gets uᵢuᵢᵀ added to its
@@ -7,20 +7,22 @@ blocks, which forbids steps along uᵢ and changes no other.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from laybare.damping import Effort, Judged, Trial, damped_descent
 from laybare.decomposition.components import unit_rows
 from laybare.shapes import Array
 
-FIRST_DAMPING = 1e-6
-HIGHEST_DAMPING = 1e6
+ROUNDING = 1e-29
+"""A squared misfit below this share of the squared input is rounding."""
+
 SPENT = 1e-15
 """Stop when a step promises a smaller relative gain: it moves directions by 3e-8 of their own error."""
 
-ROUNDING = 1e-29
-"""A squared misfit below this share of the squared input is rounding."""
+EFFORT = Effort(damping=1e-6, damping_limit=1e6, floor=ROUNDING, stall_gain=0.0, settled=SPENT)
 
 
 class Normal(NamedTuple):
@@ -44,24 +46,33 @@ class Fit(Protocol):
 
 def descend(fit: Fit, directions: Array, max_steps: int = 50) -> Array:
     """Directions of a nearby least-squares minimum; never a larger misfit than at the start. Quadratic end on exact input."""
-    misfit, damping = fit.misfit(directions), FIRST_DAMPING
-    for _ in range(max_steps):
-        if misfit <= ROUNDING * fit.energy:
-            return directions
-        normal = fit.normal(directions)
-        while damping < HIGHEST_DAMPING:
-            step = _damped_step(normal, damping)
-            if float(np.sum(step * normal.descent)) <= SPENT * misfit:
-                return directions
-            trial = unit_rows(directions + step)
-            reached = fit.misfit(trial)
-            if reached < misfit:
-                break
-            damping *= 10.0
-        else:
-            return directions
-        directions, misfit, damping = trial, reached, damping / 10.0
-    return directions
+    effort = replace(EFFORT, max_steps=max_steps)
+    return damped_descent(_Directions(fit), directions, max(fit.energy, np.finfo(float).tiny), effort=effort).best.point
+
+
+class _System(NamedTuple):
+    directions: Array
+    normal: Normal
+
+
+@dataclass(frozen=True, eq=False)
+class _Directions:
+    """The step rule: unit directions that turn."""
+
+    fit: Fit
+    passes: ClassVar[int] = 0
+
+    def judge(self, point: Array) -> Judged[Array, None]:
+        return Judged(point, self.fit.misfit(point), None)
+
+    def system(self, here: Judged[Array, None]) -> _System:
+        return _System(here.point, self.fit.normal(here.point))
+
+    def trial(self, system: _System, damping: float) -> Trial[Array]:
+        step = _damped_step(system.normal, damping)
+        flat = step.ravel()
+        predicted = float(flat @ (2.0 * system.normal.descent.ravel() - system.normal.matrix @ flat))
+        return Trial(unit_rows(system.directions + step), predicted)
 
 
 def _damped_step(normal: Normal, damping: float) -> Array:

@@ -8,21 +8,19 @@ Source: ours; the paper leaves smooth units at the accuracy of moments.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from laybare.activations import Activation
+from laybare.damping import Effort, Judged, Trace, Trial, damped_descent
 from laybare.linear_algebra import solve_spd
 from laybare.moments import least_squares
 from laybare.networks import Layer
 from laybare.networks.polynomials import Polynomial, monomials
-from laybare.refinement.levenberg import DAMPING_LIMIT, Effort, eased, finished
-from laybare.refinement.overwide import total_variation
-from laybare.refinement.trace import Trace, TraceRow
-from laybare.shapes import Array, Event, Progress, Sums
+from laybare.refinement.variation import total_variation
+from laybare.shapes import Array, Progress, Sums
 from laybare.source import Source
 
 
@@ -83,31 +81,30 @@ def joint_start(source: Source, weights: Array, thresholds: Array, exponents: Ar
 
 def fit_joint(source: Source, start: Joint, *, effort: Effort = Effort(), progress: Progress | None = None) -> JointFit:
     """Minimise the squared error from `start`; one pass a step and one a trial."""
-    begun, scale = time.perf_counter(), total_variation(source)
-    joint, damping, growth, reason = start, effort.damping, 2.0, ""
-    normal, gradient, loss = _sums(source, joint)
-    trace = [TraceRow(loss / scale, 0.0, damping, 0.0, source.size)]
-    for step in range(effort.max_steps):
-        reason = finished(trace, effort)
-        if reason:
-            break
-        while damping <= DAMPING_LIMIT:
-            delta = solve_spd(normal + damping * np.diag(np.diag(normal)), gradient)
-            trial = _moved(joint, delta)
-            sums = _sums(source, trial)
-            if sums.loss < loss:
-                break
-            damping, growth = damping * growth, growth * 2.0
-        if damping > DAMPING_LIMIT:
-            reason = "flat"
-            break
+    scale = total_variation(source)
+    end = damped_descent(_Together(source), start, scale, effort=effort, size=source.size, before=2, progress=progress)
+    return JointFit(end.best.point, end.best.loss, end.best.sums.normal, end.trace)
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """The step rule: all parameters at once; the pass that judges a point also gives its normal equations."""
+
+    source: Source
+    passes: ClassVar[int] = 0
+
+    def judge(self, point: Joint) -> Judged[Joint, _Sums]:
+        sums = _sums(self.source, point)
+        return Judged(point, sums.loss, sums)
+
+    def system(self, here: Judged[Joint, _Sums]) -> Judged[Joint, _Sums]:
+        return here
+
+    def trial(self, system: Judged[Joint, _Sums], damping: float) -> Trial[Joint]:
+        normal, gradient, _ = system.sums
+        delta = solve_spd(normal + damping * np.diag(np.diag(normal)), gradient)
         predicted = float(delta @ (2.0 * gradient - normal @ delta))
-        damping, growth = eased(damping, loss - sums.loss, predicted), 2.0
-        joint, (normal, gradient, loss) = trial, sums
-        trace.append(TraceRow(loss / scale, float(np.abs(delta).max()), damping, time.perf_counter() - begun, source.size))
-        if progress is not None:
-            progress(Event("refining", step + 1, effort.max_steps, f"relative loss {loss / scale:.1e}"))
-    return JointFit(joint, loss, normal, Trace(tuple(trace), reason or "steps"))
+        return Trial(_moved(system.point, delta), predicted, float(np.abs(delta).max()))
 
 
 class _Sums(NamedTuple):

@@ -18,8 +18,7 @@ from laybare.lowest_layer.tops import held_out_r2
 from laybare.networks import Layer, Network
 from laybare.shapes import Array, Progress
 from laybare.source import Affine, Oracle, Samples, Source
-from laybare.source.views import View
-from laybare.source.white import white_view
+from laybare.source.whitening import whitening_map
 
 HELD_OUT, MOST_HELD_OUT = 0.2, 50_000
 """Share of the rows kept for the certificate, and their largest number."""
@@ -97,8 +96,8 @@ def recover_layer(
         asked = layer_by_queries(source, method, width, rng=rng)
         return _finished(_pulled_back(asked.found, asked.transform), asked.used, asked.fresh, method, begun, source.spent)
     used, fresh = split(source, rng)
-    view = white_view(used)
-    fresh_view = View(fresh, range(fresh.size), view.transform, view.law, fresh.schedule)
+    transform, law = whitening_map(used), used.law.white()
+    view, fresh_view = used.mapped(transform, law), fresh.mapped(transform, law)
     seen = view if progress is None else view.with_progress(progress)
     found = method.find_layer(seen, fresh_view, width, rng=rng, progress=progress)
     return _finished(_pulled_back(found, view.transform), used, fresh, method, begun, source.size)

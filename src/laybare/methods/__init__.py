@@ -1,24 +1,24 @@
-"""One file or folder a method; each is a choice of the parts that come before it, and is imported when it is first named."""
+"""One folder per method, all with the same file names: method, routes, printed, claims. Imported when first named."""
 
 from typing import TYPE_CHECKING
 
 from laybare.lazy import on_demand
-from laybare.methods.random_start.method import RandomStart
-from laybare.methods.start import Method, Start
+from laybare.methods.random_start import RandomStart
+from laybare.methods.start import Method, Outcome, Route, Start
 
 if TYPE_CHECKING:
-    from laybare.lowest_layer import HighThreshold
-    from laybare.methods.general_relu.method import GeneralReLU
-    from laybare.methods.landscape_design.method import LandscapeDesign
+    from laybare.methods.general_relu import GeneralReLU
+    from laybare.methods.landscape_design import LandscapeDesign
     from laybare.methods.symmetric_inputs import SymmetricInputs
-    from laybare.methods.tensor_init.method import TensorInit
+    from laybare.methods.tensor_init import TensorInit
 
-__all__ = ["GeneralReLU", "HighThreshold", "LandscapeDesign", "Method", "RandomStart", "Start", "SymmetricInputs", "TensorInit"]
+__all__ = [
+    "GeneralReLU", "LandscapeDesign", "Method", "Outcome", "RandomStart", "Route", "Start", "SymmetricInputs", "TensorInit",
+]
 
 __getattr__ = on_demand(__name__, {
-    "GeneralReLU": "laybare.methods.general_relu.method",
-    "HighThreshold": "laybare.lowest_layer",
-    "LandscapeDesign": "laybare.methods.landscape_design.method",
+    "GeneralReLU": "laybare.methods.general_relu",
+    "LandscapeDesign": "laybare.methods.landscape_design",
     "SymmetricInputs": "laybare.methods.symmetric_inputs",
-    "TensorInit": "laybare.methods.tensor_init.method",
+    "TensorInit": "laybare.methods.tensor_init",
 })

@@ -1,1 +1,6 @@
 """The loop on one screen: source -> problem -> start -> search -> signs -> certificate."""
+
+from laybare.pipeline.loop import recover, refine
+from laybare.pipeline.recovery import Recovery
+
+__all__ = ["Recovery", "recover", "refine"]

@@ -1,67 +1,25 @@
-"""The whole pipeline on one screen: source -> start -> refinement -> certificate."""
+"""The loop: pose the problem, ask the method for a start, search, settle the signs, certify."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
-from laybare.certificate import Certificate, Claim, certify
+from laybare.certificate import Claim, certify
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods import Method, RandomStart
+from laybare.methods.start import network_at
 from laybare.networks import Network
-from laybare.refinement.minimise import minimise
-from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.overwide import total_variation
+from laybare.pipeline.recovery import Recovery
+from laybare.pipeline.search import Fit, as_it_is, find_fit, random_start, refit
+from laybare.refinement.normal import point_of
+from laybare.refinement.problem import Problem, pose
 from laybare.refinement.pruning import parameter_count
-from laybare.refinement.trace import Trace
-from laybare.shapes import Event, Progress
+from laybare.shapes import Progress, tell
 from laybare.source import Source
-from laybare.source.white import white_view
-
-
-@dataclass(frozen=True)
-class Recovery:
-    """A recovered network with its certificate.
-
-    Attributes
-    ----------
-    network : Network
-        In canonical form, on the inputs as they were given.
-    start : Network
-        What the method found, before refinement.
-    certificate : Certificate
-    method : Method
-    seconds : float
-    samples_used : int
-        Rows that were read, those of the certificate among them.
-    traces : tuple of Trace
-        The solver's steps: of the method, if it ran the solver, and of the refinement.
-    """
-
-    network: Network
-    start: Network
-    certificate: Certificate
-    method: Method | None
-    seconds: float
-    samples_used: int
-    traces: tuple[Trace, ...]
-
-    def __str__(self) -> str:
-        net = self.network
-        name = "refine" if self.method is None else type(self.method).__name__
-        return (
-            f"{net.dim}-{net.width}-{net.outputs} network of {net.activation.name} units, by {name} "
-            f"from {self.samples_used:,} samples in {self.seconds:.1f} s\n{self.certificate.explain()}")
-
-    def report(self, path: str) -> None:
-        """Write a self-contained HTML page."""
-        from laybare.report import write_report
-
-        write_report(self, path)
 
 
 def recover(
@@ -88,52 +46,44 @@ def recover(
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
     method = _agreed(method, activation)
     _check_width(width)
-    used, fresh = source.split(1.0 - _held_out(source.size) / source.size, rng=rng)
-    view = white_view(used, centred=method.biases)
-    start = method.find(view, width, rng=rng, progress=progress)
-    traces: tuple[Trace, ...] = () if start.trace is None else (start.trace,)
-    if traces and traces[-1].reason == "interrupted":
-        network = start.network
+    problem = pose(source, biases=method.biases, rng=rng, progress=progress)
+    start = method.start(problem.used, width, rng=rng, progress=progress)
+    search = start.search or method.search
+    if search is None:
+        first = network_at(start)
+        fit = as_it_is(problem, first)
     else:
-        network, trace = _refined(start.network, view, biases=method.biases, progress=progress)
-        traces = (*traces, trace)
-    network = view.transform.pull_back(network).canonical()
-    _tell(progress, "certifying")
-    certificate = certify(
-        network, used, fresh, biases=method.biases and bool(np.any(network.layer.biases)), offset=True, rng=rng,
-        extra=(*start.claims, _converged(traces[-1])))
-    first = view.transform.pull_back(start.network)
-    return Recovery(network, first, certificate, method, time.perf_counter() - begun, source.size, traces)
+        first = start.network or random_start(problem, method.activation, start.width or width, search, rng=rng)
+        fit = find_fit(
+            problem, first, start.width or width, search, signed=start.signed, bare=start.network is not None, rng=rng,
+            progress=progress)
+    later = () if start.later is None or fit.interrupted else start.later(problem.used, fit.outcome)
+    return _certified(
+        problem, fit, claims=(*start.claims, *later), start=problem.given(first), method=method, begun=begun, rng=rng,
+        progress=progress)
 
 
-def refine(start: Network, source: Source, *, rng: Generator | int = 0, progress: Progress | None = None) -> Recovery:
+def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress: Progress | None = None) -> Recovery:
     """Refinement and certificate only, from any start; the start's biases are refined if it has any."""
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
-    if start.dim != source.dim or start.outputs != source.outputs:
-        raise InvalidInput(
-            f"The start maps dimension {start.dim} to {start.outputs} outputs, the source has {source.dim} and {source.outputs}.",
-            "They describe different functions.", "Give a start of the source's shape.", start=(start.dim, start.outputs))
-    used, fresh = source.split(1.0 - _held_out(source.size) / source.size, rng=rng)
-    biases = bool(np.any(start.layer.biases != 0.0))
-    view = white_view(used, centred=biases)
-    network, trace = _refined(view.transform.inverse().pull_back(start), view, biases=biases, progress=progress)
-    network = view.transform.pull_back(network).canonical()
-    _tell(progress, "certifying")
-    certificate = certify(network, used, fresh, biases=biases, offset=True, rng=rng, extra=(_converged(trace),))
-    return Recovery(network, start, certificate, None, time.perf_counter() - begun, source.size, (trace,))
+    _check_start(source, start)
+    problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=rng, progress=progress)
+    white = problem.white(start)
+    _check_equations(problem, white)
+    fit = refit(problem, white, progress=progress)
+    return _certified(problem, fit, start=start, method=None, begun=begun, rng=rng, progress=progress)
 
 
-def _refined(start: Network, view: Source, *, biases: bool, progress: Progress | None) -> tuple[Network, Trace]:
-    point = point_of(start, biases=biases, offset=True, linear=start.linear is not None)
-    equations, unknowns = view.size * view.outputs, parameter_count(point)
-    if equations <= unknowns:
-        raise TooFewSamples(
-            f"{view.size:,} samples of {view.outputs} outputs for a network with {unknowns:,} free numbers.",
-            "Some network fits as many equations as it has unknowns, whatever the truth is.",
-            f"Give at least {3 * unknowns // view.outputs:,} samples, or a smaller network.",
-            samples=view.size, unknowns=unknowns)
-    refined = minimise(view, point, total_variation(view), progress=progress)
-    return network_of(refined.point, vector=start.readout.ndim == 1), refined.trace
+def _certified(
+    problem: Problem, fit: Fit, *, start: Network, method: Method | None, begun: float, rng: Generator,
+    claims: tuple[Claim, ...] = (), progress: Progress | None = None,
+) -> Recovery:
+    """The fit in canonical form on the given inputs, with its certificate."""
+    network = problem.given(fit.outcome.network).canonical()
+    tell(progress, "certifying")
+    certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims))
+    seconds = time.perf_counter() - begun
+    return Recovery(network, start, certificate, method, seconds, problem.rows, () if fit.trace is None else (fit.trace,))
 
 
 def _agreed(method: Method | None, activation: Activation | None) -> Method:
@@ -156,18 +106,23 @@ def _check_width(width: int | None) -> None:
             f"width={width!r}.", "A network has at least one hidden unit.", "Give a positive integer, or None to detect it.")
 
 
-def _held_out(size: int) -> int:
-    """Rows kept for the certificate: a tenth of few, a twentieth of many, never more than 20,000."""
-    return max(1, min(20_000, max(size // 20, min(size // 10, 100))))
+def _check_start(source: Source, start: Network) -> None:
+    if isinstance(source, Network):
+        raise InvalidInput(
+            "refine() was given a network first.", "Its arguments stand in the order of recover(): the source, then the start.",
+            "Write refine(source, start).")
+    if start.dim != source.dim or start.outputs != source.outputs:
+        raise InvalidInput(
+            f"The start maps dimension {start.dim} to {start.outputs} outputs, the source has {source.dim} and {source.outputs}.",
+            "They describe different functions.", "Give a start of the source's shape.", start=(start.dim, start.outputs))
 
 
-def _converged(trace: Trace) -> Claim:
-    steps = len(trace.rows) - 1
-    return Claim(
-        "refinement finished", float(trace.finished), 1.0, trace.finished, "tested",
-        f"the solver took {steps} step{'s' * (steps != 1)} and stopped: {trace.reason}; relative loss {trace.loss:.1e}.")
-
-
-def _tell(progress: Progress | None, stage: str) -> None:
-    if progress is not None:
-        progress(Event(stage, 0, 0))
+def _check_equations(problem: Problem, white: Network) -> None:
+    point = point_of(white, biases=problem.biases, offset=True, linear=white.linear is not None)
+    unknowns, outputs = parameter_count(point), problem.used.outputs
+    if problem.equations <= unknowns:
+        raise TooFewSamples(
+            f"{problem.used.size:,} samples of {outputs} outputs for a network with {unknowns:,} free numbers.",
+            "Some network fits as many equations as it has unknowns, whatever the truth is.",
+            f"Give at least {3 * unknowns // outputs:,} samples, or a smaller network.",
+            samples=problem.used.size, unknowns=unknowns)

@@ -1,20 +1,29 @@
-"""A start that the solver has already been over: sign-free where that helps, repaired where it got stuck, signs settled."""
+"""From a start to a fit: an over-wide search on some of the rows, all rows for the last digits, then the signs.
+
+The search sees only as many rows as its free numbers call for, and more only if that fails; whatever it finds is refined on all.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
+import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.methods.start import Start
+from laybare.certificate import Claim
+from laybare.methods import Outcome
+from laybare.networks import Layer, Network
 from laybare.pipeline.signs import settle_signs
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
-from laybare.refinement.normal import Model, network_of
-from laybare.refinement.overwide import SOLVED, Search, over_wide, total_variation
-from laybare.refinement.pruning import ROUNDING
+from laybare.refinement.normal import FitStatistic, Model, network_of, point_of
+from laybare.refinement.overwide import FIRST_WIDTH, SOLVED, Search, over_wide, random_units
+from laybare.refinement.problem import Problem
+from laybare.refinement.pruning import ROUNDING, parameter_count
 from laybare.refinement.sign_free import sign_free_model
+from laybare.refinement.trace import Trace
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
@@ -22,38 +31,125 @@ GROWTH, AGAIN = 4, 2
 """A search that fails on some of the samples is repeated on so many times as many, with no more than two repairs: what is
 left then is most often noise."""
 
+SAMPLES_A_NUMBER, FEWEST = 8, 4000
+"""Samples that the search sees first: 8 per free number (5 are enough from random directions) and at least 4000."""
 
-def solved(
-    source: Source, activation: Activation, width: int | None, known: Array | None = None, *,
-    biases: bool, search: Search, rng: Generator, rows: int | None = None, progress: Progress | None = None,
-) -> Start:
-    """The best fit that `search` finds from `known` rows (k, dim, or dim + 1 with biases), or from random ones.
 
-    With `rows` the search sees only so many samples, and more only if it does not fit those to rounding; whatever it finds is
-    refined on all of them.
+class Fit(NamedTuple):
+    """How a fit ended, on white inputs and in its own activation, the solver's steps, and claims made on the way."""
+
+    outcome: Outcome
+    trace: Trace | None
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        return self.trace is not None and self.trace.reason == "interrupted"
+
+
+def random_start(problem: Problem, activation: Activation, width: int | None, search: Search, *, rng: Generator) -> Network:
+    """Units in random directions, without effect yet: where a search begins that knows nothing."""
+    wide, outputs = (width or FIRST_WIDTH) + search.extra(width or FIRST_WIDTH), problem.used.outputs
+    rows = random_units(wide, problem.used.dim, search.bias_scale if problem.biases else None, rng)
+    layer = Layer(rows[:, : problem.used.dim], rows[:, -1] if problem.biases else None, activation)
+    return Network(layer, np.zeros(wide) if outputs == 1 else np.zeros((wide, outputs)))
+
+
+def find_fit(
+    problem: Problem, first: Network, width: int | None, search: Search, *,
+    signed: bool = False, bare: bool = False, rng: Generator, progress: Progress | None = None,
+) -> Fit:
+    """The best fit that `search` finds from the units of `first`, with `width` units or as many as the data call for.
+
+    `signed`: the signs of the units are known. `bare`: they may well be all of them, so that spares come only if they fail.
     """
-    model = sign_free_model(activation, biases=biases)
-    refined = _searched(source, model, width, known, search, rows or source.size, rng, progress)
-    network = network_of(refined.point, vector=source.outputs == 1)
-    if not model.linear:
-        return Start(network, (), refined.trace)
-    settled = settle_signs(source, network, activation, refined.loss, biases=biases)
-    return Start(settled.network, (settled.claim,), refined.trace)
+    activation, biases = first.activation, problem.biases
+    model = Model(activation, biases=biases) if signed else sign_free_model(activation, biases=biases)
+    known = _rows(first, biases=biases)
+    rows = _first_rows(problem.used, model, search, width or 2 * len(known))
+    found = _searched(_Task(problem, model, width, search, bare, rng, progress), known, rows)
+    network = network_of(found.point, vector=problem.used.outputs == 1)
+    if found.trace.reason == "interrupted":
+        return Fit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),))
+    claims: tuple[Claim, ...] = ()
+    if model.linear:
+        network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=biases)
+        claims = (claim,)
+    again = refit(problem, network, progress=progress)
+    trace = found.trace if again.trace is None else found.trace.then(again.trace)
+    return Fit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims))
 
 
-def _searched(
-    source: Source, model: Model, width: int | None, known: Array | None, search: Search, rows: int, rng: Generator,
-    progress: Progress | None,
-) -> Refined:
-    if rows >= source.size:
-        return over_wide(source, model, width, known, search=search, rng=rng, progress=progress)
-    part = source.split(rows / source.size, rng=rng).first
-    short = replace(search, effort=replace(search.effort, floor=max(search.effort.floor, ROUNDING)))  # last digits come below
-    found = over_wide(part, model, width, known, search=short, rng=rng, progress=progress)
+def as_it_is(problem: Problem, network: Network) -> Fit:
+    """No fit at all: what a literal form gives."""
+    point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
+    loss = float(problem.used.sum(FitStatistic(point), stage="loss")[2])
+    return Fit(_outcome(problem, network, loss), None)
+
+
+def refit(problem: Problem, network: Network, *, progress: Progress | None = None) -> Fit:
+    """The nearest minimum from a network on white inputs, on all rows."""
+    point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
+    refined = minimise(problem.used, point, problem.variation, progress=progress)
+    found = network_of(refined.point, vector=network.readout.ndim == 1)
+    return Fit(_outcome(problem, found, refined.loss), refined.trace, (_finished(refined.trace),))
+
+
+def _outcome(problem: Problem, network: Network, loss: float) -> Outcome:
+    return Outcome(network, loss, loss / problem.variation)
+
+
+def _finished(trace: Trace) -> Claim:
+    steps = len(trace.rows) - 1
+    return Claim(
+        "refinement finished", float(trace.finished), 1.0, trace.finished, "tested",
+        f"the solver took {steps} step{'s' * (steps != 1)} and stopped: {trace.reason}; relative loss {trace.loss:.1e}.")
+
+
+def _rows(network: Network, *, biases: bool) -> Array:
+    """Rows (w, b) of the units, of length |w| = 1 where the length means nothing."""
+    rows = network.layer.rows if biases else np.array(network.layer.weights)
+    if network.activation.degree is None:
+        return rows
+    lengths = np.linalg.norm(network.layer.weights, axis=1)[:, None]
+    return np.asarray(rows / np.where(lengths > 0.0, lengths, 1.0))
+
+
+def _first_rows(source: Source, model: Model, search: Search, width: int) -> int:
+    """Samples for the first search."""
+    wide = width + search.extra(width)
+    numbers = parameter_count(model.start(np.zeros((wide, source.dim + model.biases)), source.outputs))
+    return max(FEWEST, SAMPLES_A_NUMBER * numbers // source.outputs)
+
+
+class _Task(NamedTuple):
+    """What does not change from one part of the rows to the next."""
+
+    problem: Problem
+    model: Model
+    width: int | None
+    search: Search
+    bare: bool
+    rng: Generator
+    progress: Progress | None
+
+
+def _searched(task: _Task, known: Array, rows: int) -> Refined:
+    whole = task.problem.used
+    if 2 * rows > whole.size:
+        return over_wide(
+            whole, task.model, task.width, known, search=task.search, bare=task.bare, scale=task.problem.variation, rng=task.rng,
+            progress=task.progress)
+    share = rows / whole.size
+    part = whole.split(share, rng=task.rng).first.kept()
+    short = replace(task.search, effort=replace(task.search.effort, floor=max(task.search.effort.floor, ROUNDING)))
+    scale = share * task.problem.variation
+    found = over_wide(
+        part, task.model, task.width, known, search=short, bare=task.bare, scale=scale, rng=task.rng, progress=task.progress)
     if found.trace.reason == "interrupted":
         return found
-    if found.loss > SOLVED * total_variation(part):
-        again = replace(search, hops=min(search.hops, AGAIN))
-        return _searched(source, model, width, found.point.units, again, GROWTH * rows, rng, progress)
-    whole = minimise(source, found.point, total_variation(source), effort=search.effort, progress=progress)
-    return whole._replace(trace=found.trace.then(whole.trace))
+    if found.loss > SOLVED * scale and not found.agreed:
+        again = task._replace(search=replace(task.search, hops=min(task.search.hops, AGAIN)))
+        return _searched(again, found.point.units, GROWTH * rows)
+    last = minimise(whole, found.point, task.problem.variation, effort=task.search.effort, progress=task.progress)
+    return last._replace(trace=found.trace.then(last.trace), agreed=found.agreed)

@@ -14,7 +14,6 @@ from laybare.networks import Network, compare
 from laybare.refinement.levenberg import Effort, Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.overwide import total_variation
 from laybare.source import Source
 
 LOOSE = 3.0
@@ -30,29 +29,30 @@ EXACT = 1e-18
 """Relative loss of rounding: what fits that well fits exactly."""
 
 
-class Settled(NamedTuple):
+class SignedNetwork(NamedTuple):
     """A network in its own activation, and the claim about its signs."""
 
     network: Network
     claim: Claim
 
 
-def settle_signs(source: Source, folded: Network, activation: Activation, loss: float, *, biases: bool) -> Settled:
-    """The network of `activation` units behind a sign-free one that left the squared error `loss`.
+def settle_signs(
+    source: Source, folded: Network, activation: Activation, loss: float, scale: float, *, biases: bool
+) -> SignedNetwork:
+    """The network of `activation` units behind a sign-free one that left the squared error `loss` of the variation `scale`.
 
     Without noise the linear part decides (`assembly.signs`). With noise it may let several patterns through; each of those is
     refitted without a linear part, and the data decide. A refit may turn a unit over and end in the same network as another.
     """
-    scale = total_variation(source)
     unfolded = unfold(folded, activation, tol=max(1e-7, LOOSE * float(np.sqrt(max(loss, 0.0) / scale))))
     signs = unfolded.signs
     if not signs.searched or len(signs.alternatives) < 2 or loss <= EXACT * scale:
-        return Settled(unfolded.network, _claim(signs))
+        return SignedNetwork(unfolded.network, _claim(signs))
     starts = (with_signs(folded, activation, pattern) for pattern in signs.alternatives[:TRIED])
     best, *others = sorted((_refit(source, start, scale, biases) for start in starts), key=lambda fit: fit.loss)
     network = _network(best)
     gaps = [_gap(source, fit, best) for fit in others if _turned(_network(fit), network)]
-    return Settled(network, _claim(signs, 1 + sum(gap < CLEAR for gap in gaps), min(gaps, default=np.inf)))
+    return SignedNetwork(network, _claim(signs, 1 + sum(gap < CLEAR for gap in gaps), min(gaps, default=np.inf)))
 
 
 def _gap(source: Source, fit: Refined, best: Refined) -> float:

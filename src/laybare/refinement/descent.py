@@ -16,11 +16,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.random import Generator
 
+from laybare.damping import Trace, TraceRow
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Point
 from laybare.refinement.products import GradientStatistic, ProductStatistic, Split, joined, split
-from laybare.refinement.trace import Trace, TraceRow
 from laybare.shapes import Array
 from laybare.source import Source
 

@@ -8,44 +8,24 @@ A homogeneous unit may be rescaled against its readout without changing anything
 that must have length 1 may not move along themselves either. P projects these directions out, `gauge` puts weight on them so
 that the matrix is definite, and rows are brought back to unit length after each step.
 
-Each trial costs one cheap pass (FᵀF, FᵀR: the projected loss at the new rows); each accepted step one full pass. Stopping is by
-progress, never by the size of the gradient: at the kinks of ReLU the empirical gradient of a stuck fit is of order 1/n.
-Source: Marquardt (1963); damping after Nielsen (1999), IMM-REP-1999-05, with the factor bounded below by 1/10.
+Each trial costs one cheap pass (FᵀF, FᵀR: the projected loss at the new rows); each accepted step one full pass.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from laybare.damping import Effort, Judged, Trace, Trial, check_finite, damped_descent
 from laybare.errors import InvalidInput
 from laybare.linear_algebra import solve_spd
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic
-from laybare.refinement.trace import Trace, TraceRow
-from laybare.shapes import Array, Event, Progress
+from laybare.shapes import Array, Progress
 from laybare.source import Source
 
-DAMPING_LIMIT = 1e10
-DAMPING_FLOOR = 1e-14
-SOLVED_ALREADY = 1e-29
-"""Relative loss at which a start is exact: a step would only stir its rounding."""
-
-NEAR_FLOOR = 1e-26
-"""Relative loss that only an exact fit reaches; from here a step that gains less than tenfold is rounding."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """When to stop. `floor` is the relative loss of rounding; `stall_gain` the least relative gain over `stall_steps` steps."""
-
-    max_steps: int = 150
-    damping: float = 1e-2
-    floor: float = 1e-31
-    stall_steps: int = 10
-    stall_gain: float = 0.1
+__all__ = ["Effort", "Refined", "levenberg_marquardt", "project", "tangent", "unit_rows"]
 
 
 class Refined(NamedTuple):
@@ -65,42 +45,15 @@ def levenberg_marquardt(
 ) -> Refined:
     """Minimise the squared error from `start`; `scale` is the centred sum of squares of y, the unit of the relative loss."""
     _check_differentiable(start)
-    begun = time.perf_counter()
-    point, loss = project(start, _fit(source, start))
-    check_finite(loss)
-    passes, damping, growth = 1, effort.damping, 2.0
-    rows = [TraceRow(loss / scale, 0.0, damping, time.perf_counter() - begun, source.size)]
-    reason = ""
-    try:
-        for step in range(effort.max_steps):
-            reason = finished(rows, effort)
-            if reason:
-                break
-            sums = Step(*source.sum(StepStatistic(point), stage="normal equations"))
-            check_finite(float(sums.loss))
-            system = _system(sums, point)
-            passes += 1
-            while True:
-                trial = _trial(system, point, damping)
-                passes += 1
-                moved, new_loss = project(trial.point, _fit(source, trial.point))
-                if new_loss < loss:  # NaN compares false: a non-finite trial is a rejected trial
-                    break
-                damping, growth = damping * growth, growth * 2.0
-                if damping > DAMPING_LIMIT:
-                    break
-            if damping > DAMPING_LIMIT:
-                check_finite(float(_fit(source, point).loss))
-                reason = "flat"
-                break
-            damping = eased(damping, loss - new_loss, trial.predicted)
-            growth, point, loss = 2.0, moved, new_loss
-            rows.append(TraceRow(loss / scale, trial.length, damping, time.perf_counter() - begun, passes * source.size))
-            if progress is not None:
-                progress(Event("refining", step + 1, effort.max_steps, f"relative loss {loss / scale:.1e}"))
-    except KeyboardInterrupt:
-        reason = "interrupted"
-    return Refined(point, loss, Trace(tuple(rows), reason or "steps"))
+    end = damped_descent(_Dense(source), start, scale, effort=effort, size=source.size, spare=spare_equations(source, start),
+                         progress=progress)
+    return Refined(end.best.point, end.best.loss, end.trace)
+
+
+def spare_equations(source: Source, point: Point) -> float:
+    """Equations beyond the unknowns, at least one: what the residual variance divides by."""
+    gauge = 0 if point.normals is None else point.width
+    return max(1.0, source.size * source.outputs - (point.units.size + point.coefficients.size - gauge))
 
 
 def project(point: Point, fit: Fit) -> tuple[Point, float]:
@@ -113,20 +66,30 @@ def project(point: Point, fit: Fit) -> tuple[Point, float]:
 
 
 class _System(NamedTuple):
+    point: Point
     schur: Array
     gradient: Array
     back: Array  # G⁻¹ FᵀXs: how the coefficients follow the rows
     coefficients: Array
 
 
-class _Trial(NamedTuple):
-    point: Point
-    predicted: float
-    length: float
+@dataclass(frozen=True, eq=False)
+class _Dense:
+    """The step rule: normal equations of all rows, then trials at the price of a least-squares fit."""
 
+    source: Source
+    passes: ClassVar[int] = 1
 
-def _fit(source: Source, point: Point) -> Fit:
-    return Fit(*source.sum(FitStatistic(point), stage="loss"))
+    def judge(self, point: Point) -> Judged[Point, None]:
+        return Judged(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
+
+    def system(self, here: Judged[Point, None]) -> _System:
+        sums = Step(*self.source.sum(StepStatistic(here.point), stage="normal equations"))
+        check_finite(float(sums.loss))
+        return _system(sums, here.point)
+
+    def trial(self, system: _System, damping: float) -> Trial[Point]:
+        return _trial(system, damping)
 
 
 def _system(step: Step, point: Point) -> _System:
@@ -140,10 +103,11 @@ def _system(step: Step, point: Point) -> _System:
     A = coefficients[:k]
     schur = ((H - E.T @ back).reshape(k, p, k, p) * (A @ A.T)[:, None, :, None]).reshape(k * p, k * p)
     gradient = ((step.moment[q:] - E.T @ change).reshape(k, p, m) * A[:, None, :]).sum(axis=2).ravel()
-    return _System(schur, gradient, back, coefficients)
+    return _System(point, schur, gradient, back, coefficients)
 
 
-def _trial(system: _System, point: Point, damping: float) -> _Trial:
+def _trial(system: _System, damping: float) -> Trial[Point]:
+    point = system.point
     k, p = point.units.shape
     diagonal = np.diag(system.schur)
     weight = np.maximum(diagonal, 1e-12 * diagonal.max())
@@ -155,7 +119,7 @@ def _trial(system: _System, point: Point, damping: float) -> _Trial:
     rows = delta.reshape(k, p)
     A = system.coefficients[:k]
     coefficients = system.coefficients - system.back @ (rows[:, :, None] * A[:, None, :]).reshape(k * p, -1)
-    return _Trial(unit_rows(point, point.units + rows, coefficients), predicted, float(np.abs(rows).max()))
+    return Trial(unit_rows(point, point.units + rows, coefficients), predicted, float(np.abs(rows).max()))
 
 
 def _with_gauge(schur: Array, normals: Array | None, weight: Array) -> Array:
@@ -202,32 +166,8 @@ def unit_rows(point: Point, units: Array, coefficients: Array) -> Point:
     return point.moved(units / lengths, scaled)
 
 
-def eased(damping: float, gained: float, predicted: float) -> float:
-    """Damping after an accepted step: less if the loss fell by half of what was predicted or more, else more (Nielsen 1999)."""
-    ratio = 1.0 if gained >= predicted else gained / predicted
-    return max(DAMPING_FLOOR, damping * max(0.1, 1.0 - (2.0 * ratio - 1.0) ** 3))
-
-
-def finished(rows: list[TraceRow], effort: Effort) -> str:
-    """Why to stop here, or nothing: at the floor (also: next to it and no longer falling fast), or without progress."""
-    now = rows[-1].loss
-    floor = max(effort.floor, SOLVED_ALREADY) if len(rows) == 1 else effort.floor
-    if now <= floor or (len(rows) > 1 and now <= NEAR_FLOOR and now > 0.1 * rows[-2].loss):
-        return "floor"
-    back = effort.stall_steps
-    return "stalled" if len(rows) > back and now > (1.0 - effort.stall_gain) * rows[-1 - back].loss else ""
-
-
 def _check_differentiable(point: Point) -> None:
     if point.activation.degree == 0:
         raise InvalidInput(
             f"{point.activation.name} has derivative zero.", "The squared error then does not tell in which direction to move.",
             "Use HighThreshold(activation=step), which fits the active set instead.")
-
-
-def check_finite(loss: float) -> None:
-    """Refuse to go on from a loss that is no number."""
-    if not np.isfinite(loss):
-        raise InvalidInput(
-            f"The squared error is {loss}.", "Some block of the data is no longer finite, or an output of the network overflows.",
-            "Look for NaN in the data, for huge weights or targets, or rescale y.", loss=loss)

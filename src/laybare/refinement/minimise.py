@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from laybare.refinement.levenberg import Effort, Refined, levenberg_marquardt
+from laybare.damping import Effort
+from laybare.refinement.levenberg import Refined, levenberg_marquardt
 from laybare.refinement.newton_cg import newton_cg
 from laybare.refinement.normal import Point
 from laybare.shapes import Progress

@@ -15,28 +15,17 @@ Source: Dembo, Eisenstat, Steihaug (1982) for the forcing terms; Steihaug (1983)
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.linalg
 
-from laybare.refinement.levenberg import (
-    DAMPING_LIMIT,
-    Effort,
-    Refined,
-    check_finite,
-    eased,
-    finished,
-    project,
-    tangent,
-    unit_rows,
-)
+from laybare.damping import Effort, Judged, Trial, damped_descent
+from laybare.refinement.levenberg import Refined, project, spare_equations, tangent, unit_rows
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.products import Precision, ProductStatistic, Slope, SlopeStatistic, Split, joined, split
-from laybare.refinement.trace import Trace, TraceRow
-from laybare.shapes import Array, Event, Progress, Sums
+from laybare.shapes import Array, Progress, Sums
 from laybare.source import Source
 
 FORCING = 0.1
@@ -86,53 +75,47 @@ def newton_cg(
 
 
 def _descend(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> Refined:
-    begun, effort = time.perf_counter(), replace(effort, floor=max(effort.floor, FLOOR))
+    """Slopes in single precision for as long as they lead somewhere, then in double."""
+    effort = replace(effort, floor=max(effort.floor, FLOOR))
     moments = _second_moment(source)
-    point, loss = project(start, Fit(*source.sum(FitStatistic(start), stage="loss")))
-    passes, damping, growth, reason, stuck = 2, effort.damping, 2.0, "steps", False
-    dtype: Precision = np.float32
-    rows = [TraceRow(loss / scale, 0.0, damping, time.perf_counter() - begun, passes * source.size)]
-    try:
-        slope = _slope(source, point, dtype)
-        check_finite(float(slope.loss))
-        for step in range(effort.max_steps):
-            reason = finished(rows, effort)
-            if dtype is np.float32 and (stuck or reason == "stalled" or loss / scale < SAFE):
-                dtype, damping, growth, reason = np.float64, min(damping, effort.damping), 2.0, ""
-                slope, passes = _slope(source, point, dtype), passes + 1
-            if reason:
-                break
-            gradient = Direction(*joined(point, Split(slope.rows, slope.readout, slope.affine)))
-            tolerance = max(TIGHTEST, min(FORCING, float(np.sqrt(loss / scale))))
-            new_loss = np.inf
-            while damping <= DAMPING_LIMIT:
-                delta, count = _System.of(source, point, slope, moments, damping).solve(gradient, tolerance)
-                moved = unit_rows(point, point.units + delta.rows, point.coefficients + delta.coefficients)
-                ahead = _slope(source, moved, dtype)
-                new_loss, passes = float(ahead.loss), passes + count + 1
-                if new_loss < loss:
-                    break
-                damping, growth = damping * growth, growth * 2.0
-            if not new_loss < loss and dtype is np.float32:
-                stuck = True
-                continue
-            if not new_loss < loss:
-                check_finite(new_loss)
-                reason = "flat"
-                break
-            damping = eased(damping, loss - new_loss, delta.dot(gradient))
-            growth, point, loss, slope = 2.0, moved, new_loss, ahead
-            length = float(np.abs(delta.rows).max())
-            rows.append(TraceRow(loss / scale, length, damping, time.perf_counter() - begun, passes * source.size))
-            if progress is not None:
-                progress(Event("refining", step + 1, effort.max_steps, f"relative loss {loss / scale:.1e}, {count} CG steps"))
-    except KeyboardInterrupt:
-        reason = "interrupted"
-    return Refined(point, loss, Trace(tuple(rows), reason or "steps"))
+    point, _ = project(start, Fit(*source.sum(FitStatistic(start), stage="loss")))
+    single = _Products(source, scale, moments, np.float32)
+    coarse = replace(effort, floor=max(effort.floor, SAFE))
+    end = damped_descent(single, point, scale, effort=coarse, size=source.size, before=2, spare=spare_equations(source, start), progress=progress)
+    best, trace = end.best, end.trace
+    left = effort.max_steps - (len(trace.rows) - 1)
+    if trace.loss > effort.floor and trace.finished and left > 0:
+        rest = replace(effort, max_steps=left, damping=min(trace.rows[-1].damping, effort.damping))
+        double = replace(single, dtype=np.float64)
+        end = damped_descent(double, best.point, scale, effort=rest, size=source.size, spare=spare_equations(source, start), progress=progress)
+        best, trace = end.best, trace.then(end.trace._replace(rows=end.trace.rows[1:] or end.trace.rows))
+    return Refined(best.point, best.loss, trace)
 
 
-def _slope(source: Source, point: Point, dtype: Precision) -> Slope:
-    return Slope(*source.sum(SlopeStatistic(point, dtype), stage="gradient"))
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """The step rule: CG from products; the pass that judges a point also gives its slope."""
+
+    source: Source
+    scale: float
+    moments: Array
+    dtype: Precision
+    passes: ClassVar[int] = 0
+
+    def judge(self, point: Point) -> Judged[Point, Slope]:
+        slope = Slope(*self.source.sum(SlopeStatistic(point, self.dtype), stage="gradient"))
+        return Judged(point, float(slope.loss), slope)
+
+    def system(self, here: Judged[Point, Slope]) -> Judged[Point, Slope]:
+        return here
+
+    def trial(self, system: Judged[Point, Slope], damping: float) -> Trial[Point]:
+        point, loss, slope = system.point, system.loss, system.sums
+        gradient = Direction(*joined(point, Split(slope.rows, slope.readout, slope.affine)))
+        tolerance = max(TIGHTEST, min(FORCING, float(np.sqrt(loss / self.scale))))
+        delta, count = _System.of(self.source, point, slope, self.moments, damping).solve(gradient, tolerance)
+        moved = unit_rows(point, point.units + delta.rows, point.coefficients + delta.coefficients)
+        return Trial(moved, delta.dot(gradient), float(np.abs(delta.rows).max()), count)
 
 
 @dataclass(frozen=True, eq=False)

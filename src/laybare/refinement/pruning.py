@@ -23,6 +23,12 @@ from laybare.source import Source
 ROUNDING = 1e-24
 """Relative loss below which two fits are both exact: a solved problem ends at 1e-28 or lower."""
 
+EXACT_FIT = 1e-12
+"""Relative loss of a fit without noise."""
+
+TELLING = 0.1
+"""A tentative refit goes on while three steps gain this share of what would change the answer."""
+
 TENTATIVE = 1e-12
 """Relative loss that a batch of removals may cost before refinement has to win it back."""
 
@@ -43,16 +49,30 @@ def prune(
         if width is None:
             batch = max(1, min(batch, int(np.sum(_worth(source, refined, refined.loss + cumulative, scale, TENTATIVE)))))
         kept = np.sort(order[batch:])
-        shorter = minimise(source, without(refined.point, kept), scale, effort=effort, progress=progress)
-        done = shorter._replace(trace=refined.trace.then(shorter.trace))
-        if shorter.trace.reason == "interrupted":
-            return refined._replace(trace=done.trace)
         lost = batch * parameters_per_unit(refined.point)
+        exact, equations = refined.loss <= EXACT_FIT * scale, source.size * source.outputs
+        spare = max(1, equations - parameter_count(refined.point))
+        tried = quick(effort) if exact else telling(effort, lost * float(np.log(equations)), spare)
+        shorter = minimise(source, without(refined.point, kept), scale, effort=tried, progress=progress)
+        if shorter.trace.reason == "interrupted":
+            return refined._replace(trace=refined.trace.then(shorter.trace))
         if _pays(source, refined.loss, shorter.loss, scale, lost, ROUNDING) or (width is not None and batch == 1):
-            refined, batch = done, refined.point.width
+            last = minimise(source, shorter.point, scale, effort=effort, progress=progress)
+            refined = last._replace(trace=refined.trace.then(shorter.trace).then(last.trace))
+            batch = refined.point.width
         else:
             batch //= 2
     return refined
+
+
+def quick(effort: Effort) -> Effort:
+    """For exact data: a refit that does not halve its loss in four steps does not fit."""
+    return replace(effort, stall_steps=4, stall_gain=0.5)
+
+
+def telling(effort: Effort, price: float, spare: int) -> Effort:
+    """For noisy data: as long as three steps gain a share of `price`, the log-likelihood that decides, of `spare` equations."""
+    return replace(effort, stall_steps=3, stall_gain=TELLING * min(1.0, price / spare))
 
 
 def elimination_order(point: Point, fit: Fit) -> tuple[Array, Array]:

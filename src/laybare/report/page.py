@@ -14,7 +14,7 @@ from laybare.report.units import Pair, side_by_side
 from laybare.shapes import Array
 
 if TYPE_CHECKING:
-    from laybare.pipeline.loop import Recovery
+    from laybare.pipeline import Recovery
 
 INPUTS, OUTPUTS, UNITS = 10, 4, 200
 """How many weights of a unit, numbers of its readout, and units are listed; the figure shows all of them."""

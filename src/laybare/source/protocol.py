@@ -71,8 +71,14 @@ class Source(Protocol):
     def between(self, start: int, stop: int) -> Source:
         """Rows start..stop."""
 
-    def whitened(self) -> Whitened:
+    def whitened(self, *, centred: bool = True) -> Whitened:
         """The same rows with inputs of mean 0 and covariance I, and the way back."""
+
+    def mapped(self, transform: Affine, law: Law) -> Whitened:
+        """The same rows through a map that is known already."""
+
+    def kept(self) -> Source:
+        """The same rows, in memory if they fit."""
 
     def with_schedule(self, schedule: Schedule) -> Source:
         """The same rows, passed over in another way."""

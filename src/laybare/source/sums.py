@@ -26,6 +26,9 @@ from laybare.source.blas import single_blas_thread
 GRAIN = 1024
 """Rows of the smallest block; every block starts at a multiple of it, so that generators can address rows by it."""
 
+KEEP_BYTES = 512 << 20
+"""Rows that take no more than this are kept in memory while a network is recovered; larger data are streamed."""
+
 BLOCK_BYTES = 4 << 20
 """About one core's share of a last-level cache: larger blocks gained nothing on Gram matrices of dimension 50."""
 
@@ -34,11 +37,15 @@ Read = Callable[[int, int], tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a pass is carried out; never what it returns. `workers` None means one for each core."""
+    """How a pass is carried out; never what it returns. `workers` None means one for each core.
+
+    `block_bytes` is about what one block takes, `keep_bytes` what the rows of a problem may take to be kept in memory.
+    """
 
     workers: int | None = None
     block_bytes: int = BLOCK_BYTES
     progress: Progress | None = None
+    keep_bytes: int = KEEP_BYTES
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -60,7 +67,7 @@ def add_up(read: Read, size: int, row_floats: int, statistic: Statistic, schedul
     starts = range(0, size, rows)
     one = partial(_one_block, read, statistic, size, rows)
     total = _Tree()
-    with single_blas_thread(), closing(_in_order(one, starts, schedule.threads(len(starts)))) as results:
+    with single_blas_thread(), closing(in_order(one, starts, schedule.threads(len(starts)))) as results:
         for done, sums in enumerate(results, start=1):
             total.add(sums)
             if schedule.progress is not None:
@@ -88,7 +95,7 @@ def _one_block(read: Read, statistic: Statistic, size: int, rows: int, start: in
     return tuple(np.asarray(part) for part in sums)
 
 
-def _in_order(one: Callable[[int], Sums], starts: range, threads: int) -> Generator[Sums, None, None]:
+def in_order(one: Callable[[int], Sums], starts: range, threads: int) -> Generator[Sums, None, None]:
     """Results in the order of `starts`, at most two blocks a thread under way."""
     if threads <= 1:
         yield from map(one, starts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +13,8 @@ from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress, Statistic, Sums
 from laybare.source.affine import Affine
 from laybare.source.protocol import Law, Parts, Rows, Source, Whitened
-from laybare.source.sums import Schedule, add_up, block_rows
+from laybare.source.sums import GRAIN, Schedule, add_up, block_rows, in_order
+from laybare.source.whitening import whitening_map
 
 
 class Verbs(Protocol):
@@ -49,9 +50,21 @@ class Verbs(Protocol):
                 f"Ask for at least one row, and for none beyond {self.size}.", start=start, stop=stop, size=self.size)
         return _view(self, range(start, stop))
 
-    def whitened(self: Source) -> Whitened:
-        """The same rows with inputs of mean 0 and covariance I; `.transform` leads back."""
-        return _view(self, range(self.size), transform=self.law.whitening(self), law=self.law.white())
+    def whitened(self: Source, *, centred: bool = True) -> Whitened:
+        """The same rows with inputs of mean 0 and covariance I (of second moment I if not centred); `.transform` leads back.
+
+        From a view that has a map of its own, it leads all the way back. Centring turns a unit without bias into one with a
+        bias: a fit without biases needs inputs that keep their mean.
+        """
+        return _view(self, range(self.size), transform=whitening_map(self, centred=centred), law=self.law.white())
+
+    def mapped(self: Source, transform: Affine, law: Law) -> Whitened:
+        """These rows through a map that is known already (other rows, same map); `.transform` is that map and no more."""
+        return View(self, range(self.size), transform, law, self.schedule)
+
+    def kept(self: Source) -> Source:
+        """The same rows, read once and held in memory if they fit into `schedule.keep_bytes`; else as they are, same bits."""
+        return keep(self)
 
     def with_schedule(self: Source, schedule: Schedule) -> Source:
         """The same rows, passed over in another way."""
@@ -103,7 +116,7 @@ class View(OfOrigin):
         """Rows start..stop of the view."""
         picked = self.rows[start:stop]
         x, y = self.origin.read(picked.start, picked.stop) if isinstance(picked, range) else _gather(self.origin, picked)
-        return Rows(self.transform.apply(x), y)
+        return Rows(_mapped(self.transform, x), y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +150,57 @@ class Derived(OfOrigin):
         """What becomes of rows of the origin."""
 
 
+@dataclass(frozen=True, eq=False)
+class KeptRows(Verbs):
+    """Rows of a source in memory: contiguous, float64, mapped already."""
+
+    x: Array = field(repr=False)
+    y: Array = field(repr=False)
+    transform: Affine
+    law: Law
+    schedule: Schedule
+    exchangeable: bool
+
+    @property
+    def dim(self) -> int:
+        return int(self.x.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        return int(self.y.shape[1])
+
+    @property
+    def size(self) -> int:
+        return len(self.x)
+
+    def ready(self, start: int, stop: int, progress: Progress | None) -> None:
+        """They are there."""
+
+    def read(self, start: int, stop: int) -> Rows:
+        """Rows start..stop, not copied."""
+        return Rows(self.x[start:stop], self.y[start:stop])
+
+
+def keep(source: Source) -> Source:
+    """The rows of `source` in memory if they fit into its `schedule.keep_bytes`, else `source` itself. One reading."""
+    if isinstance(source, KeptRows) or 8 * source.size * (source.dim + source.outputs) > source.schedule.keep_bytes:
+        return source
+    source.ready(0, source.size, source.schedule.progress)
+    x, y = np.empty((source.size, source.dim)), np.empty((source.size, source.outputs))
+    rows = block_rows(source.dim + source.outputs, source.schedule.block_bytes)
+    starts = range(0, source.size, rows)
+
+    def fill(start: int) -> Sums:
+        stop = min(start + rows, source.size)
+        x[start:stop], y[start:stop] = source.read(start, stop)
+        return ()
+
+    for _ in in_order(fill, starts, source.schedule.threads(len(starts))):
+        pass
+    transform = getattr(source, "transform", None) or Affine.identity(source.dim)
+    return KeptRows(x, y, transform, source.law, source.schedule, source.exchangeable)
+
+
 def _view(source: Source, rows: range | Array, transform: Affine | None = None, law: Law | None = None) -> View:
     """A view of `source`; a view of a view looks at the origin itself, so that chains of splits cost nothing."""
     transform = transform or Affine.identity(source.dim)
@@ -144,6 +208,16 @@ def _view(source: Source, rows: range | Array, transform: Affine | None = None, 
     if isinstance(source, View):
         return View(source.origin, _compose(source.rows, rows), source.transform.then(transform), law, source.schedule)
     return View(source, rows, transform, law, source.schedule)
+
+
+def _mapped(transform: Affine, x: Array) -> Array:
+    """The mapped rows, a grain at a time: so a row has the same bits in blocks of any size."""
+    if transform.trivial or len(x) <= GRAIN:
+        return transform.apply(x)
+    z = np.empty_like(x)
+    for start in range(0, len(x), GRAIN):
+        z[start : start + GRAIN] = transform.apply(x[start : start + GRAIN])
+    return z
 
 
 def _compose(outer: range | Array, inner: range | Array) -> range | Array:

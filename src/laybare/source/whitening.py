@@ -12,10 +12,20 @@ from scipy.linalg import qr
 
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.shapes import Array, Sums
+from laybare.source.affine import Affine
 from laybare.source.protocol import Source
 
 SINGULAR = 1e-12
 """Smallest accepted eigenvalue of the correlations: a direction with a millionth of the usual spread keeps about ten digits."""
+
+
+def whitening_map(source: Source, *, centred: bool = True) -> Affine:
+    """The map to white inputs that the law of `source` asks for; without centring, by the second moment about 0."""
+    transform = source.law.whitening(source)
+    if centred or not transform.mean.any():
+        return transform
+    origin = np.zeros(source.dim)
+    return Affine(origin, inverse_root(second_moment(source, origin)))
 
 
 def input_mean(source: Source) -> Array:

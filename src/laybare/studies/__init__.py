@@ -16,7 +16,7 @@ from laybare.studies.relu_phase import PHASE
 from laybare.studies.smoothed import SMOOTHED
 from laybare.studies.spurious import APPENDIX_F
 from laybare.studies.squared_loss import RELU_LOSS, SIGMOID_LOSS
-from laybare.studies.study import Outcome, Settings, Study
+from laybare.studies.study import Settings, Study, StudyResult
 from laybare.studies.zhong import FIGURE_1A
 from laybare.studies.zhong_descent import FIGURE_1C
 from laybare.studies.zhong_start import FIGURE_1B
@@ -34,4 +34,4 @@ STUDIES: dict[str, Study[Any, Any]] = {
     )
 }
 
-__all__ = ["STUDIES", "Outcome", "Settings", "Study"]
+__all__ = ["STUDIES", "StudyResult", "Settings", "Study"]

@@ -32,7 +32,7 @@ from laybare.decomposition import (
 from laybare.networks import unsigned_error
 from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
-from laybare.studies.study import Outcome, Study, headings, over
+from laybare.studies.study import Study, StudyResult, headings, over
 
 RANK, NOISE = 5, 0.03
 
@@ -127,7 +127,7 @@ def run_once(cell: NoiseCell, seed: int) -> float:
     return unsigned_error(ARMS[cell.arm](noisy, np.random.default_rng(seed)), noisy.directions)
 
 
-def summary(grid: NoiseGrid, runs: Mapping[NoiseCell, list[float]]) -> Outcome:
+def summary(grid: NoiseGrid, runs: Mapping[NoiseCell, list[float]]) -> StudyResult:
     """Medians over the condition number."""
     rows = [NoiseRow(*cell, float(np.median(e)), float(np.quantile(e, 0.9)), len(e)) for cell, e in runs.items()]
     medians = {(row.condition, row.decomposition): row.median_error for row in rows}
@@ -135,7 +135,7 @@ def summary(grid: NoiseGrid, runs: Mapping[NoiseCell, list[float]]) -> Outcome:
     ratios = ", ".join(f"{medians[c, DEFAULT] / medians[c, FLOOR]:.2f} at condition {c:g}" for c in grid.conditions)
     panel = Panel("3 % noise, 5 parts", "condition number", "median error of directions", lines, "y")
     sentence = f"Median error of the default over that of least squares from the truth: {ratios}."
-    return Outcome(headings(NoiseRow), rows, sentence, LinesFigure([panel], "Errors of decompositions under noise"))
+    return StudyResult(headings(NoiseRow), rows, sentence, LinesFigure([panel], "Errors of decompositions under noise"))
 
 
 DECOMPOSITION_NOISE = Study(

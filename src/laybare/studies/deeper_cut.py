@@ -23,7 +23,7 @@ from laybare.planted import orthonormal_weights
 from laybare.planted.high_thresholds import Target, deep_top, threshold_layer
 from laybare.shapes import Array
 from laybare.source import Samples
-from laybare.studies.study import Outcome, Settings, Study, headings
+from laybare.studies.study import Settings, Study, StudyResult, headings
 
 SHARE = 0.02
 NEAR = 0.05
@@ -102,7 +102,7 @@ def measure(settings: Settings[CutGrid]) -> dict[int, CutRun]:
     return runs
 
 
-def summary(grid: CutGrid, runs: Mapping[int, CutRun]) -> Outcome:
+def summary(grid: CutGrid, runs: Mapping[int, CutRun]) -> StudyResult:
     """How many cuts are found, and how well the layers above them are fitted."""
     rows = [CutRow(seed, *run) for seed, run in runs.items()]
     near = sum(row.largest_angle < NEAR for row in rows)
@@ -110,7 +110,7 @@ def summary(grid: CutGrid, runs: Mapping[int, CutRun]) -> Outcome:
         f"{near} of {len(rows)} layers at the cut are found within {NEAR:g} rad (largest dependence E[XX']/E[X] "
         f"{max(row.dependence for row in rows):.2f}); median R² of the layers above "
         f"{float(np.nanmedian([row.held_out_R2 for row in rows])):.3f}.")
-    return Outcome(headings(CutRow), rows, sentence)
+    return StudyResult(headings(CutRow), rows, sentence)
 
 
 DEEPER_CUT = Study(

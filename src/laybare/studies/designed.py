@@ -29,7 +29,7 @@ from laybare.networks import unsigned_error
 from laybare.planted import gaussian_rows, orthonormal_weights
 from laybare.report.plots import LinesFigure
 from laybare.studies.designed_walks import DesignedWalk, stochastic_run, strength
-from laybare.studies.study import Outcome, Settings, Study, every, headings
+from laybare.studies.study import Settings, Study, StudyResult, every, headings
 from laybare.studies.walks import WalkRun, ends, walk_panels
 
 FOUND = 1e-4
@@ -156,14 +156,14 @@ def measure(settings: Settings[DesignedGrid]) -> DesignedRuns:
         every(settings.first(1), grid.walks, stochastic_run, stage="stochastic"))
 
 
-def summary(grid: DesignedGrid, runs: DesignedRuns) -> Outcome:
+def summary(grid: DesignedGrid, runs: DesignedRuns) -> StudyResult:
     """How many descents ended at the truth, and the stochastic runs beside them."""
     rows = [_row(cell, each) for cell, each in runs.descents.items()]
     walked = {cell.name: each for cell, each in runs.walks.items()}
     panels = walk_panels(walked, "Objective of the batch", logarithmic="")
     figure = LinesFigure(panels, f"Stochastic gradients on {grid.walks[0].objective}", across=2)
     sentence = f"{_counts(rows)}; error (4.1) of stochastic runs at the end: {ends(walked)}."
-    return Outcome(headings(DesignedRow), rows, sentence, figure)
+    return StudyResult(headings(DesignedRow), rows, sentence, figure)
 
 
 def _row(cell: DesignedCell, found: Sequence[Landing]) -> DesignedRow:

@@ -19,7 +19,7 @@ from numpy.random import Generator
 from laybare.planted import gaussian_inputs, mixture_inputs, orthonormal_weights
 from laybare.studies.ge_arms import ARMS, FRESH, MOMENTS, OURS, PRINTED, SymmetricProblem, SymmetricRun, conditioned, planted, run
 from laybare.studies.ge_figures import DIMENSION, SymmetricRow, drawn
-from laybare.studies.study import Outcome, Study, headings, over
+from laybare.studies.study import Study, StudyResult, headings, over
 
 EXACT = 1e-10
 PRINTED_ERROR = 0.15
@@ -97,7 +97,7 @@ def _exact(rows: Sequence[SymmetricRow]) -> str:
     return ", ".join(f"{arm} {sum(r.all_numbers_exact for r in some)}/{sum(r.runs for r in some)}" for arm, some in own.items())
 
 
-def figure_2(grid: SymmetricGrid, runs: Runs) -> Outcome:
+def figure_2(grid: SymmetricGrid, runs: Runs) -> StudyResult:
     """Errors over the number of samples, and over the dimension."""
     rows = table(runs)
     (literal,) = (row.error_of_A for row in rows if (row.panel, row.value, row.arm) == ("10x10", 10_000, PRINTED))
@@ -106,10 +106,10 @@ def figure_2(grid: SymmetricGrid, runs: Runs) -> Outcome:
         f"The printed form has a mean error of A of {literal:.2g} at 10x10 and n = 10,000; the paper says about {PRINTED_ERROR}. "
         f"Root mean error of A by our moments alone: {', '.join(f'{r.root_mean_A:.2g} at dimension {r.value:g}' for r in flat)}. "
         f"Every number within 1e-10: {_exact(rows)}.")
-    return Outcome(headings(SymmetricRow), rows, sentence, drawn(rows, "samples", "Errors over samples and dimension"))
+    return StudyResult(headings(SymmetricRow), rows, sentence, drawn(rows, "samples", "Errors over samples and dimension"))
 
 
-def figure_3(grid: SymmetricGrid, runs: Runs) -> Outcome:
+def figure_3(grid: SymmetricGrid, runs: Runs) -> StudyResult:
     """Errors over the noise of the outputs."""
     rows = table(runs)
     floors = {cell.value: _floor(cell.problem) for cell in runs}
@@ -119,7 +119,7 @@ def figure_3(grid: SymmetricGrid, runs: Runs) -> Outcome:
         f"SymmetricInputs' error of the outputs is {min(ratios):.2f} to {max(ratios):.2f} of noise² · free numbers / (samples · "
         f"outputs), so it grows in step with the noise, as the paper says of its own. Mean error of A over all points: "
         f"{', '.join(f'{arm} {value:.2g}' for arm, value in means.items())}.")
-    return Outcome(headings(SymmetricRow), rows, sentence, drawn(rows, "noise", "Errors over label noise"))
+    return StudyResult(headings(SymmetricRow), rows, sentence, drawn(rows, "noise", "Errors over label noise"))
 
 
 def _floor(problem: Square) -> float:
@@ -128,14 +128,14 @@ def _floor(problem: Square) -> float:
     return problem.noise**2 * free / ((problem.samples - problem.samples // 20) * problem.size)
 
 
-def figure_4(grid: SymmetricGrid, runs: Runs) -> Outcome:
+def figure_4(grid: SymmetricGrid, runs: Runs) -> StudyResult:
     """Errors over the condition number of either layer."""
     rows = table(runs)
     worst = {arm: max(row.mse_of_outputs for row in rows if row.arm == arm) for arm in ARMS}
     sentence = (
         f"Every number within 1e-10: {_exact(rows)}. Largest mean squared error of the outputs: "
         f"{', '.join(f'{arm} {value:.1e}' for arm, value in worst.items())}.")
-    return Outcome(headings(SymmetricRow), rows, sentence, drawn(rows, "condition number", "Errors over condition numbers"))
+    return StudyResult(headings(SymmetricRow), rows, sentence, drawn(rows, "condition number", "Errors over condition numbers"))
 
 
 def _figure_2_grid(small: Sequence[int], large: Sequence[int], dims: Sequence[int]) -> SymmetricGrid:

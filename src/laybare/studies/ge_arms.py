@@ -15,16 +15,17 @@ from numpy.random import Generator
 
 from laybare.activations import relu
 from laybare.errors import LaybareError
-from laybare.methods import SymmetricInputs
-from laybare.methods.symmetric_inputs.printed import PracticalRoute, PrintedRoute
-from laybare.methods.symmetric_inputs.route import Route
-from laybare.methods.symmetric_inputs.spectral import SpectralRoute
+from laybare.methods import Route, SymmetricInputs
+from laybare.methods.start import network_at
+from laybare.methods.symmetric_inputs.printed import PracticalRoute, PrintedNeurons
+from laybare.methods.symmetric_inputs.routes import SpectralRoute
 from laybare.networks import Layer, Network, compare, mean_squared_error, normalised_squared_errors
-from laybare.pipeline.loop import recover
+from laybare.pipeline import recover
 from laybare.refinement.descent import adam, lbfgs
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Model, Point, network_of
-from laybare.refinement.overwide import random_units, total_variation
+from laybare.refinement.overwide import random_units
+from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
 from laybare.source import Samples, Symmetric
 
@@ -37,7 +38,7 @@ def as_printed(route: Route) -> Arm:
     """A route on the samples as they are, without the solver."""
 
     def run(source: Samples, width: int, rng: Generator) -> Network:
-        return route(source, width, relu, rng=rng).network
+        return network_at(route(source, width, relu, rng=rng))
 
     return run
 
@@ -45,7 +46,7 @@ def as_printed(route: Route) -> Arm:
 def moments_alone(source: Samples, width: int, rng: Generator) -> Network:
     """Our moments on whitened samples, with the quadratic control variate and no more, without the solver."""
     view = source.whitened()
-    return view.transform.pull_back(SpectralRoute(rounds=0)(view, width, relu, rng=rng).network)
+    return view.transform.pull_back(network_at(SpectralRoute(rounds=0)(view, width, relu, rng=rng)))
 
 
 def by_method(source: Samples, width: int, rng: Generator) -> Network:
@@ -58,7 +59,7 @@ def from_random(solve: Solver) -> Arm:
 
     def run(source: Samples, width: int, rng: Generator) -> Network:
         model = Model(relu, biases=False, offset=False)
-        units = random_units(model, width, source.dim, 0.0, rng)
+        units = random_units(width, source.dim, None, rng)
         start = model.start(units, source.outputs)
         start = start.moved(units, rng.standard_normal(start.coefficients.shape) / np.sqrt(width))
         return network_of(solve(source, start, total_variation(source), rng).point, vector=False)
@@ -68,8 +69,8 @@ def from_random(solve: Solver) -> Arm:
 
 PRINTED, PRACTICAL, MOMENTS, OURS = "Algorithm 2", "practical", "moments", "SymmetricInputs"
 ARMS: dict[str, Arm] = {
-    PRINTED: as_printed(PrintedRoute(noise=False, halves=False)),
-    "Algorithm 3": as_printed(PrintedRoute()),
+    PRINTED: as_printed(PrintedNeurons(noise=False, halves=False)),
+    "Algorithm 3": as_printed(PrintedNeurons()),
     PRACTICAL: as_printed(PracticalRoute()),
     MOMENTS: moments_alone,
     OURS: by_method,

@@ -22,7 +22,7 @@ from laybare.networks import max_angle
 from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
 from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.source import Gaussian, Samples
-from laybare.studies.study import Outcome, Settings, Study, headings, over
+from laybare.studies.study import Settings, Study, StudyResult, headings, over
 
 DIM = 5
 NEAR = 0.05
@@ -98,7 +98,7 @@ def run_once(cell: LayerCell, seed: int) -> LayerRun:
     return LayerRun(angle, found.certificate.verdict, time.perf_counter() - begun)
 
 
-def errors(grid: LayerGrid, runs: Mapping[LayerCell, list[LayerRun]]) -> Outcome:
+def errors(grid: LayerGrid, runs: Mapping[LayerCell, list[LayerRun]]) -> StudyResult:
     """Median angles over samples, for every kind of unit and threshold."""
     rows = [_layer_row(cell, each) for cell, each in runs.items()]
     panels = [
@@ -108,7 +108,7 @@ def errors(grid: LayerGrid, runs: Mapping[LayerCell, list[LayerRun]]) -> Outcome
     false, verified = (sum(count) for count in ([r.verified_but_wrong for r in rows], [r.verified for r in rows]))
     sentence = f"{false} of {verified} verified layers are off by more than {FALSE:g} rad."
     figure = LinesFigure(panels, "Largest angle over samples, by threshold and kind of unit")
-    return Outcome(headings(LayerRow), rows, sentence, figure)
+    return StudyResult(headings(LayerRow), rows, sentence, figure)
 
 
 def _layer_row(cell: LayerCell, runs: list[LayerRun]) -> LayerRow:
@@ -167,7 +167,7 @@ def first_success(
     return runs
 
 
-def needed(grid: RareGrid, runs: Mapping[LayerCell, list[LayerRun]]) -> Outcome:
+def needed(grid: RareGrid, runs: Mapping[LayerCell, list[LayerRun]]) -> StudyResult:
     """The samples that every threshold took."""
     rows = [_rare_row(cell, each) for cell, each in runs.items()]
     last = list({row.threshold: row for row in rows}.values())
@@ -175,7 +175,7 @@ def needed(grid: RareGrid, runs: Mapping[LayerCell, list[LayerRun]]) -> Outcome:
     line = Line(f"four of five within {NEAR:g} rad", [r.probability_active for r in last], [r.samples for r in last])
     panel = Panel("step units", "probability that a unit is active", "samples needed", [line], "xy")
     figure = LinesFigure([panel], "Samples needed over the probability of activation")
-    return Outcome(headings(RareRow), rows, f"Samples needed: {parts}.", figure)
+    return StudyResult(headings(RareRow), rows, f"Samples needed: {parts}.", figure)
 
 
 def _found(runs: list[LayerRun]) -> int:

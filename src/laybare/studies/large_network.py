@@ -22,10 +22,11 @@ from laybare.planted import random_network
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Model, network_of
-from laybare.refinement.overwide import Search, over_wide, total_variation
+from laybare.refinement.overwide import Search, over_wide
+from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source
-from laybare.studies.study import Outcome, Settings, Study, headings
+from laybare.studies.study import Settings, Study, StudyResult, headings
 
 SIGN_FREE = Model(absolute, biases=True, offset=True, linear=True)
 SPARES = 16
@@ -147,11 +148,11 @@ def measure(settings: Settings[LargeSize]) -> dict[LargeCell, LargeRun]:
     return runs
 
 
-def summary(size: LargeSize, runs: Mapping[LargeCell, LargeRun]) -> Outcome:
+def summary(size: LargeSize, runs: Mapping[LargeCell, LargeRun]) -> StudyResult:
     """Every run, and how many of an arm are right."""
     rows = [LargeRow(f"{size.dim}-{size.width}-1", cell.arm, cell.seed, *one) for cell, one in runs.items()]
     parts = [_count(arm, [row for row in rows if row.start == arm]) for arm in ARMS]
-    return Outcome(headings(LargeRow), rows, f"Recovered to {EXACT:g} (median seconds): {', '.join(parts)}.")
+    return StudyResult(headings(LargeRow), rows, f"Recovered to {EXACT:g} (median seconds): {', '.join(parts)}.")
 
 
 def _count(arm: str, rows: list[LargeRow]) -> str:

@@ -27,7 +27,7 @@ from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source
 from laybare.studies.high_threshold import plant
-from laybare.studies.study import Outcome, Study, headings, over
+from laybare.studies.study import Study, StudyResult, headings, over
 
 THRESHOLD, ROWS = 2.0, 40_000
 ESTIMATES: dict[str, Estimate] = {"printed": slab_edge, "probit": probit_edge}
@@ -104,14 +104,14 @@ def angle_once(cell: AngleCell, seed: int) -> float:
     return searched(cell.estimate, seed) if cell.angle is None else estimated(cell.estimate, cell.angle, seed)
 
 
-def angles(grid: AngleGrid, runs: Mapping[AngleCell, list[float]]) -> Outcome:
+def angles(grid: AngleGrid, runs: Mapping[AngleCell, list[float]]) -> StudyResult:
     """Medians, and the ratios over the angle."""
     rows = [AngleRow(cell.estimate, _quantity(cell), *_spread(each)) for cell, each in runs.items()]
     medians = {cell: _spread(each)[0] for cell, each in runs.items()}
     lines = [Line(name, grid.angles, [medians[AngleCell(name, angle)] for angle in grid.angles]) for name in ESTIMATES]
     figure = LinesFigure([Panel("tan α", "angle (rad)", "estimate / truth", lines, "x")], "Estimated over true tangents")
     sentence = "; ".join(f"{row.estimate}, {row.quantity}: median {row.median:.3g}" for row in rows) + "."
-    return Outcome(headings(AngleRow), rows, sentence, figure)
+    return StudyResult(headings(AngleRow), rows, sentence, figure)
 
 
 def _quantity(cell: AngleCell) -> str:
@@ -175,13 +175,13 @@ def start_angle(cell: LayerStartCell, seed: int) -> float:
     return max_angle(found.weights, target.layer.weights)
 
 
-def starts(grid: LayerStartGrid, runs: Mapping[LayerStartCell, list[float]]) -> Outcome:
+def starts(grid: LayerStartGrid, runs: Mapping[LayerStartCell, list[float]]) -> StudyResult:
     """Medians over samples."""
     rows = [LayerStartRow(cell.start, cell.samples, *_spread(each)) for cell, each in runs.items()]
     lines = [Line(name, grid.samples, [row.median for row in rows if row.start == name]) for name in STARTS]
     panel = Panel(f"{step.name} units, t = 2.5", "samples", "largest angle (rad)", lines, "xy")
     sentence = "; ".join(f"{row.start}, n = {row.samples:,}: {row.median:.2f} rad" for row in rows) + " (medians)."
-    return Outcome(headings(LayerStartRow), rows, sentence, LinesFigure([panel], "Starts over samples"))
+    return StudyResult(headings(LayerStartRow), rows, sentence, LinesFigure([panel], "Starts over samples"))
 
 
 LAYER_STARTS = Study(

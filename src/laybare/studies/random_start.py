@@ -14,11 +14,11 @@ import numpy as np
 
 from laybare.methods import RandomStart
 from laybare.networks import compare
-from laybare.pipeline.loop import recover
+from laybare.pipeline import recover
 from laybare.planted import random_network
 from laybare.refinement.overwide import Search
 from laybare.source import Samples
-from laybare.studies.study import Count, Outcome, Study, headings, over, tally
+from laybare.studies.study import Count, Study, StudyResult, headings, over, tally
 
 EXACT = 1e-10
 ARMS = {
@@ -92,11 +92,11 @@ def run_once(cell: OverwideCell, seed: int) -> OverwideRun:
     return OverwideRun(compare(found.network, truth).max_error, found.certificate.verdict, seconds)
 
 
-def summary(grid: OverwideGrid, runs: Mapping[OverwideCell, list[OverwideRun]]) -> Outcome:
+def summary(grid: OverwideGrid, runs: Mapping[OverwideCell, list[OverwideRun]]) -> StudyResult:
     """Exact recoveries of every size and arm."""
     rows = [_row(cell, each) for cell, each in runs.items()]
     counts = {arm: [Count(r.exact, r.runs, r.verified_but_wrong) for r in rows if r.arm == arm] for arm in grid.arms}
-    return Outcome(headings(OverwideRow), rows, f"Exact recoveries over all sizes: {tally(counts)}.")
+    return StudyResult(headings(OverwideRow), rows, f"Exact recoveries over all sizes: {tally(counts)}.")
 
 
 def _row(cell: OverwideCell, runs: list[OverwideRun]) -> OverwideRow:

@@ -21,7 +21,7 @@ from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Source
 from laybare.studies.relu_factorial import planted, share_found
-from laybare.studies.study import Outcome, Study, headings, over
+from laybare.studies.study import Study, StudyResult, headings, over
 
 WITHIN = 0.95
 
@@ -42,7 +42,7 @@ def printed(*, controlled: bool) -> Rows:
 
 def joint(source: Source, order: int, width: int, rng: Generator) -> Array:
     """The joint span of orders 2 to 4."""
-    units = JointSpan()(source, width, relu, rng=rng)
+    units = JointSpan().units(source, width, relu, rng=rng)
     return np.zeros((0, source.dim + 1)) if units is None else units.network.layer.rows
 
 
@@ -115,7 +115,7 @@ def errors(rows: Array, truth: Network) -> tuple[Array, Array]:
     return np.sqrt(np.maximum(2.0 - 2.0 * np.abs(best), 0.0)), np.abs(np.sign(best) * rows[nearest, -1] - truth.layer.biases)
 
 
-def summary(grid: ErrorGrid, runs: Mapping[ErrorCell, list[ErrorRun]]) -> Outcome:
+def summary(grid: ErrorGrid, runs: Mapping[ErrorCell, list[ErrorRun]]) -> StudyResult:
     """Medians over the seeds, and the exponent between the first and the last number of samples."""
     rows = [_row(cell, each) for cell, each in runs.items()]
     groups = {(shape, arm): [r for r in rows if (r.l, r.start) == (shape[0], arm)] for shape in grid.shapes for arm in ARMS}
@@ -124,7 +124,7 @@ def summary(grid: ErrorGrid, runs: Mapping[ErrorCell, list[ErrorRun]]) -> Outcom
         Panel(f"l = {l}: d = {dim}, m = {width}", "samples", "direction error",
               [_line(arm, groups[(l, dim, width), arm]) for arm in ARMS], "xy") for l, dim, width in grid.shapes]
     sentence = f"Direction error with {grid.samples[-1]:,} samples: {'; '.join(parts)}."
-    return Outcome(headings(ErrorRow), rows, sentence, LinesFigure(panels, "Median error of directions against samples"))
+    return StudyResult(headings(ErrorRow), rows, sentence, LinesFigure(panels, "Median error of directions against samples"))
 
 
 def _row(cell: ErrorCell, runs: list[ErrorRun]) -> ErrorRow:

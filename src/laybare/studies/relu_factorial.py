@@ -18,11 +18,12 @@ from laybare.activations import relu
 from laybare.methods.general_relu.routes import JointSpan
 from laybare.networks import Network
 from laybare.planted import random_network
-from laybare.refinement.overwide import Search, over_wide, total_variation
+from laybare.refinement.overwide import Search, over_wide
 from laybare.refinement.sign_free import sign_free_model
+from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source
-from laybare.studies.study import Outcome, Study, headings, over
+from laybare.studies.study import Study, StudyResult, headings, over
 
 SPARES = (0, 2, 4)
 FOUND = 0.9
@@ -90,7 +91,7 @@ def run_once(size: FactorialCell, seed: int) -> dict[str, FactorialRun]:
     """Both starts on one planted network."""
     truth, source = planted(size.dim, size.width, size.samples, np.random.default_rng([seed, size.dim, size.width, size.samples]))
     begun = time.perf_counter()
-    units = JointSpan()(source, size.width, relu, rng=np.random.default_rng(seed))
+    units = JointSpan().units(source, size.width, relu, rng=np.random.default_rng(seed))
     seconds = time.perf_counter() - begun
     rows = np.zeros((0, size.dim + 1)) if units is None else units.network.layer.rows
     part = source.take(min(size.solver, source.size))
@@ -111,11 +112,11 @@ def _solved(part: Source, width: int, known: Array | None, seed: int, found: flo
     return FactorialRun(found, tuple(success), tuple(seconds))
 
 
-def summary(grid: FactorialGrid, runs: Mapping[FactorialCell, list[dict[str, FactorialRun]]]) -> Outcome:
+def summary(grid: FactorialGrid, runs: Mapping[FactorialCell, list[dict[str, FactorialRun]]]) -> StudyResult:
     """How often one run of the solver fits to rounding, by start and spares."""
     rows = [_row(cell, start, [run[start] for run in each]) for cell, each in runs.items() for start in STARTS]
     parts = [_fits(start, [row for row in rows if row.start == start]) for start in STARTS]
-    return Outcome(headings(FactorialRow), rows, f"Fitted to rounding in one run: {'; '.join(parts)}.")
+    return StudyResult(headings(FactorialRow), rows, f"Fitted to rounding in one run: {'; '.join(parts)}.")
 
 
 def _row(cell: FactorialCell, start: str, runs: list[FactorialRun]) -> FactorialRow:

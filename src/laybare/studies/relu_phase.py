@@ -15,10 +15,10 @@ import numpy as np
 from laybare.errors import TooFewSamples
 from laybare.methods import GeneralReLU, Method, RandomStart
 from laybare.networks import compare
-from laybare.pipeline.loop import recover
+from laybare.pipeline import recover
 from laybare.report.plots import RatesFigure
 from laybare.studies.relu_factorial import planted
-from laybare.studies.study import Count, Outcome, Study, headings, over, tally
+from laybare.studies.study import Count, Study, StudyResult, headings, over, tally
 
 DIM, EXACT = 8, 1e-10
 ARMS: dict[str, Method] = {"GeneralReLU": GeneralReLU(), "RandomStart": RandomStart()}
@@ -77,14 +77,14 @@ def run_once(cell: PhaseCell, seed: int) -> PhaseRun:
     return PhaseRun(success, not success and found.certificate.verdict == "verified", time.perf_counter() - begun)
 
 
-def summary(grid: PhaseGrid, runs: Mapping[PhaseCell, list[PhaseRun]]) -> Outcome:
+def summary(grid: PhaseGrid, runs: Mapping[PhaseCell, list[PhaseRun]]) -> StudyResult:
     """Exact recoveries in every cell, and a map of them for every arm."""
     rows = [_row(cell, each) for cell, each in runs.items()]
     counts = {arm: [Count(r.exact, r.runs, r.verified_but_wrong) for r in rows if r.method == arm] for arm in ARMS}
     rates = {cell: sum(run.success for run in each) / len(each) for cell, each in runs.items()}
     maps = {arm: np.array([[rates[PhaseCell(k, n, arm)] for n in grid.samples] for k in grid.widths]) for arm in ARMS}
     figure = RatesFigure(maps, grid.widths, grid.samples, row=f"units (d = {DIM})")
-    return Outcome(headings(PhaseRow), rows, f"Exact recoveries over all cells: {tally(counts)}.", figure)
+    return StudyResult(headings(PhaseRow), rows, f"Exact recoveries over all cells: {tally(counts)}.", figure)
 
 
 def _row(cell: PhaseCell, runs: list[PhaseRun]) -> PhaseRow:

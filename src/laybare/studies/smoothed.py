@@ -32,7 +32,7 @@ from laybare.planted import gaussian_rows, orthonormal_weights, perturbed, smoot
 from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Samples, Symmetric
-from laybare.studies.study import Outcome, Study, headings, over
+from laybare.studies.study import Study, StudyResult, headings, over
 
 WEIGHTS, INPUTS, GENERAL = "Theorem 9, weights", "Theorem 10, inputs", "Corollary 3.3, weights"
 STATEMENTS = (WEIGHTS, INPUTS, GENERAL)
@@ -119,7 +119,7 @@ def _least(matrix: Array) -> float:
     return float(np.linalg.svd(matrix, compute_uv=False)[-1])
 
 
-def summary(grid: SmoothedGrid, runs: Mapping[SmoothedCell, list[SmoothedRun]]) -> Outcome:
+def summary(grid: SmoothedGrid, runs: Mapping[SmoothedCell, list[SmoothedRun]]) -> StudyResult:
     """Medians over the size of the perturbation, and the exponent that they show."""
     rows = [_row(cell, each) for cell, each in runs.items()]
     own = {statement: [row for row in rows if row.statement == statement and row.perturbation > 0] for statement in STATEMENTS}
@@ -129,7 +129,7 @@ def summary(grid: SmoothedGrid, runs: Mapping[SmoothedCell, list[SmoothedRun]]) 
     panel = Panel("Perturbed degenerate problems", "perturbation", "least singular value", lines, "xy")
     broken = sum(run.detected < run.bound * (1 - 1e-9) for each in runs.values() for run in each)
     sentence = f"Exponent of the least singular value in the perturbation: {told}. The bound of Lemma 14 fails in {broken} runs."
-    return Outcome(headings(SmoothedRow), rows, sentence, LinesFigure([panel], "Least singular values over perturbations"))
+    return StudyResult(headings(SmoothedRow), rows, sentence, LinesFigure([panel], "Least singular values over perturbations"))
 
 
 def _row(cell: SmoothedCell, runs: Sequence[SmoothedRun]) -> SmoothedRow:

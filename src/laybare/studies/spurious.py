@@ -17,7 +17,7 @@ from laybare.landscape import Objective, critical_points, descend, pairs_on_sphe
 from laybare.networks import unsigned_error
 from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
-from laybare.studies.study import Outcome, Settings, Study, headings
+from laybare.studies.study import Settings, Study, StudyResult, headings
 
 EXCESS = 0.5
 """t of a = (1, 2+t, …)."""
@@ -81,12 +81,12 @@ def row(mu: float, seeds: Sequence[int]) -> SpuriousRow:
         mu, f.slope(point).value, order.gradient_norm, order.smallest, end, len(starts), right, len(found.minima))
 
 
-def summary(grid: SpuriousGrid, rows: Sequence[SpuriousRow]) -> Outcome:
+def summary(grid: SpuriousGrid, rows: Sequence[SpuriousRow]) -> StudyResult:
     """The rows, and what curvature and descents say."""
     parts = (
         f"mu={one.mu:g}: curvature {one.smallest_eigenvalue:.2g}, descent ends {one.distance_after_descent_from_it:.2g} from the "
         "truth" for one in rows)
-    return Outcome(headings(SpuriousRow), rows, "; ".join(parts) + ".", _figure(grid.mus))
+    return StudyResult(headings(SpuriousRow), rows, "; ".join(parts) + ".", _figure(grid.mus))
 
 
 def _figure(mus: Sequence[float]) -> LinesFigure:

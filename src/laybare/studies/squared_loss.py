@@ -19,7 +19,7 @@ from laybare.landscape import Free, Objective, SampledRisk, Steps, response_of
 from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.studies.population_loss import FORMS, DescentEnd, descent_end
-from laybare.studies.study import Outcome, Settings, Study, every, headings
+from laybare.studies.study import Settings, Study, StudyResult, every, headings
 from laybare.studies.walks import RUNS, WalkRun, ends, fresh, walk, walk_panels
 
 KINDS = ("global", "spurious", "unfinished")
@@ -89,7 +89,7 @@ def measure(settings: Settings[LossGrid]) -> LossRuns:
         every(settings.first(RUNS), settings.grid.walks, stochastic_run, stage="stochastic"))
 
 
-def summary(grid: LossGrid, runs: LossRuns) -> Outcome:
+def summary(grid: LossGrid, runs: LossRuns) -> StudyResult:
     """Where the descents ended, and the stochastic runs beside them."""
     walked = {f"stochastic, {cell.model}, d={cell.dim}": each for cell, each in runs.walks.items()}
     rows = [_row(cell, each) for cell, each in runs.descents.items()]
@@ -97,7 +97,7 @@ def summary(grid: LossGrid, runs: LossRuns) -> Outcome:
     panels = (*walk_panels(walked, "Squared loss of the batch"), *_panels(runs.descents))
     sentence = f"{counts}. Error (4.1) of stochastic runs at the end: {ends(walked)}."
     meaning = "Stochastic gradients on the squared loss, and where descents on the population risk end"
-    return Outcome(headings(LossRow), rows, sentence, LinesFigure(panels, meaning, across=2))
+    return StudyResult(headings(LossRow), rows, sentence, LinesFigure(panels, meaning, across=2))
 
 
 def _row(cell: LossCell, found: Sequence[DescentEnd]) -> LossRow:

@@ -1,6 +1,6 @@
 """What a study is: a grid, a run for every cell of it and every seed, and a summary that reads the runs.
 
-    Settings (seeds, grid)  ->  measure: cell -> runs  ->  summary: rows, sentence, figure  ->  Outcome (table, CSV, SVG)
+    Settings (seeds, grid)  ->  measure: cell -> runs  ->  summary: rows, sentence, figure  ->  StudyResult (table, CSV, SVG)
 
 A row is a NamedTuple of the study: its fields are the columns of the table and of the CSV, "median_s" under the heading
 "median s", and what sentences and figures read. Nothing is rounded before it is printed.
@@ -48,7 +48,7 @@ class Settings(Generic[Grid]):
             self.progress(Event(stage, done, total, detail))
 
 
-class Outcome(NamedTuple):
+class StudyResult(NamedTuple):
     """Rows of the table under their headings, one sentence that reads it, and a figure if there is one."""
 
     columns: tuple[str, ...]
@@ -78,13 +78,13 @@ class Study(Generic[Grid, Runs]):
     quick: Grid
     full: Grid
     measure: Callable[[Settings[Grid]], Runs]
-    summary: Callable[[Grid, Runs], Outcome]
+    summary: Callable[[Grid, Runs], StudyResult]
 
     def settings(self, seeds: Sequence[int], *, full: bool = False, progress: Progress | None = None) -> Settings[Grid]:
         """Those seeds on the quick grid, or on the full one."""
         return Settings(seeds, self.full if full else self.quick, progress)
 
-    def run(self, settings: Settings[Grid]) -> Outcome:
+    def run(self, settings: Settings[Grid]) -> StudyResult:
         """Measure, then read."""
         return self.summary(settings.grid, self.measure(settings))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from laybare.export import from_sklearn
 from laybare.networks import Match, Network, compare
-from laybare.pipeline.loop import Recovery, recover
+from laybare.pipeline import Recovery, recover
 from laybare.shapes import Array, Event, Progress
 from laybare.source import Oracle
 

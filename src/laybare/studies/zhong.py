@@ -22,12 +22,12 @@ from laybare.errors import LaybareError
 from laybare.methods import Method, RandomStart, TensorInit
 from laybare.methods.tensor_init.printed import moments_then_descent
 from laybare.networks import Network, max_relative_error, recovered
-from laybare.pipeline.loop import recover
+from laybare.pipeline import recover
 from laybare.planted import random_network
 from laybare.refinement.descent import Descent
 from laybare.report.plots import RatesFigure
 from laybare.source import Gaussian, Samples
-from laybare.studies.study import Outcome, Study, headings, over
+from laybare.studies.study import Study, StudyResult, headings, over
 
 RELU2 = power_relu(2)
 WIDTH = 5
@@ -94,12 +94,11 @@ def printed(source: Samples, rng: Generator) -> StartAndEnd:
 
 
 def by(method: Method) -> Callable[[Samples, Generator], StartAndEnd]:
-    """The library's own pipeline; the start is that of the moments alone, where there is one."""
+    """The library's own pipeline; the start is what the method gave before the solver."""
 
     def run(source: Samples, rng: Generator) -> StartAndEnd:
-        found = recover(source, method, WIDTH, rng=rng).network
-        first = method.start(source, WIDTH, rng=rng) if isinstance(method, TensorInit) else found
-        return StartAndEnd(found, first)
+        found = recover(source, method, WIDTH, rng=rng)
+        return StartAndEnd(found.network, found.start)
 
     return run
 
@@ -120,9 +119,10 @@ def run_once(cell: DimensionCell, seed: int) -> RecoveryRun:
     except LaybareError:  # too few samples, or a step too large: not recovered
         return RecoveryRun(False, np.nan, time.perf_counter() - begun)
     seconds = time.perf_counter() - begun
-    error = max_relative_error(unit_readout(pair.start).layer.weights, truth.layer.weights)
     success = pair.found.width == WIDTH and recovered(pair.found, truth)
-    return RecoveryRun(success, np.nan if arm == "RandomStart" else error, seconds)
+    if arm == "RandomStart":
+        return RecoveryRun(success, np.nan, seconds)
+    return RecoveryRun(success, max_relative_error(unit_readout(pair.start).layer.weights, truth.layer.weights), seconds)
 
 
 def cells(grid: DimensionGrid) -> list[DimensionCell]:
@@ -130,12 +130,12 @@ def cells(grid: DimensionGrid) -> list[DimensionCell]:
     return [DimensionCell(dim, samples, arm) for dim in grid.dims for samples in grid.samples for arm in ARMS]
 
 
-def summary(grid: DimensionGrid, runs: Mapping[DimensionCell, list[RecoveryRun]]) -> Outcome:
+def summary(grid: DimensionGrid, runs: Mapping[DimensionCell, list[RecoveryRun]]) -> StudyResult:
     """Recoveries in every cell, and a map of them for every arm."""
     rows = [_row(cell, each) for cell, each in runs.items()]
     rates = {cell: sum(run.success for run in each) / len(each) for cell, each in runs.items()}
     maps = {arm: np.array([[rates[DimensionCell(d, n, arm)] for n in grid.samples] for d in grid.dims]) for arm in ARMS}
-    return Outcome(headings(RecoveryRow), rows, _sentence(rows), RatesFigure(maps, grid.dims, grid.samples))
+    return StudyResult(headings(RecoveryRow), rows, _sentence(rows), RatesFigure(maps, grid.dims, grid.samples))
 
 
 def _row(cell: DimensionCell, runs: list[RecoveryRun]) -> RecoveryRow:

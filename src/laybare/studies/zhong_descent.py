@@ -18,17 +18,18 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import LaybareError
-from laybare.methods import Method, RandomStart, TensorInit
-from laybare.methods.tensor_init.printed import moments_then_descent
+from laybare.methods import Method, RandomStart, Route, TensorInit
+from laybare.methods.tensor_init.printed import PrintedMoments, moments_then_descent
+from laybare.methods.tensor_init.routes import RefinedMoments
 from laybare.networks import Layer, Network, recovered
-from laybare.pipeline.loop import recover
+from laybare.pipeline import recover
 from laybare.refinement.descent import Descent, gradient_descent
 from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.overwide import total_variation
+from laybare.refinement.variation import total_variation
 from laybare.report.plots import Line, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Samples
-from laybare.studies.study import Cell, Outcome, Study, headings, over
+from laybare.studies.study import Cell, Study, StudyResult, headings, over
 from laybare.studies.zhong import RELU2, WIDTH, planted
 
 DIM, SAMPLES = 10, 10_000
@@ -57,7 +58,7 @@ class DescentGrid(NamedTuple):
         return [DescentCell(arm, self.steps) for arm in ARMS]
 
 
-class DescentRun(NamedTuple):
+class CurveRun(NamedTuple):
     """Relative loss after every step, whether the network was recovered, seconds; no losses if the step was too large."""
 
     losses: Array
@@ -91,11 +92,11 @@ class NetworkAndLosses(NamedTuple):
 Arm = Callable[[Samples, Network, int, Generator], NetworkAndLosses]
 
 
-def from_moments(method: TensorInit) -> Arm:
-    """(I): the start of `method`, then descent in W."""
+def from_moments(route: Route) -> Arm:
+    """(I): the start of `route`, then descent in W."""
 
     def run(source: Samples, truth: Network, steps: int, rng: Generator) -> NetworkAndLosses:
-        ran = moments_then_descent(source, WIDTH, RELU2, replace(DESCENT, max_steps=steps), rng=rng, method=method)
+        ran = moments_then_descent(source, WIDTH, RELU2, replace(DESCENT, max_steps=steps), rng=rng, route=route)
         return NetworkAndLosses(ran.network, np.array([row.loss for row in ran.trace.rows]))
 
     return run
@@ -126,8 +127,8 @@ def by_solver(method: Method) -> Arm:
 
 NARROW = 1.0 / np.sqrt(DIM)
 ARMS: dict[str, Arm] = {
-    "I printed start": from_moments(TensorInit.literal(RELU2)),
-    "I our start": from_moments(TensorInit(activation=RELU2)),
+    "I printed start": from_moments(PrintedMoments()),
+    "I our start": from_moments(RefinedMoments()),
     "II Gaussian, N(0, 1)": from_gaussian(1.0, readout=True),
     "II Gaussian, N(0, 1/d)": from_gaussian(NARROW, readout=True),
     "III v true, N(0, 1)": from_gaussian(1.0, readout=False),
@@ -136,7 +137,7 @@ ARMS: dict[str, Arm] = {
     "RandomStart, solver": by_solver(RandomStart(activation=RELU2, biases=False))}
 
 
-def run_once(cell: DescentCell, seed: int) -> DescentRun:
+def run_once(cell: DescentCell, seed: int) -> CurveRun:
     """Plant a network, run the arm, follow its loss."""
     arm, steps, samples = cell
     rng = np.random.default_rng([seed, DIM, samples])
@@ -145,19 +146,19 @@ def run_once(cell: DescentCell, seed: int) -> DescentRun:
     try:
         found = ARMS[arm](source, truth, steps, rng)
     except LaybareError:  # a step too large, or no start
-        return DescentRun(np.empty(0), False, time.perf_counter() - begun)
+        return CurveRun(np.empty(0), False, time.perf_counter() - begun)
     success = found.network.width == WIDTH and recovered(found.network, truth)
-    return DescentRun(found.losses, success, time.perf_counter() - begun)
+    return CurveRun(found.losses, success, time.perf_counter() - begun)
 
 
-def summary(grid: DescentGrid, runs: Mapping[DescentCell, list[DescentRun]]) -> Outcome:
+def summary(grid: DescentGrid, runs: Mapping[DescentCell, list[CurveRun]]) -> StudyResult:
     """Losses after a few numbers of steps, how many steps a small loss takes, and the rate from there on."""
     rows = [row for cell, each in runs.items() for row in _rows(cell, each)]
     curves = {cell.arm: each for cell, each in runs.items()}
-    return Outcome(headings(DescentRow), rows, _sentence(curves), _figure(curves, grid.steps))
+    return StudyResult(headings(DescentRow), rows, _sentence(curves), _figure(curves, grid.steps))
 
 
-def _rows(cell: DescentCell, runs: list[DescentRun]) -> list[DescentRow]:
+def _rows(cell: DescentCell, runs: list[CurveRun]) -> list[DescentRow]:
     ran = [run for run in runs if len(run.losses)]
     head = (
         cell.arm, sum(run.success for run in runs), len(runs) - len(ran), len(runs), _text(_steps_needed(runs)),
@@ -172,18 +173,18 @@ def _rows(cell: DescentCell, runs: list[DescentRun]) -> list[DescentRow]:
     return rows
 
 
-def _at(run: DescentRun, step: int) -> float:
+def _at(run: CurveRun, step: int) -> float:
     """Loss after so many steps; a run that ended before stays where it was."""
     return float(run.losses[min(step, len(run.losses) - 1)])
 
 
-def _steps_needed(runs: list[DescentRun]) -> float:
+def _steps_needed(runs: list[CurveRun]) -> float:
     """Median number of steps to a small loss; infinite if half of the runs never got there."""
     needed = [int(np.argmax(run.losses < SMALL)) if (run.losses < SMALL).any() else np.inf for run in runs]
     return float(np.sort(needed)[len(needed) // 2])
 
 
-def _rate(runs: list[DescentRun]) -> float:
+def _rate(runs: list[CurveRun]) -> float:
     """Median factor of the error (the root of the loss) per step, between a loss of 1e-6 and the end or 1e-20."""
     rates = []
     for run in runs:
@@ -197,7 +198,7 @@ def _text(value: float) -> Cell:
     return round(value, 5) if np.isfinite(value) else "none"
 
 
-def _sentence(curves: dict[str, list[DescentRun]]) -> str:
+def _sentence(curves: dict[str, list[CurveRun]]) -> str:
     parts = ", ".join(
         f"{arm} {sum(run.success for run in runs)}/{len(runs)} ({_text(_steps_needed(runs))})" for arm, runs in curves.items())
     return (
@@ -206,7 +207,7 @@ def _sentence(curves: dict[str, list[DescentRun]]) -> str:
         "factor. Whether (II) converges depends on the scale of its start, which the paper does not give.")
 
 
-def _figure(curves: dict[str, list[DescentRun]], steps: int) -> LinesFigure:
+def _figure(curves: dict[str, list[CurveRun]], steps: int) -> LinesFigure:
     """The paper's axes, loss over steps, once for descent and once for the solvers."""
     at = np.unique(np.concatenate([np.arange(0, 20), np.linspace(20, steps, 60).astype(int)]))
 

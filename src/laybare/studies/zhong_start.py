@@ -18,6 +18,7 @@ from laybare.assembly.magnitudes import unit_readout
 from laybare.decomposition import dense_subspace
 from laybare.errors import LaybareError
 from laybare.methods import TensorInit
+from laybare.methods.start import network_at
 from laybare.methods.tensor_init.routes import RefinedMoments
 from laybare.moments import refine_subspace, second_moment
 from laybare.networks import Layer, Network, max_relative_error
@@ -25,7 +26,7 @@ from laybare.planted import gaussian_rows
 from laybare.report.plots import RatesFigure
 from laybare.shapes import Array
 from laybare.source import Samples
-from laybare.studies.study import Outcome, Study, headings, over
+from laybare.studies.study import Study, StudyResult, headings, over
 from laybare.studies.zhong import RELU2, WHOLE, WIDTH, DimensionCell, DimensionGrid, planted
 
 LENGTH = 1.5
@@ -59,7 +60,7 @@ def moments(method: TensorInit) -> Callable[[Samples, Generator], Network]:
     """The start of a method alone."""
 
     def run(source: Samples, rng: Generator) -> Network:
-        return unit_readout(method.start(source, WIDTH, rng=rng))
+        return unit_readout(network_at(method.start(source, WIDTH, rng=rng)))
 
     return run
 
@@ -116,12 +117,12 @@ def cells(grid: DimensionGrid) -> list[DimensionCell]:
     return [DimensionCell(dim, samples, arm) for dim in grid.dims for samples in grid.samples for arm in ARMS]
 
 
-def summary(grid: DimensionGrid, runs: Mapping[DimensionCell, list[StartRun]]) -> Outcome:
+def summary(grid: DimensionGrid, runs: Mapping[DimensionCell, list[StartRun]]) -> StudyResult:
     """Mean errors and wrong signs in every cell, and a map of both for every arm."""
     rows = [_row(cell, each) for cell, each in runs.items()]
     maps = {arm: shades([row for row in rows if row.arm == arm], grid) for arm in ARMS}
     meaning = "Error of the start, white for 0 and black for wrong signs,"
-    return Outcome(headings(StartRow), rows, _sentence(rows), RatesFigure(maps, grid.dims, grid.samples, meaning=meaning))
+    return StudyResult(headings(StartRow), rows, _sentence(rows), RatesFigure(maps, grid.dims, grid.samples, meaning=meaning))
 
 
 def _row(cell: DimensionCell, runs: list[StartRun]) -> StartRow:

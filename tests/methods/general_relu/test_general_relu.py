@@ -123,10 +123,10 @@ def test_other_activations_with_biases(activation: lb.Activation, rng: np.random
 def test_more_units_than_order_two_can_hold(rng: np.random.Generator) -> None:
     """d = 4: order 2 isolates C(5, 2) - 4 = 6 parts; 8 units are flattened to order 3."""
     truth, source = planted(4, 8, 100_000, rng, biases=1.0)
-    units = lb.GeneralReLU().start(source, 8, rng=rng)
+    units = JointSpan().units(source, 8, lb.relu, rng=rng)
     assert (units.side, units.order) == (3, 6)
     assert share_found(units.network.layer.weights, truth) > 0.6
-    assert lb.GeneralReLU().start(source, 17, rng=rng) is None  # C(6, 3) - 4 = 16
+    assert lb.GeneralReLU().start(source, 17, rng=rng).network is None  # C(6, 3) - 4 = 16
 
 
 def test_noise_leaves_the_error_of_least_squares(rng: np.random.Generator) -> None:
@@ -233,11 +233,11 @@ def test_same_seed_gives_the_same_bits(rng: np.random.Generator) -> None:
 
 
 def test_moments_alone(rng: np.random.Generator) -> None:
-    """search=None: what the moments give, with signs but without linear part; `recover` refines it."""
+    """search=None: what the moments give, with signs but without linear part; `refine` takes it from there."""
     truth, source = planted(6, 4, 50_000, rng, biases=1.0)
     found = lb.recover(source, lb.GeneralReLU(search=None), 4, rng=rng)
-    assert found.start.linear is None
-    assert lb.compare(found.network, truth).max_error < EXACT
+    assert found.start.linear is None and found.network.linear is None and found.literal
+    assert lb.compare(lb.refine(source, found.network).network, truth).max_error < EXACT
 
 
 def test_moments_that_refuse_leave_a_random_start(rng: np.random.Generator) -> None:

@@ -100,14 +100,15 @@ def test_regression_needs_two_units_more(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_literal_method_starts_recover(order: int, rng: np.random.Generator) -> None:
-    """One unit and many samples: the literal start is close and the refinement of `recover` finishes it, or is judged."""
+    """One unit and many samples: the literal form is close, and `refine` finishes it, or it is judged."""
     truth = lb.random_network(3, 1, biases=0.5, rng=rng)
     x = rng.standard_normal((50_000, 3))
-    found = lb.recover(lb.Samples(x, truth(x), law=lb.Gaussian(0, 1)), lb.GeneralReLU.literal(order), rng=rng)
+    source = lb.Samples(x, truth(x), law=lb.Gaussian(0, 1))
+    found = lb.recover(source, lb.GeneralReLU.literal(order), rng=rng)
     cosines = np.abs(found.start.layer.weights @ truth.layer.weights[0]) / np.linalg.norm(found.start.layer.weights, axis=1)
     assert cosines.max() > 0.98
     assert found.start.width == 1 if order == 1 else found.start.width >= 3  # two units for the linear part
-    assert order > 1 or lb.compare(found.network, truth).max_error < 1e-10
+    assert order > 1 or lb.compare(lb.refine(source, found.network).network, truth).max_error < 1e-10
 
 
 def test_noise_is_refused_with_a_reason(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +116,7 @@ def test_noise_is_refused_with_a_reason(rng: np.random.Generator, monkeypatch: p
     truth = lb.random_network(8, 8, biases=1.0, rng=rng)
     x = rng.standard_normal((300, 8))
     with pytest.raises(lb.TooFewSamples, match="No direction stands out"):
-        lb.GeneralReLU.literal(2).find(lb.Samples(x, truth(x), law=lb.Gaussian(0, 1)), None, rng=rng)
+        lb.GeneralReLU.literal(2).start(lb.Samples(x, truth(x), law=lb.Gaussian(0, 1)), None, rng=rng)
 
 
 @pytest.mark.parametrize(

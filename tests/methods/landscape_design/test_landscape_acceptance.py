@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.methods.landscape_design.routes import DesignRoute, PolarRoute, PrintedRoute, TensorRoute, WhitenedRoute
+from laybare.methods import Route
+from laybare.methods.landscape_design.printed import PrintedDesign
+from laybare.methods.landscape_design.routes import PolarRoute, TensorRoute, WhitenedRoute
 from laybare.networks import unsigned_error
 from laybare.planted import gaussian_rows, orthonormal_weights
 from laybare.refinement.overwide import Search
@@ -38,7 +40,7 @@ def planted(
 def random_relu(source: lb.Samples, width: int, rng: np.random.Generator) -> lb.Recovery:
     """The solver on the ReLU model itself, from random directions: what the squared loss alone does."""
     start = lb.Network(lb.Layer(gaussian_rows(source.dim, width, rng=rng), None, lb.relu), np.ones(width))
-    return lb.refine(start, source, rng=rng)
+    return lb.refine(source, start, rng=rng)
 
 
 ARMS = {
@@ -80,9 +82,9 @@ def test_identity_in_dimension_50() -> None:
         assert error < EXACT and seconds < 60
 
 
-ROUTES: dict[str, DesignRoute] = {
+ROUTES: dict[str, Route] = {
     "f'": TensorRoute(), "polar": PolarRoute(), "F, whitened, mu=1": WhitenedRoute(),
-    "F, whitened, mu=12": WhitenedRoute(mu=12.0), "G as printed": PrintedRoute(orthogonal=True), "F as printed": PrintedRoute()}
+    "F, whitened, mu=12": WhitenedRoute(mu=12.0), "G as printed": PrintedDesign(orthogonal=True), "F as printed": PrintedDesign()}
 
 
 @pytest.mark.parametrize(("samples", "wanted"), [(2000, None), (8000, 0.2), (32_000, None), (128_000, 0.05)])
@@ -95,7 +97,7 @@ def test_start_errors(samples: int, wanted: float | None) -> None:
             rng = np.random.default_rng([seed, samples, 6])
             truth, source = planted(10, 10, samples, rng)
             try:
-                start = lb.LandscapeDesign(route=route).start(source, 10, rng=rng)
+                start = lb.LandscapeDesign(route=route).start(source, 10, rng=rng).network
                 errors.append(unsigned_error(start.layer.weights, truth.layer.weights))
             except lb.LaybareError:  # refused: no start at all
                 errors.append(np.inf)

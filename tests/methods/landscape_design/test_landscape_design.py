@@ -14,7 +14,8 @@ import laybare as lb
 from laybare.cli import commands
 from laybare.landscape import Parameters, Steps, Teacher
 from laybare.methods.landscape_design import even_moments
-from laybare.methods.landscape_design.routes import PolarRoute, PrintedRoute, TensorRoute, WhitenedRoute
+from laybare.methods.landscape_design.printed import PrintedDesign
+from laybare.methods.landscape_design.routes import PolarRoute, TensorRoute, WhitenedRoute
 from laybare.networks import unsigned_error
 from laybare.planted import gaussian_rows
 from laybare.refinement.overwide import Search
@@ -29,7 +30,7 @@ def network(truth: Teacher) -> lb.Network:
 
 
 def start_error(method: lb.LandscapeDesign, truth: Teacher, source: lb.Samples, rng: np.random.Generator) -> float:
-    return unsigned_error(method.start(source, truth.width, rng=rng).layer.weights, truth.directions)
+    return unsigned_error(method.start(source, truth.width, rng=rng).network.layer.weights, truth.directions)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_start_turns_with_its_inputs(rng: np.random.Generator) -> None:
     Q = ortho_group.rvs(5, random_state=1)
     turned = lb.Samples(x @ Q.T, y, law=lb.Gaussian(0, 1))
     method = lb.LandscapeDesign(route=PolarRoute())
-    one, other = (method.start(part, 5, rng=np.random.default_rng(0)) for part in (source, turned))
+    one, other = (method.start(part, 5, rng=np.random.default_rng(0)).network for part in (source, turned))
     assert unsigned_error(one.layer.weights, other.layer.weights @ Q) < 0.05  # control units are not turned with the inputs
 
 
@@ -89,7 +90,7 @@ def test_outputs_scale(rng: np.random.Generator) -> None:
     source = drawn(truth, 3000, rng)
     x, y = source.read(0, 3000)
     scaled = lb.Samples(x, 7.0 * y, law=lb.Gaussian(0, 1))
-    one, other = (lb.LandscapeDesign().start(part, 3, rng=np.random.default_rng(0)) for part in (source, scaled))
+    one, other = (lb.LandscapeDesign().start(part, 3, rng=np.random.default_rng(0)).network for part in (source, scaled))
     assert lb.compare(lb.Network(one.layer, 7.0 * one.readout), other).max_error < 1e-4
 
 
@@ -115,9 +116,10 @@ def test_moments_beyond_the_packed_size(rng: np.random.Generator, monkeypatch: p
 def test_literal_objectives_with_many_samples(orthogonal: bool, rng: np.random.Generator) -> None:
     """G and F as printed, d = 3, n = 200,000; the refinement then is exact."""
     truth = teacher(3, 3, rng, orthonormal=True, ratio=1.0)
-    found = lb.recover(drawn(truth, 200_000, rng), lb.LandscapeDesign.literal(orthogonal=orthogonal), 3, rng=rng)
-    assert unsigned_error(found.start.layer.weights, truth.directions) < 0.4
-    assert lb.compare(found.network, network(truth)).max_error < EXACT
+    source = drawn(truth, 200_000, rng)
+    found = lb.recover(source, lb.LandscapeDesign.literal(orthogonal=orthogonal), 3, rng=rng)
+    assert unsigned_error(found.network.layer.weights, truth.directions) < 0.4
+    assert lb.compare(lb.refine(source, found.network).network, network(truth)).max_error < EXACT
 
 
 def test_literal_stochastic_descent(rng: np.random.Generator) -> None:
@@ -135,7 +137,7 @@ def test_literal_f_stochastic_descent_runs(rng: np.random.Generator) -> None:
     truth = teacher(3, 3, rng, orthonormal=True, ratio=1.0)
     method = lb.LandscapeDesign.literal(
         parameters=Parameters(1.0, 0.8, 0.0, 0.0), steps=Steps(step=0.05, count=50), batch=4000)
-    assert method.start(drawn(truth, 204_000, rng), 3, rng=rng).width == 3
+    assert method.start(drawn(truth, 204_000, rng), 3, rng=rng).network.width == 3
 
 
 def test_noise_leaves_the_error_that_the_certificate_says(rng: np.random.Generator) -> None:
@@ -207,7 +209,7 @@ def test_dependent_weights_are_refused_by_routes_that_divide(rng: np.random.Gene
     rows = gaussian_rows(4, 4, rng=rng)
     rows[3] = rows[:3].sum(axis=0) / np.linalg.norm(rows[:3].sum(axis=0))
     source = drawn(Teacher(np.ones(4), rows, lb.relu), 2000, rng)
-    for route in (PolarRoute(), WhitenedRoute(), PrintedRoute()):
+    for route in (PolarRoute(), WhitenedRoute(), PrintedDesign()):
         with pytest.raises(lb.NotSeparated, match="Eigenvalue 4 of M"):
             route(source, 4, lb.relu, rng=rng)
 

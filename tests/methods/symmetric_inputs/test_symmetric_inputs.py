@@ -7,7 +7,7 @@ import pytest
 from symmetric_teachers import LAWS, claim, orthonormal, samples
 
 import laybare as lb
-from laybare.methods.symmetric_inputs.spectral import SpectralRoute
+from laybare.methods.symmetric_inputs.routes import SpectralRoute
 from laybare.networks import normalised_squared_errors
 from laybare.planted import mixture_inputs, orthonormal_weights
 from laybare.refinement.overwide import Search

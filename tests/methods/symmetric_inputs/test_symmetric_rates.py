@@ -10,13 +10,14 @@ from symmetric_teachers import LAWS, claim, orthonormal, samples
 
 import laybare as lb
 from laybare.methods.symmetric_inputs.claims import symmetric_inputs
-from laybare.methods.symmetric_inputs.spectral import SpectralRoute
+from laybare.methods.symmetric_inputs.routes import SpectralRoute
 from laybare.networks import normalised_squared_errors
 from laybare.planted import mixture_inputs, orthonormal_weights
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.overwide import Search, total_variation
+from laybare.refinement.overwide import Search
 from laybare.refinement.pruning import parameter_count
+from laybare.refinement.variation import total_variation
 from laybare.source import paired_inputs
 from laybare.studies.ge_arms import conditioned
 
@@ -73,7 +74,7 @@ def test_noise_at_10x10() -> None:
         truth = orthonormal(10, rng)
         source = samples(truth, rng.standard_normal((10_000, 10)), 0.2, rng)
         view = source.whitened()
-        start = lb.SymmetricInputs().find(view, 10, rng=rng)
+        start = lb.SymmetricInputs().start(view, 10, rng=rng)
         scale, true = total_variation(source), view.transform.inverse().pull_back(truth)
         ours, oracle = (
             minimise(view, point_of(net, biases=False, offset=True, linear=False), scale) for net in (start.network, true))
@@ -198,8 +199,9 @@ def test_power_of_the_claims() -> None:
                 "noise of |x1|": (x, truth(x) + e * np.abs(x[:, :1])),
                 "noise of 1 + |x1|/3": (x, truth(x) + e * (1 + np.abs(x[:, :1]) / 3))}
             for name, (inputs, outputs) in cases.items():
-                source = lb.Samples(inputs, outputs, law=lb.Symmetric()).whitened()
-                for one in lb.SymmetricInputs(search=Search(hops=0)).find(source, 5, rng=rng).claims:
+                source = lb.Samples(inputs, outputs, law=lb.Symmetric())
+                found = lb.recover(source, lb.SymmetricInputs(search=Search(hops=0)), 5, rng=rng)
+                for one in found.certificate.claims:
                     rates.setdefault(f"{n} {name}: {one.name}", []).append(not one.passed)
     alarms = {key: sum(fails) for key, fails in rates.items() if sum(fails)}
     for key, count in alarms.items():

@@ -7,6 +7,7 @@ import pytest
 
 import laybare as lb
 from laybare.methods.tensor_init.printed import moments_then_descent
+from laybare.methods.tensor_init.routes import RefinedMoments
 from laybare.refinement.descent import Descent
 from laybare.theory.condition_numbers import conditioning
 from laybare.theory.expected import expected_hessian
@@ -63,7 +64,7 @@ def test_printed_step_hides_a_constant(rng):
 def test_any_start_can_be_given(rng):
     truth, source = planted(6, 3, 2000, rng)
     ours = moments_then_descent(
-        source, 3, RELU2, Descent(max_steps=1), rng=rng, method=lb.TensorInit(activation=RELU2))
+        source, 3, RELU2, Descent(max_steps=1), rng=rng, route=RefinedMoments())
     printed = moments_then_descent(source, 3, RELU2, Descent(max_steps=1), rng=rng)
     assert error(ours.start, truth) < error(printed.start, truth)
 

@@ -25,7 +25,8 @@ from laybare.assembly.relu_scalars import Scalars, fix_signs, recover_scalars
 from laybare.assembly.unfold import absorb_linear
 from laybare.decomposition import deduplicate, flattened_jennrich, flattened_spectrum
 from laybare.errors import InvalidInput, TooFewSamples
-from laybare.methods.general_relu.routes import SpectralUnits
+from laybare.methods.general_relu.claims import units_shown
+from laybare.methods.start import Start
 from laybare.moments import HermiteMoments, Measurement, PackedMoments, controlled_moments, least_squares, measure_with_noise
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
@@ -128,7 +129,7 @@ class PrintedReLU:
     centred: bool = False
     controlled: bool = False
 
-    def __call__(self, source: Source, width: int | None, activation: Activation, *, rng: Generator) -> SpectralUnits:
+    def __call__(self, source: Source, width: int | None, activation: Activation, *, rng: Generator) -> Start:
         """A network of as many units as stand out of the noise (two more at l > 1), whatever the width."""
         self.check(source, activation)
         first, second = (source, source) if self.order == 1 else source.split(0.5, rng=rng)
@@ -143,7 +144,8 @@ class PrintedReLU:
             network = regressed_network(second, units)
         else:
             network = signed_network(measured.value, units, centred=self.centred)
-        return SpectralUnits(network, len(units.directions), 2 * self.order + 2, self.order)
+        text = f"{len(units.directions)} directions from orders up to {2 * self.order + 2}, as printed"
+        return Start(network, (units_shown(len(units.directions), text),))
 
     def moments(self, source: Source) -> Measurement[PackedMoments]:
         """Moments of orders 0, …, 2l+2 with their noise."""

@@ -13,7 +13,7 @@ Source: Awasthi, Tang and Vijayaraghavan (2021) for the moments; joint span and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -25,6 +25,8 @@ from laybare.assembly.unit_fits import UnitFits, fit_units
 from laybare.decomposition import SubspacePower
 from laybare.decomposition.components import unit_rows
 from laybare.errors import InvalidInput
+from laybare.methods.general_relu.claims import at_random, units_shown
+from laybare.methods.start import Start
 from laybare.moments import (
     Measurement,
     PackedMoments,
@@ -64,15 +66,6 @@ class SpectralUnits(NamedTuple):
     side: int
 
 
-@runtime_checkable
-class Route(Protocol):
-    """A way from a white source to units, or None if the moments that it takes are out of reach; width None: as many as show."""
-
-    def __call__(
-        self, source: Source, width: int | None, activation: Activation, *, rng: Generator
-    ) -> SpectralUnits | None: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class JointSpan:
     """How directions are found: moments up to `order`, a subspace power method.
@@ -86,9 +79,15 @@ class JointSpan:
     power: SubspacePower = SubspacePower(batches=3)
     subspace: bool = True
 
-    def __call__(
-        self, source: Source, width: int | None, activation: Activation, *, rng: Generator
-    ) -> SpectralUnits | None:
+    def __call__(self, source: Source, width: int | None, activation: Activation, *, rng: Generator) -> Start:
+        """A start at the units of a white source, or without any if they are out of reach."""
+        units = self.units(source, width, activation, rng=rng)
+        if units is None:
+            return at_random("the moments that so many units need are out of reach")
+        text = f"of {units.network.width} directions from orders up to {units.order}; the others are no better than random ones"
+        return Start(units.network, (units_shown(units.shown, text),))
+
+    def units(self, source: Source, width: int | None, activation: Activation, *, rng: Generator) -> SpectralUnits | None:
         """Units of a white source, or None if the moments that `width` units need are out of reach."""
         if width is None and source.dim > WIDE:
             width = max(1, count_units(source, activation, 2 if activation.centre is None else 3).at_least)

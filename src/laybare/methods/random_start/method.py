@@ -8,7 +8,6 @@ from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.methods.start import Start
-from laybare.pipeline.search import solved
 from laybare.refinement.overwide import Search
 from laybare.shapes import Progress
 from laybare.source import Source
@@ -35,6 +34,6 @@ class RandomStart:
     biases: bool = True
     search: Search = Search()
 
-    def find(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
-        """A network close to the one behind the source, or the best local minimum found."""
-        return solved(source, self.activation, width, biases=self.biases, search=self.search, rng=rng, progress=progress)
+    def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
+        """Nowhere in particular: the search draws its units at random."""
+        return Start()

@@ -6,6 +6,8 @@ here says that the guarantee of the method does not apply, not that the network 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import chdtri, fdtri, ndtr
 
@@ -14,6 +16,7 @@ from laybare.certificate.spread import LARGEST, information
 from laybare.certificate.structure import SIGMAS
 from laybare.decomposition import RankEstimate
 from laybare.linear_algebra import solve_spd
+from laybare.methods.start import Later, Outcome
 from laybare.moments import augmented_matrix, distinguished
 from laybare.networks import Network
 from laybare.refinement.normal import Step, StepStatistic, point_of
@@ -129,3 +132,30 @@ def constant_noise(source: Source, network: Network, loss: float) -> Claim | Non
         "noise that depends on the inputs", value, limit, value <= limit, "tested",
         f"n R² of squared residuals on squared inputs, about {source.dim} if the noise is the same everywhere. If it is not, the "
         "detector is biased and standard errors are off; the fit is still consistent.")
+
+
+@dataclass(frozen=True)
+class PureNeuronChecks:
+    """What the fit after a start at pure neurons is asked; `gap` as in `null_space_stands_out`."""
+
+    gap: float
+
+    def __call__(self, source: Source, outcome: Outcome) -> tuple[Claim, ...]:
+        network = outcome.network
+        claims = [
+            symmetric_inputs(source), pairs_told_apart(source, network, outcome.exact),
+            null_space_stands_out(self.gap, outcome.exact, outcome.agreed)]
+        noisy = () if outcome.exact else (no_biases(source, network), constant_noise(source, network, outcome.loss))
+        return (*claims, *(claim for claim in noisy if claim is not None))
+
+
+@dataclass(frozen=True)
+class CountedWidth:
+    """The claim about a width that was not told, before the others."""
+
+    counted: RankEstimate
+    others: Later | None
+
+    def __call__(self, source: Source, outcome: Outcome) -> tuple[Claim, ...]:
+        others = () if self.others is None else self.others(source, outcome)
+        return (width_counted(self.counted, outcome.network.width), *others)

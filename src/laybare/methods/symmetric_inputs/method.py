@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.assembly.counting import width_to_start
-from laybare.certificate import Claim
-from laybare.decomposition import RankEstimate
 from laybare.methods.start import Start
-from laybare.methods.symmetric_inputs.annihilator import AnnihilatorRoute
-from laybare.methods.symmetric_inputs.claims import (
-    constant_noise,
-    no_biases,
-    null_space_stands_out,
-    pairs_told_apart,
-    symmetric_inputs,
-    width_counted,
-)
-from laybare.methods.symmetric_inputs.printed import PracticalRoute, PrintedRoute
-from laybare.methods.symmetric_inputs.route import Located, Route, slope_of
-from laybare.methods.symmetric_inputs.spectral import SpectralRoute
-from laybare.networks import Network
-from laybare.refinement.levenberg import Refined
-from laybare.refinement.normal import Model, network_of
-from laybare.refinement.overwide import AGREE, SOLVED, Search, over_wide, total_variation
-from laybare.shapes import Event, Progress
+from laybare.methods.symmetric_inputs.claims import CountedWidth, symmetric_inputs
+from laybare.methods.symmetric_inputs.needs import ChoosyRoute, slope_of
+from laybare.methods.symmetric_inputs.printed import PracticalRoute, PrintedNeurons
+from laybare.methods.symmetric_inputs.routes import AnnihilatorRoute, SpectralRoute
+from laybare.refinement.overwide import Search
+from laybare.shapes import Progress, tell
 from laybare.source import Source
 
 
@@ -45,7 +31,7 @@ class SymmetricInputs:
     ----------
     activation : Activation
         relu, or leaky_relu of any slope but 1 and -1.
-    route : Route
+    route : ChoosyRoute
         SpectralRoute() by default; the printed algorithms and the annihilator have class methods below.
     search : Search or None
         Where the first run of the solver ends above rounding: a second one with spare units beside those found, and repairs.
@@ -58,13 +44,13 @@ class SymmetricInputs:
     """
 
     activation: Activation = relu
-    route: Route = SpectralRoute()
+    route: ChoosyRoute = SpectralRoute()
     search: Search | None = Search(hops=4)
 
     @classmethod
     def literal(cls, *, noise: bool = True, halves: bool = True) -> SymmetricInputs:
         """Algorithms 2 (noise=False, halves=False), 3 and 4 as printed, without the solver."""
-        return cls(route=PrintedRoute(noise=noise, halves=halves), search=None)
+        return cls(route=PrintedNeurons(noise=noise, halves=halves), search=None)
 
     @classmethod
     def practical(cls) -> SymmetricInputs:
@@ -81,48 +67,16 @@ class SymmetricInputs:
         """Whether units have biases: only the annihilator can find them."""
         return self.route.needs.biases
 
-    def find(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
-        """A network near the one behind the source."""
-        slope, needs = slope_of(self.activation), self.route.needs
-        counted = needs.count(source, slope) if width is None else RankEstimate(width, width, np.inf, "Given.")
-        told = width_to_start(source, counted, searched=self.search is not None)
+    def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
+        """What the route gives, before the solver sees it; `source` is white."""
+        needs, slope = self.route.needs, slope_of(self.activation)
+        counted = needs.count(source, slope) if width is None else None
+        told = width_to_start(source, counted, searched=self.search is not None) if counted is not None else width or 1
         needs.check(source, told)
-        if progress is not None:
-            progress(Event("moments", 0, 0))
-        located = self.route(source, told, self.activation, rng=rng)
+        tell(progress, "moments")
+        start = self.route(source, told, self.activation, rng=rng)._replace(signed=True)
         if self.search is None:
-            return Start(located.network, (symmetric_inputs(source),) if needs.symmetric else ())
-        refined = self._solved(source, None if counted.exact is None else told, located, self.search, rng, progress)
-        network = network_of(refined.point, vector=source.outputs == 1)
-        if refined.trace.reason == "interrupted":
-            return Start(network, (), refined.trace)
-        claims = () if width is not None else (width_counted(counted, network.width),)
-        return Start(network, (*claims, *self._claims(source, network, located, refined)), refined.trace)
-
-    def _claims(self, source: Source, network: Network, located: Located, refined: Refined) -> tuple[Claim, ...]:
-        if not self.route.needs.symmetric:
-            return ()
-        exact = refined.loss <= SOLVED * total_variation(source)
-        claims = [
-            symmetric_inputs(source), pairs_told_apart(source, network, exact),
-            null_space_stands_out(located.gap, exact, refined.agreed)]
-        noisy = () if exact else (no_biases(source, network), constant_noise(source, network, refined.loss))
-        return (*claims, *(claim for claim in noisy if claim is not None))
-
-    def _solved(
-        self, source: Source, width: int | None, located: Located, search: Search, rng: Generator, progress: Progress | None
-    ) -> Refined:
-        model = Model(self.activation, biases=self.biases, offset=True)
-        rows = located.network.layer.rows if self.biases else np.array(located.network.layer.weights)
-        lengths = np.linalg.norm(rows[:, : source.dim], axis=1)[:, None]
-        rows = rows / np.where(lengths > 0.0, lengths, 1.0)
-        if width is None:
-            return over_wide(source, model, None, rows, search=search, rng=rng, progress=progress)
-        once = replace(search, spares=0, hops=0)
-        first = over_wide(source, model, width, rows, search=once, rng=rng, progress=progress)
-        if first.loss <= SOLVED * total_variation(source) or first.trace.reason == "interrupted":
-            return first
-        second = over_wide(source, model, width, first.point.units, search=search, rng=rng, progress=progress)
-        best = min(first, second, key=lambda refined: refined.loss)
-        return best._replace(
-            trace=first.trace.then(second.trace), agreed=abs(first.loss - second.loss) <= AGREE * best.loss)
+            return start._replace(claims=(symmetric_inputs(source),) if needs.symmetric else (), later=None)
+        if counted is None:
+            return start
+        return start._replace(width=counted.exact, later=CountedWidth(counted, start.later))

@@ -25,14 +25,16 @@ from laybare.activations import Activation, relu
 from laybare.decomposition import AlternatingLeastSquares, BestOf, Decomposer
 from laybare.decomposition.pencil import real_eigenvectors
 from laybare.errors import InvalidInput
+from laybare.methods.start import Start
+from laybare.methods.symmetric_inputs.claims import PureNeuronChecks
+from laybare.methods.symmetric_inputs.needs import PURE_NEURONS, Needs
 from laybare.methods.symmetric_inputs.pure_neurons import null_space
-from laybare.methods.symmetric_inputs.route import PURE_NEURONS, Located, Needs
 from laybare.moments import PureNeuronDetector, least_squares, measure, smat
 from laybare.moments.symmetric import triangle
 from laybare.networks import Layer, Network
 from laybare.refinement.descent import Descent, gradient_descent, largest_curvature
 from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.overwide import total_variation
+from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
 from laybare.source import Mixed, Source
 
@@ -41,7 +43,7 @@ ELEMENTS, RESTARTS = 10, 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrintedRoute:
+class PrintedNeurons:
     """Algorithms 2, 3 and 4: `noise` adds the term of Algorithm 3, `halves` splits the samples as it does."""
 
     noise: bool = True
@@ -52,7 +54,7 @@ class PrintedRoute:
         """Symmetric inputs, no biases, no more units than inputs and outputs."""
         return PURE_NEURONS
 
-    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Located:
+    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """V and Z⁻¹ of Algorithm 2 or 3, or of Algorithm 4 if there are more outputs than units."""
         _check_relu(activation)
         first, second = _halves(source) if self.halves else (source, source)
@@ -61,7 +63,7 @@ class PrintedRoute:
         span, gap = span_of(T)
         X, Y = (np.tensordot(rng.standard_normal(width), span, axes=1) for _ in range(2))
         z = real_eigenvectors(*np.linalg.eig(X @ np.linalg.pinv(Y)), None)
-        return Located(reduced_to_single_units(second, P, z), gap)
+        return Start(reduced_to_single_units(second, P, z), later=PureNeuronChecks(gap))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ class PracticalRoute:
         """Symmetric inputs, no biases, no more units than inputs and outputs."""
         return PURE_NEURONS
 
-    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Located:
+    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """All samples for every step, the noise term of Algorithm 3."""
         _check_relu(activation)
         P = leading_outputs(source, width)
@@ -91,7 +93,7 @@ class PracticalRoute:
         step = 1.0 / largest_curvature(source, point, rng=rng)
         descent = Descent(step=step, max_steps=self.max_steps, tol=1e-12)
         found = gradient_descent(source, point, total_variation(source), descent)
-        return Located(network_of(found.point, vector=source.outputs == 1), gap)
+        return Start(network_of(found.point, vector=source.outputs == 1), later=PureNeuronChecks(gap))
 
 
 def single_unit(source: Source) -> Array:

@@ -10,6 +10,7 @@ whatever it was, and with more outputs than units the k directions that carry mo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.decomposition import Decomposer
+from laybare.decomposition.least_squares import Normal, descend
 from laybare.errors import Unidentifiable
 from laybare.moments import detector, smat, svec_products
 from laybare.networks import Layer, Network
@@ -119,31 +121,32 @@ def null_space(T: Array) -> NullSpace:
 
 def polished(T: Array, z: Array) -> Array:
     """Each z moved to the nearest minimum of |T svec(zzᵀ)|² on the sphere, unless it runs away or into another one."""
-    moved = np.array([_descended(T, row) for row in z])
+    moved = np.vstack([descend(_NullFit(T), row[None], POLISH_STEPS) for row in z])
     stayed = np.abs(np.sum(moved * z, axis=1)) > MOVED
     alike = np.abs(moved @ moved.T) - np.eye(len(z)) > np.maximum(MERGED, np.abs(z @ z.T))
     return np.where((stayed & ~alike.any(axis=1))[:, None], moved, z)
 
 
-def _descended(T: Array, z: Array) -> Array:
-    """Gauss-Newton on the sphere; stops at the first step that does not help."""
-    misfit = _misfit(T, z)
-    for _ in range(POLISH_STEPS):
-        jacobian = 2.0 * T @ svec_products(np.broadcast_to(z, (len(z), len(z))), np.eye(len(z))).T
+@dataclass(frozen=True, eq=False)
+class _NullFit:
+    """|T svec(zzᵀ)|² of one unit row z (1, k): what a pure neuron brings to zero."""
+
+    T: Array
+
+    @property
+    def energy(self) -> float:
+        return float(np.sum(self.T**2))
+
+    def misfit(self, directions: Array) -> float:
+        return float(np.sum((self.T @ svec_products(directions, directions)[0]) ** 2))
+
+    def normal(self, directions: Array) -> Normal:
+        z, unit = directions[0], np.eye(directions.shape[1])
+        jacobian = 2.0 * self.T @ svec_products(np.broadcast_to(z, unit.shape), unit).T
         tangent = jacobian - np.outer(jacobian @ z, z)
-        step = np.linalg.lstsq(tangent, -misfit, rcond=1e-12)[0]
-        trial = z + step
-        trial = trial / np.linalg.norm(trial)
-        new = _misfit(T, trial)
-        if not np.sum(new**2) < np.sum(misfit**2):
-            break
-        z, misfit = trial, new
-    return z
-
-
-def _misfit(T: Array, z: Array) -> Array:
-    vector: Array = T @ svec_products(z[None], z[None])[0]
-    return vector
+        matrix = tangent.T @ tangent
+        gauge = np.trace(matrix) / len(z) * np.outer(z, z)
+        return Normal(matrix + gauge, -(self.T @ svec_products(directions, directions)[0] @ tangent)[None])
 
 
 def assembled(source: Source, product: Array, frame: Frame, z: Array, activation: Activation, *, slope: float) -> Network:

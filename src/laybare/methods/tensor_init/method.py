@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
-from laybare.assembly.counting import Inertia, count_units, inertia, width_to_start
-from laybare.assembly.magnitudes import VANISHING
-from laybare.certificate import Claim
+from laybare.assembly.counting import count_units, width_to_start
 from laybare.errors import InvalidInput, TooFewSamples
-from laybare.methods.start import Start
-from laybare.methods.tensor_init.routes import PrintedMoments, RefinedMoments, Route, informative_orders
+from laybare.methods.start import Route, Start, network_at
+from laybare.methods.tensor_init.claims import SignsOfReadouts
+from laybare.methods.tensor_init.printed import PrintedDescent, PrintedMoments
+from laybare.methods.tensor_init.routes import RefinedMoments, informative_orders
 from laybare.moments.parity import check_parity
-from laybare.networks import Network
-from laybare.pipeline.search import solved
-from laybare.refinement.overwide import SOLVED, Search
-from laybare.shapes import Array, Event, Progress
+from laybare.refinement.descent import Descent
+from laybare.refinement.overwide import Search
+from laybare.shapes import Progress, tell
 from laybare.source import Source
 
 ENOUGH = 4
@@ -54,57 +52,36 @@ class TensorInit:
     search: Search | None = Search(spares=0)
 
     @classmethod
-    def literal(cls, activation: Activation = relu, *, partition: bool = False) -> TensorInit:
-        """Algorithm 1 as printed; `partition` uses a third of the samples for each of its steps, as the proof does."""
-        return cls(activation=activation, route=PrintedMoments(partition=partition), search=None)
+    def literal(
+        cls, activation: Activation = relu, *, partition: bool = False, descent: Descent | None = None
+    ) -> TensorInit:
+        """Algorithm 1 as printed; `partition` uses a third of the samples for each of its steps, as the proof does.
+
+        With `descent` Algorithm 2: as many steps of gradient descent from there, with the paper's step.
+        """
+        first = PrintedMoments(partition=partition)
+        route = first if descent is None else PrintedDescent(route=first, descent=descent)
+        return cls(activation=activation, route=route, search=None)
 
     @property
     def biases(self) -> bool:
         """None of the hidden units has a bias."""
         return False
 
-    def find(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
-        """A network near the one behind the source."""
+    def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
+        """What the moments alone give, before the solver sees it; `source` is white."""
         check_activation(self.activation)
         told = self._counted(source) if width is None else width
         check_size(source, told)
         check_parity(source, self.activation)
-        start = self.start(source, told, rng=rng, progress=progress)
-        if self.search is None:
-            return Start(start)
-        found = solved(
-            source, self.activation, width, start.layer.weights, biases=False, search=self.search, rng=rng, progress=progress)
-        return found._replace(claims=(*found.claims, *sign_claims(source, found, start.layer.weights)))
+        tell(progress, "moments")
+        start = self.route(source, told, self.activation, rng=rng)
+        return start if self.search is None else start._replace(later=SignsOfReadouts(network_at(start)))
 
     def _counted(self, source: Source) -> int:
         """The width that the moments show."""
         seen = count_units(source, self.activation, informative_orders(self.activation).second)
         return width_to_start(source, seen, searched=self.search is not None)
-
-    def start(self, source: Source, width: int, *, rng: Generator, progress: Progress | None = None) -> Network:
-        """What the moments alone give, before the solver sees it; `source` is white."""
-        if progress is not None:
-            progress(Event("moments", 0, 0))
-        return self.route(source, width, self.activation, rng=rng)
-
-
-def sign_claims(source: Source, found: Start, rows: Array) -> tuple[Claim, ...]:
-    """That no more readouts of a sign show in the second moment than the network has; nothing where it does not show them.
-
-    `rows` span the moment's subspace. A network that fits exactly needs no such check, and inputs that are not quite Gaussian
-    would only confuse it.
-    """
-    network, activation = found.network, found.network.activation
-    silent = network.outputs > 1 or abs(float(activation.hermite(2))) < VANISHING
-    if silent or found.trace is None or found.trace.loss <= SOLVED:
-        return ()
-    seen = inertia(source, activation, np.linalg.qr(rows.T)[0])
-    has = Inertia(int(np.sum(network.readout > 0)), int(np.sum(network.readout < 0)))
-    excess = max(seen.positive - has.positive, seen.negative - has.negative, 0)
-    return (Claim(
-        "readouts of a sign that are missing", float(excess), 0.0, excess == 0, "tested",
-        f"the inertia of the second moment shows at least {seen.positive} positive and {seen.negative} negative readouts beyond "
-        f"noise; the network has {has.positive} and {has.negative}."),)
 
 
 def check_activation(activation: Activation) -> None:

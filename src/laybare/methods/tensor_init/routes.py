@@ -1,7 +1,7 @@
-"""From Hermite moments to a network without biases: the printed route of Zhong et al. (2017), and a better one.
+"""From Hermite moments to a network without biases, by a better route than the printed one (`printed`).
 
 Both find the span of the weights, decompose moments in it, and recover signs and magnitudes. What differs is the quality of the
-moments: the printed route averages y·He_k(x), the refined one fits polynomials in a span that it sharpens step by step. Only the
+moments: the printed route averages y·He_k(x), this one fits polynomials in a span that it sharpens step by step. Only the
 orders whose Hermite coefficient does not vanish show anything: j₂ = min{j ≥ 2}, j₃ = min{j ≥ 3} of them are the orders of P₂
 and P₃; (2, 3) for squared ReLU, (2, 4) for ReLU and |t|, (3, 3) for odd activations.
 """
@@ -10,32 +10,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial, sqrt
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.assembly.magnitudes import VANISHING, rec_mag_sign
-from laybare.decomposition import KCL, Decomposer, JointDiagonalisation, shifted_power
-from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
+from laybare.decomposition import Decomposer, JointDiagonalisation
+from laybare.errors import Unidentifiable
+from laybare.methods.start import Start
 from laybare.moments import (
     HermiteMoments,
     PackedMoments,
     Residual,
     affordable_degree,
     fit_hermite,
-    fourth_slices,
     measure,
     refine_subspace,
-    second_moment,
-    third_slices,
 )
 from laybare.networks import Layer, Network
 from laybare.refinement.levenberg import Effort
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.overwide import total_variation
+from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
 from laybare.source import Source
 from laybare.source.projected import Projected
@@ -43,13 +41,6 @@ from laybare.theory.guarantees import moment_assumptions
 
 HIGHEST = 4
 """Highest order in use: beyond it a tensor has k⁵ entries and the coefficients of all common activations are small."""
-
-
-@runtime_checkable
-class Route(Protocol):
-    """A way from white Gaussian samples to a first network."""
-
-    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Network: ...
 
 
 class Orders(NamedTuple):
@@ -94,12 +85,12 @@ class RefinedMoments:
     decompose: Decomposer = JointDiagonalisation(polish=False)
     inside: Effort | None = Effort(max_steps=20)
 
-    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Network:
+    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """A network of `width` units in the span of the leading directions."""
         basis = refine_subspace(source, width, activation, order=2).basis
         moments = subspace_moments(source, basis, informative_orders(activation).shown[-1])
         found = decomposed(moments, activation, self.decompose, rng=rng)
-        return lifted(found if self.inside is None else fitted_inside(source, found, basis, self.inside), basis)
+        return Start(lifted(found if self.inside is None else fitted_inside(source, found, basis, self.inside), basis))
 
 
 def decomposed(moments: PackedMoments, activation: Activation, decompose: Decomposer, *, rng: Generator) -> Network:
@@ -127,45 +118,6 @@ def subspace_moments(source: Source, basis: Array, order: int) -> PackedMoments:
     return fit.moments.up_to(order) + measure(Residual(source, fit), HermiteMoments(order, basis), stage="moments of the rest")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrintedMoments:
-    """Algorithm 1 as printed: plain moments, the shifted power method on P₂, KCL on P₃ in its span, RecMagSign.
-
-    `partition` takes disjoint thirds of the samples for P₂, P₃ and RecMagSign, as the proof does. Orders of RecMagSign: the
-    lowest odd one and the lowest even one that show anything. P₂ and P₃ of higher moments are contracted with a random
-    direction, which is drawn inside the span for P₃.
-    Source: Zhong et al. (2017), Algorithm 1; PowerMethod and RecMagSign are reconstructed, M₄ is corrected.
-    """
-
-    partition: bool = False
-    power_steps: int = 100
-    decompose: Decomposer = KCL.literal()
-
-    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Network:
-        """A network of `width` units from moments as they are."""
-        orders = informative_orders(activation)
-        if source.outputs > 1:
-            raise InvalidInput(
-                f"There are {source.outputs} outputs.", "The printed algorithm has one.",
-                "Use TensorInit(), which takes all together.", outputs=source.outputs)
-        parts = _thirds(source) if self.partition else (source, source, source)
-        P2 = second_tensor(parts[0], orders.second, rng)
-        basis = shifted_power(P2, source.dim, width, rng=rng, steps=self.power_steps).basis
-        if basis.shape[1] < width:
-            raise TooFewSamples(
-                f"The power method found {basis.shape[1]} directions for width {width}.",
-                "The moment of these samples does not have as many eigenvalues that stand out.",
-                "Give more samples, or use TensorInit() instead of its literal form.", width=width, found=basis.shape[1])
-        P3 = measure(parts[1], HermiteMoments(orders.third, basis)).tensor(orders.third)[0]
-        while P3.ndim > 3:
-            P3 = P3 @ _direction(width, rng)
-        found = self.decompose(P3, width, rng=rng).directions
-        lowest = tuple(next(j for j in orders.shown if j % 2 == parity) for parity in {j % 2 for j in orders.shown})
-        asked = lowest if activation.degree is not None else orders.shown
-        plain = measure(parts[2], HermiteMoments(HIGHEST, basis))
-        return lifted(rec_mag_sign(plain, found, activation, asked), basis)
-
-
 def lifted(network: Network, basis: Array) -> Network:
     """A network of the coordinates x·basis as a network of x."""
     return Network(Layer(network.layer.weights @ basis.T, None, network.activation), network.readout, network.offset)
@@ -174,23 +126,3 @@ def lifted(network: Network, basis: Array) -> Network:
 def _slices(moments: PackedMoments, order: int) -> Array:
     """All slices of the moment tensor over √order!, every output: (outputs·k^(order-2), k, k)."""
     return moments.tensor(order).reshape(-1, moments.dim, moments.dim) / sqrt(factorial(order))
-
-
-def second_tensor(source: Source, order: int, rng: Generator) -> Array:
-    """P₂: M₂, or M_j(I, I, a, …) with a random direction a."""
-    if order == 2:
-        moment: Array = second_moment(source)[0]
-        return moment
-    slices = third_slices if order == 3 else fourth_slices
-    contracted: Array = slices(source, _direction(source.dim, rng)[None])[0, 0]
-    return contracted
-
-
-def _direction(dim: int, rng: Generator) -> Array:
-    vector = rng.standard_normal(dim)
-    return np.asarray(vector / np.linalg.norm(vector))
-
-
-def _thirds(source: Source) -> tuple[Source, Source, Source]:
-    edges = [source.size * i // 3 for i in range(4)]
-    return source.between(0, edges[1]), source.between(edges[1], edges[2]), source.between(edges[2], edges[3])

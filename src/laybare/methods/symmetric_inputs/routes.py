@@ -6,23 +6,29 @@
 Under a symmetric law even features are orthogonal to x: they change no expectation, and take away the even part of y, which is
 all of the noise of L if there is no other. For Gaussian x the quadratic ones leave an eighth of its variance. With |Ŵx| what is
 left is only the error of Ŵ, so that every round shrinks that error to about n^-½ of itself, and moments alone reach rounding on
-noiseless data.
+noiseless data. The annihilator is the other route: noiseless samples of any inputs, units with or without biases.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.decomposition import Decomposer, JointDiagonalisation
+from laybare.decomposition import Decomposer, JointDiagonalisation, RankEstimate, annihilator
+from laybare.decomposition.relations import ROUNDING
+from laybare.errors import InvalidInput
+from laybare.methods.start import Start
+from laybare.methods.symmetric_inputs.claims import PureNeuronChecks
+from laybare.methods.symmetric_inputs.needs import PURE_NEURONS, Needs, slope_of, unit_slope
 from laybare.methods.symmetric_inputs.pure_neurons import Frame, assembled, find_neurons, frame_of, row_space
-from laybare.methods.symmetric_inputs.route import PURE_NEURONS, Located, Needs, slope_of, unit_slope
 from laybare.moments import even_absolute, even_quadratic, linear_product
-from laybare.networks import Network
+from laybare.networks import Layer, Network
 from laybare.refinement.levenberg import project
-from laybare.refinement.normal import Fit, FitStatistic, point_of
+from laybare.refinement.normal import Fit, FitStatistic, network_of, point_of
 from laybare.shapes import Array
 from laybare.source import Source
 
@@ -31,6 +37,13 @@ SAMPLES_A_FEATURE = 1.5
 
 WORTH = 0.25
 """Another round is taken as long as the last one left less than this share of the squared error."""
+
+
+class Pure(NamedTuple):
+    """A network of pure neurons, and by how much the space that they were found in stands out."""
+
+    network: Network
+    gap: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +69,7 @@ class SpectralRoute:
         """Symmetric inputs, no biases, no more units than inputs and outputs."""
         return PURE_NEURONS
 
-    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Located:
+    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """The best of the networks of all rounds, by squared error; `source` is white about zero."""
         slope = slope_of(activation)
         odd = linear_product(source, slope=slope)
@@ -71,16 +84,37 @@ class SpectralRoute:
             best, loss = (trial, after) if improved else (best, loss)
             if not worth:
                 break
-        return best
+        return Start(best.network, later=PureNeuronChecks(best.gap))
 
     def _located(
         self, source: Source, product: Array, frame: Frame, activation: Activation, rng: Generator
-    ) -> tuple[Located, float]:
+    ) -> tuple[Pure, float]:
         slope, scale = slope_of(activation), unit_slope(activation)
         found = find_neurons(source, product, frame, slope=slope, decompose=self.decompose, rng=rng)
         network = assembled(source, product, frame, found.z, activation, slope=slope)
         network = Network(network.layer, network.readout / scale)
-        return Located(network, found.gap), _loss(source, network)
+        return Pure(network, found.gap), _loss(source, network)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnihilatorRoute:
+    """Quadratic relations that noiseless samples obey (`decomposition.annihilator`); then the readout by least squares."""
+
+    biases: bool = False
+
+    @property
+    def needs(self) -> Needs:
+        """As many outputs as units; inputs of any law."""
+        return Needs(self.biases, symmetric=False, count=_independent_outputs, check=_check_outputs)
+
+    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
+        """The network whose relations these are."""
+        found = annihilator(source, width, rng=rng, slope=slope_of(activation), biases=self.biases)
+        empty = np.zeros((width, source.outputs))
+        network = Network(Layer(found.weights, found.biases, activation), empty[:, 0] if source.outputs == 1 else empty)
+        point = point_of(network, biases=self.biases, offset=False, linear=False)
+        fitted, _ = project(point, Fit(*source.sum(FitStatistic(point), stage="loss")))
+        return Start(network_of(fitted, vector=source.outputs == 1))
 
 
 def _affordable(source: Source, features: int) -> bool:
@@ -91,3 +125,19 @@ def _loss(source: Source, network: Network) -> float:
     """Residual sum of squares with the best readout and offset."""
     point = point_of(network, biases=False, offset=True, linear=False)
     return project(point, Fit(*source.sum(FitStatistic(point), stage="loss")))[1]
+
+
+def _independent_outputs(source: Source, slope: float) -> RankEstimate:
+    """Directions in which the outputs vary: noiseless outputs show every unit that has a readout of its own."""
+    (power,) = source.sum(lambda x, y: (y.T @ y,), stage="outputs")
+    scale = np.sqrt(np.maximum(np.diag(power), np.finfo(float).tiny))
+    values = np.linalg.eigvalsh(power / np.outer(scale, scale))
+    seen = int(np.sum(values > ROUNDING * values[-1]))
+    return RankEstimate(seen, seen, np.inf, f"{seen} of {source.outputs} outputs are independent.")
+
+
+def _check_outputs(source: Source, width: int) -> None:
+    if width > source.outputs:
+        raise InvalidInput(
+            f"Width {width} with {source.outputs} outputs.", "Every unit needs a combination of outputs that shows it alone.",
+            "Use RandomStart(), which needs no such combination.", width=width, outputs=source.outputs)

@@ -1,28 +1,20 @@
-"""What the routes of SymmetricInputs have in common: what they return, which shapes they take, which activations."""
+"""What the routes of SymmetricInputs ask for: shapes, activations, symmetry."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.assembly.unfold import folding
 from laybare.decomposition import RankEstimate
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
-from laybare.methods.symmetric_inputs.count import count_outputs
-from laybare.networks import Network
+from laybare.methods.start import Route
+from laybare.methods.symmetric_inputs.counting import count_outputs
 from laybare.source import Source
-
-
-class Located(NamedTuple):
-    """A first network, and `gap`: by how much the space that its pure neurons were found in stands out."""
-
-    network: Network
-    gap: float
 
 
 @dataclass(frozen=True)
@@ -39,14 +31,12 @@ class Needs:
 
 
 @runtime_checkable
-class Route(Protocol):
-    """A way from white samples to a first network."""
+class ChoosyRoute(Route, Protocol):
+    """A route that says what it needs."""
 
     @property
     def needs(self) -> Needs:
         """What it asks for."""
-
-    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Located: ...
 
 
 def slope_of(activation: Activation) -> float:

@@ -1,0 +1,201 @@
+"""The damped loop: try a step, take it if the loss falls, ease or raise the damping, stop when nothing is left to gain.
+
+A rule proposes, the loop disposes. At every point that was taken the rule sets up a system (normal equations, say); at a damping
+μ the system gives a trial, (H + μD) δ = g; the rule judges where it leads. If the loss has not fallen, μ grows by 2, 4, 8, ...
+and the same system gives a shorter step; if it has, μ shrinks by up to ten, the more the better the model foretold the gain.
+
+Stopping is by progress, never by the size of the gradient: at the kinks of ReLU the empirical gradient of a stuck fit is of order
+1/n. A run ends at the *floor* of rounding; *stalled*, if several steps gained too little; *settled*, if a step promises too
+little; *flat*, if no step lowers the loss; or for want of *steps*. An interrupt returns the best so far, marked *interrupted*.
+
+Settled: g'H⁻¹g is what an undamped step promises to gain, and σ²H⁻¹ is the covariance of the estimates, σ² = loss / `spare` with
+the equations less the unknowns to spare. By Cauchy and Schwarz |δᵢ| ≤ √(g'H⁻¹g · (H⁻¹)ᵢᵢ): a step that promises ε σ² moves no
+parameter, nor any combination of them, by more than √ε of its standard error. Fits of noiseless data do not settle before their
+floor: near an exact fit a step promises all of the loss.
+Source: Marquardt (1963); damping after Nielsen (1999), IMM-REP-1999-05, with the factor bounded below by 1/10.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from laybare.damping.trace import Trace, TraceRow
+from laybare.errors import InvalidInput
+from laybare.shapes import Event, Progress
+
+DAMPING_FLOOR = 1e-14
+SOLVED_ALREADY = 1e-29
+"""Relative loss at which a start is exact: a step would only stir its rounding."""
+
+LATELY, CREPT = 3, 30.0
+"""So many steps that together gained less than so many times what one must promise: kinks keep the promise up, not the gain."""
+
+NEAR_FLOOR = 1e-26
+"""Relative loss that only an exact fit reaches; from here a step that gains less than tenfold is rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """When to stop. `floor` is the relative loss of rounding; `stall_gain` the least relative gain over `stall_steps` steps.
+
+    `settled` is the gain that a step must promise, in residual variances; `damping_limit` the damping beyond which none is tried.
+    """
+
+    max_steps: int = 150
+    damping: float = 1e-2
+    floor: float = 1e-31
+    stall_steps: int = 10
+    stall_gain: float = 0.1
+    settled: float = 1e-3
+    damping_limit: float = 1e10
+
+
+P = TypeVar("P")  # a point: parameters
+K = TypeVar("K")  # what judging a point brought to light beside its loss: sums for the next system, or nothing
+Y = TypeVar("Y")  # a system: what trials are made from
+
+
+@dataclass(frozen=True, eq=False)
+class Judged(Generic[P, K]):
+    """A point (the rule may have adjusted what is linear in it), its loss, and what the same pass told for the next system."""
+
+    point: P
+    loss: float
+    sums: K
+
+
+@dataclass(frozen=True, eq=False)
+class Trial(Generic[P]):
+    """Where a damped step leads, the gain that the model foretells, the largest change, and the passes that it took to find."""
+
+    point: P
+    predicted: float
+    length: float = 0.0
+    passes: int = 0
+
+
+@runtime_checkable
+class Rule(Protocol[P, K, Y]):
+    """A kind of step. `judge` makes one pass over the data."""
+
+    @property
+    def passes(self) -> int:
+        """Passes that `system` makes."""
+
+    def judge(self, point: P) -> Judged[P, K]:
+        """The loss at a point; NaN if it has none."""
+
+    def system(self, here: Judged[P, K]) -> Y:
+        """What trials from here are made of."""
+
+    def trial(self, system: Y, damping: float) -> Trial[P]:
+        """The step at a damping."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome(Generic[P, K]):
+    """The best point with its loss and sums, and how the loop got there."""
+
+    best: Judged[P, K]
+    trace: Trace
+
+
+def damped_descent(
+    rule: Rule[P, K, Y], start: P, scale: float, *, effort: Effort = Effort(), size: int = 1, spare: float = 1.0, before: int = 0,
+    progress: Progress | None = None,
+) -> Outcome[P, K]:
+    """Lower the loss from `start` until one of the reasons above; the loss never rises.
+
+    `scale` is the unit of the relative loss; a pass touches `size` samples, and `before` passes were made already; `spare` counts
+    the equations beyond the unknowns. Fails only if the loss is no number at the start, or at a point where it was one before.
+    """
+    begun, reason = time.perf_counter(), ""
+    here = rule.judge(start)
+    check_finite(here.loss)
+    passes, damping = before + 1, effort.damping
+    rows = [TraceRow(here.loss / scale, 0.0, damping, time.perf_counter() - begun, passes * size)]
+    try:
+        for step in range(effort.max_steps):
+            reason = _finished(rows, effort, spare)
+            if reason:
+                break
+            search = _line(rule, here, damping, effort, spare, NEAR_FLOOR * scale)
+            passes += rule.passes + search.passes
+            if search.reason:
+                reason = search.reason
+                break
+            trial, damping = search.trial, eased(search.damping, here.loss - search.judged.loss, search.trial.predicted)
+            here = search.judged
+            rows.append(TraceRow(here.loss / scale, trial.length, damping, time.perf_counter() - begun, passes * size))
+            if progress is not None:
+                progress(Event("refining", step + 1, effort.max_steps, _detail(here.loss / scale, trial.passes)))
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    return Outcome(here, Trace(tuple(rows), reason or "steps"))
+
+
+@dataclass(frozen=True, eq=False)
+class _Line(Generic[P, K]):
+    """Trials from one point: the last of them, judged, its damping, the passes of all, and a reason to stop or nothing."""
+
+    trial: Trial[P]
+    judged: Judged[P, K]
+    damping: float
+    passes: int
+    reason: str
+
+
+def _line(
+    rule: Rule[P, K, Y], here: Judged[P, K], damping: float, effort: Effort, spare: float, near: float
+) -> _Line[P, K]:
+    system, passes, growth = rule.system(here), 0, 2.0
+    while True:
+        trial = rule.trial(system, damping)
+        passes += trial.passes
+        if damping <= effort.damping and abs(trial.predicted) <= effort.settled * here.loss / spare:
+            return _Line(trial, here, damping, passes, "settled")
+        judged = rule.judge(trial.point)
+        passes += 1
+        if judged.loss < here.loss:  # NaN compares false: a non-finite trial is a rejected trial
+            return _Line(trial, judged, damping, passes, "")
+        if np.isfinite(judged.loss) and (here.loss <= near or abs(trial.predicted) <= effort.settled * here.loss / spare):
+            return _Line(trial, here, damping, passes, "floor" if here.loss <= near else "flat")
+        damping, growth = damping * growth, growth * 2.0
+        if damping > effort.damping_limit:
+            if not np.isfinite(judged.loss):
+                check_finite(rule.judge(here.point).loss)
+            return _Line(trial, judged, damping, passes, "flat")
+
+
+def eased(damping: float, gained: float, predicted: float) -> float:
+    """Damping after an accepted step: less if the loss fell by half of what was predicted or more, else more (Nielsen 1999)."""
+    ratio = 1.0 if gained >= predicted else gained / predicted
+    return max(DAMPING_FLOOR, damping * max(0.1, 1.0 - (2.0 * ratio - 1.0) ** 3))
+
+
+def _finished(rows: list[TraceRow], effort: Effort, spare: float) -> str:
+    """Why to stop here, or nothing: at the floor (also: next to it and no longer falling fast), or without progress."""
+    now = rows[-1].loss
+    floor = max(effort.floor, SOLVED_ALREADY) if len(rows) == 1 else effort.floor
+    if now <= floor or (len(rows) > 1 and now <= NEAR_FLOOR and now > 0.1 * rows[-2].loss):
+        return "floor"
+    if len(rows) > LATELY and rows[-1 - LATELY].loss - now <= CREPT * effort.settled * now / spare:
+        return "settled"
+    back = effort.stall_steps
+    return "stalled" if len(rows) > back and now > (1.0 - effort.stall_gain) * rows[-1 - back].loss else ""
+
+
+def _detail(loss: float, passes: int) -> str:
+    return f"relative loss {loss:.1e}" + (f", {passes} products" if passes else "")
+
+
+def check_finite(loss: float) -> None:
+    """Refuse to go on from a loss that is no number."""
+    if not np.isfinite(loss):
+        raise InvalidInput(
+            f"The squared error is {loss}.", "Some block of the data is no longer finite, or an output of the network overflows.",
+            "Look for NaN in the data, for huge weights or targets, or rescale y.", loss=loss)

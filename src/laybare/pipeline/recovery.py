@@ -1,0 +1,61 @@
+"""What comes back: a network with its certificate, and how it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from laybare.certificate import Certificate
+from laybare.methods import Method
+from laybare.networks import Network
+from laybare.refinement.trace import Trace
+from laybare.shapes import Array
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A recovered network with its certificate.
+
+    Attributes
+    ----------
+    network : Network
+        In canonical form, on the inputs as they were given.
+    start : Network
+        Where the method said that units may be, before the solver saw it.
+    certificate : Certificate
+    method : Method
+    seconds : float
+    samples_used : int
+        Rows that were read, those of the certificate among them.
+    traces : tuple of Trace
+        The solver's steps, from the start to the end; none for a literal form.
+    """
+
+    network: Network
+    start: Network
+    certificate: Certificate
+    method: Method | None
+    seconds: float
+    samples_used: int
+    traces: tuple[Trace, ...]
+
+    def __call__(self, x: Array) -> Array:
+        """Outputs of the recovered network at the rows of x."""
+        return self.network(x)
+
+    @property
+    def literal(self) -> bool:
+        """Whether this is what a paper's own algorithm gives, without the solver."""
+        return self.method is not None and self.method.search is None
+
+    def __str__(self) -> str:
+        net = self.network
+        name = "refine" if self.method is None else type(self.method).__name__ + ", literal," * self.literal
+        return (
+            f"{net.dim}-{net.width}-{net.outputs} network of {net.activation.name} units, by {name} "
+            f"from {self.samples_used:,} samples in {self.seconds:.1f} s\n{self.certificate.explain()}")
+
+    def report(self, path: str) -> None:
+        """Write a self-contained HTML page."""
+        from laybare.report import write_report
+
+        write_report(self, path)
