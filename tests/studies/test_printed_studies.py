@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laybare.activations import relu
-from laybare.studies import STUDIES, Settings, angle_search, printed_theorems
+from laybare.studies import angle_search, printed_theorems, printed_units
 
 
 @pytest.mark.parametrize(("dim", "near", "far"), [(5, 0.346, 0.233), (20, 0.295, 0.023), (50, 0.284, 0.0005)])
@@ -16,25 +15,32 @@ def test_stride_of_lemma_7_helps_in_every_dimension(dim, near, far, seed):
 
 
 def test_search_by_the_probit_gets_closer(seed):
-    end = angle_search.search_once("probit", 5, seed)
-    assert end.angle < 0.1 and end.accepted > 0.1
+    assert angle_search.searched("probit", 5, seed) < 0.1
+
+
+def test_angles_are_read_by_dimension():
+    grid = angle_search.AngleGrid((0.1,), (5, 50))
+    result = angle_search.angles(grid, {cell: [0.5, float("nan")] for cell in grid.cells()})
+    assert "stride α/d, d = 50, share of perturbations that help: median 0.5" in result.sentence
+    assert [row.without for row in result.rows] == [1] * len(grid.cells())
 
 
 def test_theorem_8_never_ends_at_one_block():
-    outcome = STUDIES["gp19-theorem8"].run(Settings([0]))
-    assert outcome.sentence.startswith("0 of 30 ascents") and "exact in 1 of 1" in outcome.sentence
+    study = printed_theorems.THEOREM_8
+    result = study.run(study.settings([0]))
+    assert result.sentence.startswith("0 of 30 ascents") and "exact in 1 of 1" in result.sentence
 
 
 def test_even_units_by_their_fourth_moments(seed):
     assert printed_theorems.even_angle(20_000, seed) < 0.5
 
 
-@pytest.mark.parametrize("way", printed_theorems.SIGMOID_WAYS)
+@pytest.mark.parametrize("way", printed_units.SIGMOID_WAYS)
 def test_sigmoid_units_by_every_way(way, seed):
-    angle = printed_theorems.sigmoid_angle(way, 5.0, 5000, seed)
+    angle = printed_units.sigmoid_angle(printed_units.SigmoidCell(way, 5.0, 5000), seed)
     assert angle < (1e-9 if way == "default" else 3.2)
 
 
 def test_units_with_powers(seed):
-    run = printed_theorems.powers_once(relu, 20_000, seed)
+    run = printed_units.powers_once(20_000, seed)
     assert run.second == pytest.approx(1.0, abs=0.3) and run.default < 0.05
