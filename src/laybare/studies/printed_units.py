@@ -122,8 +122,8 @@ def powers(grid: tuple[int, ...], runs: Mapping[int, list[PowerRun]]) -> StudyRe
     last = rows[-1]
     sentence = (
         f"At n = {last.samples:,} moments of order 2 and 4 are {last.order_2_over_expected:.2f} and "
-        f"{last.order_4_over_expected:.2f} times those of q∘u; the printed form ends at {last.angle_printed:.2g} rad, the default "
-        f"at {last.angle_default:.2g} (medians).")
+        f"{last.order_4_over_expected:.2f} times those of q∘u; the printed form ends at {last.angle_printed:.2g} rad, the "
+        f"default at {last.angle_default:.2g} (medians).")
     return StudyResult(headings(PowerRow), rows, sentence)
 
 
