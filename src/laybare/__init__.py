@@ -42,7 +42,7 @@ from laybare.methods import RandomStart
 from laybare.networks import Layer, Match, Network, compare, load
 from laybare.pipeline import Recovery, recover, refine
 from laybare.planted import random_network
-from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
+from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
     from laybare import landscape
@@ -59,8 +59,24 @@ if TYPE_CHECKING:
         to_sklearn,
         to_torch,
     )
-    from laybare.lowest_layer import HighThreshold
-    from laybare.lowest_layer.loop import LayerRecovery, learn_union, recover_layer
+    from laybare.lowest_layer import (
+        Annealing,
+        DeltaAscent,
+        FacetSearch,
+        HalfSpaces,
+        HighThreshold,
+        LayerRecovery,
+        MonomialTop,
+        OneByOne,
+        PrintedRoute,
+        RandomSearch,
+        RegressorTop,
+        Simultaneous,
+        ThirdMoments,
+        UnionOfHalfSpaces,
+        learn_union,
+        recover_layer,
+    )
     from laybare.methods import GeneralReLU, LandscapeDesign, SymmetricInputs, TensorInit
 
 __version__ = "0.1.0"
@@ -71,50 +87,64 @@ __getattr__ = on_demand(__name__, {
     "LandscapeDesign": "laybare.methods",
     "SymmetricInputs": "laybare.methods",
     "TensorInit": "laybare.methods",
-    "LayerRecovery": "laybare.lowest_layer.loop",
     "from_json": "laybare.export",
     "from_npz": "laybare.export",
     "from_onnx": "laybare.export",
     "from_sklearn": "laybare.export",
     "from_torch": "laybare.export",
     "initialise": "laybare.export",
-    "landscape": "laybare.landscape",
-    "learn_union": "laybare.lowest_layer.loop",
-    "recover_layer": "laybare.lowest_layer.loop",
     "to_json": "laybare.export",
     "to_npz": "laybare.export",
     "to_onnx": "laybare.export",
     "to_sklearn": "laybare.export",
     "to_torch": "laybare.export",
+    "landscape": "laybare.landscape",
+    **dict.fromkeys((
+        "Annealing", "DeltaAscent", "FacetSearch", "HalfSpaces", "LayerRecovery", "MonomialTop", "OneByOne", "PrintedRoute",
+        "RandomSearch", "RegressorTop", "Simultaneous", "ThirdMoments", "UnionOfHalfSpaces", "learn_union", "recover_layer",
+    ), "laybare.lowest_layer"),
 })
 
 __all__ = [
     "Activation",
+    "Annealing",
     "AssumptionViolated",
     "BudgetExhausted",
     "Certificate",
     "Claim",
+    "DeltaAscent",
+    "Endpoint",
+    "FacetSearch",
     "Gaussian",
     "GeneralReLU",
+    "HalfSpaces",
     "HighThreshold",
     "InvalidInput",
     "LandscapeDesign",
+    "LaybareError",
     "Layer",
     "LayerRecovery",
-    "LaybareError",
     "Match",
+    "MonomialTop",
     "Network",
     "NotSeparated",
+    "OneByOne",
     "Oracle",
+    "PrintedRoute",
+    "RandomSearch",
     "RandomStart",
     "Recovery",
+    "RegressorTop",
     "Samples",
     "Schedule",
+    "Simultaneous",
     "Symmetric",
     "SymmetricInputs",
     "TensorInit",
+    "ThirdMoments",
     "TooFewSamples",
     "Unidentifiable",
+    "UnionOfHalfSpaces",
     "Unknown",
     "absolute",
     "activation_named",

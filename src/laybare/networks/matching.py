@@ -16,8 +16,9 @@ from typing import Literal
 
 from laybare.activations import Activation, absolute
 from laybare.errors import InvalidInput
+from laybare.levels import ROUNDING
 from laybare.networks.alignment import errors, paired
-from laybare.networks.canonical import ROUNDING, Units, all_forward, merged, normalised, reflection
+from laybare.networks.canonical import Units, all_forward, merged, normalised, reflection
 from laybare.networks.deep_matching import compare_layers, different_units
 from laybare.networks.matches import Match
 from laybare.networks.network import Network, sign_free

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from laybare.certificate import Certificate
+from laybare.damping import Trace
 from laybare.methods import Method
 from laybare.networks import Network
-from laybare.refinement.trace import Trace
 from laybare.shapes import Array
 
 

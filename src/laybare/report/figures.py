@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laybare.refinement.trace import Trace
+from laybare.damping import Trace
 from laybare.report.svg import ACCENT, INK, LINE, svg
 from laybare.shapes import Array
 

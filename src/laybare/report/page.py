@@ -35,12 +35,17 @@ def write_report(recovery: Recovery, path: str | os.PathLike[str], truth: Networ
 
 def render(recovery: Recovery, truth: Network | None = None) -> str:
     """The page as text."""
+    return fill("page.html.j2", _facts(recovery, truth))
+
+
+def fill(template: str, facts: dict[str, Any]) -> str:
+    """A template with facts filled in."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     pages = Environment(
         loader=PackageLoader("laybare.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     pages.filters |= {"short": short, "fixed": fixed, "power": power}
-    return pages.get_template("page.html.j2").render(**_facts(recovery, truth))
+    return pages.get_template(template).render(**facts)
 
 
 def _facts(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
