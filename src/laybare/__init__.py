@@ -37,7 +37,6 @@ from laybare.errors import (
     TooFewSamples,
     Unidentifiable,
 )
-from laybare.export import from_sklearn, to_sklearn
 from laybare.lazy import on_demand
 from laybare.methods import RandomStart
 from laybare.networks import Layer, Match, Network, compare, load
@@ -47,8 +46,36 @@ from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Symmet
 
 if TYPE_CHECKING:
     from laybare import landscape
-    from laybare.lowest_layer import HighThreshold
-    from laybare.lowest_layer.loop import LayerRecovery, learn_union, recover_layer
+    from laybare.export import (
+        from_json,
+        from_npz,
+        from_onnx,
+        from_sklearn,
+        from_torch,
+        to_json,
+        to_npz,
+        to_onnx,
+        to_sklearn,
+        to_torch,
+    )
+    from laybare.lowest_layer import (
+        Annealing,
+        DeltaAscent,
+        FacetSearch,
+        HalfSpaces,
+        HighThreshold,
+        LayerRecovery,
+        MonomialTop,
+        OneByOne,
+        PrintedRoute,
+        RandomSearch,
+        RegressorTop,
+        Simultaneous,
+        ThirdMoments,
+        UnionOfHalfSpaces,
+        learn_union,
+        recover_layer,
+    )
     from laybare.methods import GeneralReLU, LandscapeDesign, SymmetricInputs, TensorInit
 
 __version__ = "0.1.0"
@@ -59,47 +86,74 @@ __getattr__ = on_demand(__name__, {
     "LandscapeDesign": "laybare.methods",
     "SymmetricInputs": "laybare.methods",
     "TensorInit": "laybare.methods",
-    "LayerRecovery": "laybare.lowest_layer.loop",
+    "from_json": "laybare.export",
+    "from_npz": "laybare.export",
+    "from_onnx": "laybare.export",
+    "from_sklearn": "laybare.export",
+    "from_torch": "laybare.export",
+    "to_json": "laybare.export",
+    "to_npz": "laybare.export",
+    "to_onnx": "laybare.export",
+    "to_sklearn": "laybare.export",
+    "to_torch": "laybare.export",
     "landscape": "laybare.landscape",
-    "learn_union": "laybare.lowest_layer.loop",
-    "recover_layer": "laybare.lowest_layer.loop",
+    **dict.fromkeys((
+        "Annealing", "DeltaAscent", "FacetSearch", "HalfSpaces", "LayerRecovery", "MonomialTop", "OneByOne", "PrintedRoute",
+        "RandomSearch", "RegressorTop", "Simultaneous", "ThirdMoments", "UnionOfHalfSpaces", "learn_union", "recover_layer",
+    ), "laybare.lowest_layer"),
 })
 
 __all__ = [
     "Activation",
+    "Annealing",
     "AssumptionViolated",
     "BudgetExhausted",
     "Certificate",
     "Claim",
+    "DeltaAscent",
     "Endpoint",
+    "FacetSearch",
     "Gaussian",
     "GeneralReLU",
+    "HalfSpaces",
     "HighThreshold",
     "InvalidInput",
     "LandscapeDesign",
+    "LaybareError",
     "Layer",
     "LayerRecovery",
-    "LaybareError",
     "Match",
+    "MonomialTop",
     "Network",
     "NotSeparated",
+    "OneByOne",
     "Oracle",
+    "PrintedRoute",
+    "RandomSearch",
     "RandomStart",
     "Recovery",
+    "RegressorTop",
     "Samples",
     "Schedule",
+    "Simultaneous",
     "Symmetric",
     "SymmetricInputs",
     "TensorInit",
+    "ThirdMoments",
     "TooFewSamples",
     "Unidentifiable",
+    "UnionOfHalfSpaces",
     "Unknown",
     "absolute",
     "activation_named",
     "compare",
     "erf",
     "exponential",
+    "from_json",
+    "from_npz",
+    "from_onnx",
     "from_sklearn",
+    "from_torch",
     "gelu",
     "landscape",
     "leaky_relu",
@@ -116,7 +170,11 @@ __all__ = [
     "softplus",
     "step",
     "tanh",
+    "to_json",
+    "to_npz",
+    "to_onnx",
     "to_sklearn",
+    "to_torch",
 ]
 
 

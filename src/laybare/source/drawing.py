@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator, Philox
 
+from laybare.blas import single_blas_thread
 from laybare.errors import InvalidInput
 from laybare.shapes import Array
 from laybare.source.arrays import floats, numeric
-from laybare.source.blas import single_blas_thread
 from laybare.source.bounds import Box, Uniform
 from laybare.source.laws import Gaussian
 from laybare.source.protocol import Law

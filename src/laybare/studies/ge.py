@@ -20,9 +20,8 @@ from laybare.planted import gaussian_inputs, mixture_inputs, orthonormal_weights
 from laybare.report.plots import Line, Panel, lines_figure
 from laybare.shapes import Event
 from laybare.studies.ge_arms import ARMS, FRESH, MOMENTS, OURS, PRINTED, Problem, Run, conditioned, planted, run
-from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.studies.study import EXACT_ERROR, Cell, Outcome, Settings, Study
 
-EXACT = 1e-10
 COLUMNS = ("panel", "value", "arm", "runs", "mean errA", "mean errW", "mean MSE", "errors < 1e-10", "median s")
 PRINTED_ERROR = 0.15
 """What the paper reports for its printed form, 10x10, n = 10,000, ten trials."""
@@ -78,7 +77,7 @@ def _mean(runs: list[Run], pick: Pick) -> float:
 def _rows(runs: Runs) -> list[tuple[Cell, ...]]:
     return [
         (panel, value, arm, len(some), _mean(some, _readout), _mean(some, lambda r: r.weights), _mean(some, _mse),
-         sum(r.largest < EXACT for r in some), round(float(np.median([r.seconds for r in some])), 2))
+         sum(r.largest < EXACT_ERROR for r in some), round(float(np.median([r.seconds for r in some])), 2))
         for (panel, value, arm), some in runs.items()]
 
 
@@ -93,7 +92,7 @@ def _figure(runs: Runs, axis: str, pick: Pick, label: str, meaning: str) -> str:
 
 def _count(runs: Runs, arm: str) -> str:
     mine = [one for key, some in runs.items() if key[2] == arm for one in some]
-    return f"{arm} {sum(one.largest < EXACT for one in mine)}/{len(mine)}"
+    return f"{arm} {sum(one.largest < EXACT_ERROR for one in mine)}/{len(mine)}"
 
 
 def _readout(run: Run) -> float:

@@ -15,8 +15,7 @@ from scipy.special import ndtr
 
 from laybare.activations import Activation, relu, sigmoid, step
 from laybare.errors import LaybareError
-from laybare.lowest_layer import HighThreshold
-from laybare.lowest_layer.loop import recover_layer
+from laybare.lowest_layer import HighThreshold, recover_layer
 from laybare.networks import max_angle
 from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
 from laybare.report.plots import Line, Panel, lines_figure

@@ -14,7 +14,7 @@ from laybare.activations import step
 from laybare.errors import LaybareError
 from laybare.lowest_layer.activity import activity_of, baseline
 from laybare.lowest_layer.printed.one_by_one import OneByOne
-from laybare.lowest_layer.printed.refine_estimate import Estimate, refine_estimate
+from laybare.lowest_layer.printed.random_search import Estimate, refine_estimate
 from laybare.lowest_layer.printed.simultaneous import Simultaneous
 from laybare.lowest_layer.profile import activity_profile, probit_edge, slab_edge
 from laybare.lowest_layer.start import LayerStart, ThirdMoments

@@ -19,9 +19,8 @@ from laybare.planted import random_network
 from laybare.refinement.overwide import Search
 from laybare.shapes import Event
 from laybare.source import Samples
-from laybare.studies.study import Cell, Outcome, Settings, Study, tally
+from laybare.studies.study import EXACT_ERROR, Cell, Outcome, Settings, Study, tally
 
-EXACT = 1e-10
 ARMS = {
     "exact width, one run": Search(spares=0, hops=0),
     "exact width, 8 repairs": Search(spares=0, hops=8),
@@ -66,8 +65,8 @@ def _rows(sizes: list[Size], settings: Settings) -> Iterator[tuple[Cell, ...]]:
     total = len(sizes) * len(ARMS)
     for done, (size, (arm, search)) in enumerate((size, arm) for size in sizes for arm in ARMS.items()):
         runs = [run_once(size, search, seed) for seed in settings.seeds]
-        exact = [run for run in runs if run.error < EXACT]
-        false = sum(run.verdict == "verified" and run.error >= EXACT for run in runs)
+        exact = [run for run in runs if run.error < EXACT_ERROR]
+        false = sum(run.verdict == "verified" and run.error >= EXACT_ERROR for run in runs)
         yield (
             size.dim, size.width, size.samples, round(size.samples / size.parameters, 2), arm, len(exact), len(runs), false,
             round(float(np.median([run.seconds for run in runs])), 2))

@@ -18,9 +18,9 @@ from laybare.pipeline import recover
 from laybare.report.plots import rates_figure
 from laybare.shapes import Event
 from laybare.studies.relu_factorial import planted
-from laybare.studies.study import Cell, Outcome, Settings, Study, tally
+from laybare.studies.study import EXACT_ERROR, Cell, Outcome, Settings, Study, tally
 
-DIM, EXACT = 8, 1e-10
+DIM = 8
 WIDTHS, SAMPLES = (4, 8, 16, 24), (500, 1000, 2000, 4000)
 ALL_WIDTHS, ALL_SAMPLES = (2, 4, 6, 8, 12, 16, 20, 24, 28, 32), (250, 500, 1000, 2000, 4000, 8000, 16_000)
 ARMS: dict[str, Method] = {"GeneralReLU": GeneralReLU(), "RandomStart": RandomStart()}
@@ -43,7 +43,7 @@ def run_once(arm: str, width: int, samples: int, seed: int) -> Run:
         found = recover(source, ARMS[arm], width, rng=rng)
     except TooFewSamples:
         return Run(False, False, time.perf_counter() - begun)
-    success = compare(found.network, truth).max_error < EXACT
+    success = compare(found.network, truth).max_error < EXACT_ERROR
     return Run(success, not success and found.certificate.verdict == "verified", time.perf_counter() - begun)
 
 

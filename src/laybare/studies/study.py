@@ -12,6 +12,9 @@ from typing import NamedTuple
 from laybare.networks.storage import put
 from laybare.shapes import Progress
 
+EXACT_ERROR = 1e-10
+"""Largest error of any weight, bias or readout of a network that counts as recovered exactly."""
+
 Cell = str | int | float
 
 
