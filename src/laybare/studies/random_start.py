@@ -101,8 +101,8 @@ def summary(grid: OverwideGrid, runs: Mapping[OverwideCell, list[OverwideRun]]) 
 def _row(cell: OverwideCell, runs: list[OverwideRun]) -> OverwideRow:
     wrong = sum(run.verdict == "verified" and run.error >= EXACT_ERROR for run in runs)
     return OverwideRow(
-        cell.dim, cell.width, cell.samples, cell.samples / cell.parameters, cell.arm, sum(run.error < EXACT_ERROR for run in runs),
-        len(runs), wrong, float(np.median([run.seconds for run in runs])))
+        cell.dim, cell.width, cell.samples, cell.samples / cell.parameters, cell.arm,
+        sum(run.error < EXACT_ERROR for run in runs), len(runs), wrong, float(np.median([run.seconds for run in runs])))
 
 
 def _ratios(*shapes: tuple[int, int]) -> OverwideGrid:
