@@ -39,7 +39,7 @@ from laybare.errors import (
 )
 from laybare.lazy import on_demand
 from laybare.methods import RandomStart
-from laybare.networks import Layer, Match, Network, compare, load
+from laybare.networks import Layer, LayerMatch, Match, Network, compare, load
 from laybare.pipeline import Recovery, recover, refine
 from laybare.planted import random_network
 from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
@@ -123,6 +123,7 @@ __all__ = [
     "LandscapeDesign",
     "LaybareError",
     "Layer",
+    "LayerMatch",
     "LayerRecovery",
     "Match",
     "MonomialTop",

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from laybare.refinement.trace import Trace, TraceRow
+from laybare.damping import Trace, TraceRow
 
 import laybare as lb
 from laybare.certificate import StandardErrors
