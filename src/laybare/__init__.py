@@ -40,7 +40,7 @@ from laybare.errors import (
 )
 from laybare.lazy import homes_of, on_demand
 from laybare.methods import Method, RandomStart, Route, Start
-from laybare.networks import Layer, Match, Network, compare, load
+from laybare.networks import Layer, LayerMatch, Match, Network, compare, load
 from laybare.pipeline import Recovery, recover, refine
 from laybare.planted import random_network
 from laybare.refinement.descent import Descent
@@ -136,6 +136,7 @@ __all__ = [
     "LandscapeDesign",
     "LaybareError",
     "Layer",
+    "LayerMatch",
     "LayerRecovery",
     "Match",
     "Method",
