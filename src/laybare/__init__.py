@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         to_sklearn,
         to_torch,
     )
+    from laybare.insight import Insight, first_look
     from laybare.lowest_layer import (
         Annealing,
         DeltaAscent,
@@ -83,9 +84,11 @@ __version__ = "0.1.0"
 __getattr__ = on_demand(__name__, {
     "GeneralReLU": "laybare.methods",
     "HighThreshold": "laybare.lowest_layer",
+    "Insight": "laybare.insight",
     "LandscapeDesign": "laybare.methods",
     "SymmetricInputs": "laybare.methods",
     "TensorInit": "laybare.methods",
+    "first_look": "laybare.insight",
     "from_json": "laybare.export",
     "from_npz": "laybare.export",
     "from_onnx": "laybare.export",
@@ -117,6 +120,7 @@ __all__ = [
     "GeneralReLU",
     "HalfSpaces",
     "HighThreshold",
+    "Insight",
     "InvalidInput",
     "LandscapeDesign",
     "LaybareError",
@@ -149,6 +153,7 @@ __all__ = [
     "compare",
     "erf",
     "exponential",
+    "first_look",
     "from_json",
     "from_npz",
     "from_onnx",
