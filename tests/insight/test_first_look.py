@@ -1,4 +1,4 @@
-"""What a black box is, within 300 queries and 5 seconds, over twenty seeds each. Thresholds were set on the seeds 100 to 1259."""
+"""What a black box is, within 300 queries and 5 seconds, over twenty seeds each. Thresholds were set on the seeds 100 to 5019."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import laybare as lb
 from laybare.insight import Insight, first_look
 from laybare.shapes import Array
 
-SEEDS = range(5000, 5020)
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+SEEDS = range(7000, 7020)
 
 Make = Callable[[int], Callable[[Array], Array]]
 
@@ -117,7 +119,7 @@ def test_one_layer_is_told_from_more(make: Make, dim: int, layers: int) -> None:
 def test_a_wide_network_is_never_called_deep() -> None:
     found = [look(network(lb.relu, 10, 50), seed).layers for seed in SEEDS]
     assert set(found) <= {1, None}
-    assert found.count(1) >= 15
+    assert found.count(1) >= 18
 
 
 @pytest.mark.parametrize(("make", "link", "outputs"), [(probability, "logit", 1), (probabilities, "softmax", 2)])

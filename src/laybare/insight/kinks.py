@@ -29,8 +29,9 @@ CONCLUSIVE = 30.0
 LEARNT = 3
 """Readings after which the way of a kink is known."""
 
-AWAY = (1e-3, 2e-2, 0.5, 3.0, -3.0, 9.0, -9.0)
-"""Distances of the parallel lines, in typical distances of inputs."""
+BEGIN, GROWTH, AWAY = 0.02, 20.0, (0.5, 3.0, -3.0, 9.0, -9.0)
+"""The first parallel line is this share of the room of a kink away, the next ones GROWTH times as far each; then AWAY, in typical
+distances of inputs."""
 
 NEAR, CLOSE, FINE = 0.02, 256.0, 100.0
 """Half-width of a reading around a predicted kink in typical distances, by how much a second look is closer, and what it must be
@@ -70,10 +71,11 @@ def lies_on_hyperplane(probe: Probe, line: Line, kink: Kink, unit: float, rng: G
     across = rng.standard_normal(len(line.point))
     across *= unit * np.linalg.norm(line.direction) / np.linalg.norm(across)
     seen, misses = [Reading(0.0, kink)], 0
-    for distance in AWAY:
+    window = min(NEAR * unit, 0.3 * kink.room)
+    for distance in _distances(window / unit):
         shifted = Line(line.point + distance * across, line.direction)
         expected = _expected(seen, distance)
-        found = _read(probe, shifted, expected.t, min(NEAR * unit, 0.3 * kink.room))
+        found = _read(probe, shifted, expected.t, window)
         if found is not None and not _same(found, kink, None if len(seen) == 1 else expected):
             near = max(NEAR * unit / CLOSE, FINE * found.slack / abs(kink.change), 4.0 * expected.error)
             if len(seen) < LEARNT or near > NEAR * unit / CONCLUSIVE:
@@ -88,6 +90,12 @@ def lies_on_hyperplane(probe: Probe, line: Line, kink: Kink, unit: float, rng: G
             break
         seen.append(Reading(distance, found))
     return True if len(seen) > LEARNT and not misses else None
+
+
+def _distances(window: float) -> list[float]:
+    """At least two near ones, from which the way of a kink is learnt."""
+    steps = max(2, int(np.ceil(np.log(AWAY[0] / (BEGIN * window)) / np.log(GROWTH))))
+    return [*(AWAY[0] / GROWTH ** (steps - step) for step in range(steps)), *AWAY]
 
 
 def _single(probe: Probe, line: Line, t: float, room: float) -> Kink | None:
