@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -81,13 +81,31 @@ def from_torch(module: nn.Module) -> Network:
     return network_from(Chain(maps, activations, _map(module.linear).weights.T if beside else None))
 
 
+def write_module(module: nn.Module, maps: Sequence[Map]) -> None:
+    """Copy maps into the Linear parts of a module that `from_torch` reads, in the module's own precision and place."""
+    torch = extra("torch", "to write into a module")
+    linears = [part for part in _parts(torch, module) if isinstance(part, torch.nn.Linear)]
+    for linear, given in zip(linears, maps, strict=True):
+        if linear.bias is None or linear.weight.shape != given.weights.shape:
+            out, into = given.weights.shape
+            raise InvalidInput(
+                f"The module has {linear}.", f"What is written has {into} inputs, {out} outputs, and biases.",
+                "Give a module of that shape.")
+    for linear, given in zip(linears, maps, strict=True):
+        _copy(torch, linear, *given)
+
+
 def _linear(torch: Any, weights: Array, biases: Array | None, kind: Any) -> Any:
     made = torch.nn.Linear(weights.shape[1], weights.shape[0], bias=biases is not None, dtype=kind)
-    with torch.no_grad():
-        made.weight.copy_(torch.from_numpy(np.ascontiguousarray(weights)))
-        if biases is not None:
-            made.bias.copy_(torch.from_numpy(np.ascontiguousarray(biases)))
+    _copy(torch, made, weights, biases)
     return made
+
+
+def _copy(torch: Any, linear: Any, weights: Array, biases: Array | None) -> None:
+    with torch.no_grad():
+        linear.weight.copy_(torch.from_numpy(np.array(weights)))
+        if biases is not None:
+            linear.bias.copy_(torch.from_numpy(np.array(biases)))
 
 
 def _map(linear: Any) -> Map:

@@ -25,7 +25,7 @@ from math import sqrt
 
 import numpy as np
 
-from laybare.moments.measure import measure
+from laybare.moments.measurement import measure
 from laybare.moments.symmetric import svec, svec_squares
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source

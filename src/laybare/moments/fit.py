@@ -19,7 +19,7 @@ import numpy as np
 from laybare.linear_algebra import solve_spd
 from laybare.moments.hermite import HermiteMoments, hermite_from_monomials, monomials_from_hermite
 from laybare.moments.indices import count_up_to
-from laybare.moments.measure import measure
+from laybare.moments.measurement import measure
 from laybare.moments.memory import MEMORY_LIMIT, check_memory, check_order
 from laybare.moments.packed import PackedMoments, same_monomial
 from laybare.moments.polynomial import evaluate
@@ -63,7 +63,7 @@ def fit_hermite(source: Source, degree: int, basis: Array | None = None, *, memo
     check_memory(
         3 * features**2 + 8 * count_up_to(dim, 2 * degree), f"A fit with {features} coefficients",
         "Fit a lower degree, or fit in a subspace.", memory)
-    ones, right = source.sum(_Normal(degree, basis), stage=f"fit of degree {degree}")
+    ones, right = source.sum(_HermiteSums(degree, basis), stage=f"fit of degree {degree}")
     gram = _hermite_gram(ones[0] / source.size, dim, degree)
     coefficients = solve_spd(gram, hermite_from_monomials(right / source.size, dim, degree).T).T
     return HermiteFit(PackedMoments(dim, degree, coefficients), basis)
@@ -76,7 +76,7 @@ def affordable_degree(size: int, dim: int, most: int, samples_a_coefficient: flo
 
 
 @dataclass(frozen=True, eq=False)
-class _Normal:
+class _HermiteSums:
     """Statistic: Σ x^α for |α| ≤ 2K, and Σ y x^α for |α| ≤ K."""
 
     degree: int

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from laybare.moments.indices import count, count_up_to, graded, graded_factorials, lexicographic_rank, tuples
-from laybare.moments.measure import measure
+from laybare.moments.measurement import measure
 from laybare.moments.memory import MEMORY_LIMIT, check_memory, check_order
 from laybare.moments.packed import PackedMoments
 from laybare.moments.products import by_smallest, monomial_sums, with_one

@@ -45,7 +45,7 @@ def least_squares(source: Source, features: Callable[[Array], Array]) -> Regress
     """Least squares of y on features, a function x (n, d) -> (n, p). Refused below 1.5 samples a feature."""
     count = features(np.zeros((1, source.dim))).shape[1]
     check_samples(source.size, count)
-    gram, right, power = (part / source.size for part in source.sum(_Normal(features, count), stage="least squares"))
+    gram, right, power = (part / source.size for part in source.sum(_RegressionSums(features, count), stage="least squares"))
     coefficients = solve_spd(gram, right)
     explained = coefficients.T @ right
     residual = power - explained - explained.T + coefficients.T @ gram @ coefficients
@@ -62,7 +62,7 @@ def check_samples(size: int, features: int, ratio: float = SAMPLES_A_FEATURE) ->
 
 
 @dataclass(frozen=True, eq=False)
-class _Normal:
+class _RegressionSums:
     """Statistic: FᵀF, FᵀY, YᵀY."""
 
     features: Callable[[Array], Array]

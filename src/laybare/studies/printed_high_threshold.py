@@ -7,6 +7,9 @@ third ones.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 import numpy as np
 from numpy.random import Generator
 
@@ -20,14 +23,13 @@ from laybare.lowest_layer.profile import activity_profile, probit_edge, slab_edg
 from laybare.lowest_layer.start import LayerStart, ThirdMoments
 from laybare.networks import max_angle
 from laybare.planted.high_thresholds import Target
-from laybare.report.plots import Line, Panel, lines_figure
-from laybare.shapes import Array, Event
+from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source
-from laybare.studies.high_threshold import KINDS, plant
-from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.studies.high_threshold import plant
+from laybare.studies.study import Study, StudyResult, headings, over
 
 THRESHOLD, ROWS = 2.0, 40_000
-ANGLES = (0.03, 0.1, 0.3)
 ESTIMATES: dict[str, Estimate] = {"printed": slab_edge, "probit": probit_edge}
 START_ANGLE, TRIALS = 0.2, 40
 
@@ -41,7 +43,7 @@ def turned(row: Array, angle: float, rng: Generator) -> Array:
 
 def activity(rows: int, threshold: float, rng: Generator) -> tuple[Target, Source]:
     """A step target of `high_threshold` and the activity of samples from it."""
-    target = plant(KINDS[0], threshold, rng)
+    target = plant(step, threshold, rng)
     x = rng.standard_normal((rows, target.layer.dim))
     source = Samples(x, target(x), law=Gaussian(0, 1))
     return target, activity_of(source, baseline(source))
@@ -70,23 +72,55 @@ def searched(name: str, seed: int) -> float:
     return max_angle(found.direction[None], target.layer.weights[:1])
 
 
-def _angle_study(settings: Settings) -> Outcome:
-    rows: list[tuple[Cell, ...]] = []
-    for name in ESTIMATES:
-        for angle in ANGLES:
-            ratios = [estimated(name, angle, seed) for seed in settings.seeds]
-            rows.append((name, f"estimate/truth at {angle:g} rad", *_spread(ratios)))
-        ends = [searched(name, seed) for seed in settings.seeds]
-        rows.append((name, f"angle after {TRIALS} trials from {START_ANGLE:g} rad", *_spread(ends)))
-        if settings.progress is not None:
-            settings.progress(Event("estimates", len(rows) // 4, len(ESTIMATES), name))
-    lines = [Line(name, list(ANGLES), [float(row[2]) for row in rows if row[0] == name][: len(ANGLES)]) for name in ESTIMATES]
-    figure = lines_figure([Panel("tan α", "angle (rad)", "estimate / truth", lines, "x")], "Estimated over true tangents")
-    sentence = "; ".join(f"{row[0]}, {row[1]}: median {float(row[2]):.3g}" for row in rows) + "."
-    return Outcome(("estimate", "quantity", "median", "10 %", "90 %", "without"), rows, sentence, figure)
+class AngleCell(NamedTuple):
+    """Name of the estimate, and the true angle; None for where random search by the estimate ends."""
+
+    estimate: str
+    angle: float | None
 
 
-def _spread(values: list[float]) -> tuple[float, float, float, int]:
+class AngleGrid(NamedTuple):
+    """True angles; every estimate at each of them, and in the search."""
+
+    angles: tuple[float, ...] = (0.03, 0.1, 0.3)
+
+    def cells(self) -> list[AngleCell]:
+        return [AngleCell(name, angle) for name in ESTIMATES for angle in (*self.angles, None)]
+
+
+class AngleRow(NamedTuple):
+    """A row of the table of angles: what is told, and its spread over the seeds; `without` counts those with no estimate."""
+
+    estimate: str
+    quantity: str
+    median: float
+    lowest_tenth: float
+    highest_tenth: float
+    without: int
+
+
+def angle_once(cell: AngleCell, seed: int) -> float:
+    """Estimate over truth, or the angle after the search."""
+    return searched(cell.estimate, seed) if cell.angle is None else estimated(cell.estimate, cell.angle, seed)
+
+
+def angles(grid: AngleGrid, runs: Mapping[AngleCell, list[float]]) -> StudyResult:
+    """Medians, and the ratios over the angle."""
+    rows = [AngleRow(cell.estimate, _quantity(cell), *_spread(each)) for cell, each in runs.items()]
+    medians = {cell: _spread(each)[0] for cell, each in runs.items()}
+    lines = [Line(name, grid.angles, [medians[AngleCell(name, angle)] for angle in grid.angles]) for name in ESTIMATES]
+    figure = LinesFigure([Panel("tan α", "angle (rad)", "estimate / truth", lines, "x")], "Estimated over true tangents")
+    sentence = "; ".join(f"{row.estimate}, {row.quantity}: median {row.median:.3g}" for row in rows) + "."
+    return StudyResult(headings(AngleRow), rows, sentence, figure)
+
+
+def _quantity(cell: AngleCell) -> str:
+    if cell.angle is None:
+        return f"angle after {TRIALS} trials from {START_ANGLE:g} rad"
+    return f"estimate/truth at {cell.angle:g} rad"
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float, float, int]:
     kept = np.array([value for value in values if np.isfinite(value)])
     if not len(kept):
         return np.nan, np.nan, np.nan, len(values)
@@ -95,14 +129,43 @@ def _spread(values: list[float]) -> tuple[float, float, float, int]:
 
 TAN_ALPHA = Study(
     "tan-alpha", "The printed estimate of the angle to a unit against the probit with a floor",
-    "Slabs overestimate small angles, the probit does not; random search by the probit gets closer.", _angle_study)
+    "Slabs overestimate small angles, the probit does not; random search by the probit gets closer.",
+    AngleGrid(), AngleGrid(), over(AngleGrid.cells, angle_once), angles)
 
 STARTS: dict[str, LayerStart] = {
     "third moments": ThirdMoments(), "one by one": OneByOne(threshold=2.5), "simultaneous": Simultaneous(threshold=2.5)}
 
 
-def start_angle(name: str, rows: int, seed: int) -> float:
+class LayerStartCell(NamedTuple):
+    """Name of the start, samples."""
+
+    start: str
+    samples: int
+
+
+class LayerStartGrid(NamedTuple):
+    """Sample sizes; every start at each of them."""
+
+    samples: tuple[int, ...]
+
+    def cells(self) -> list[LayerStartCell]:
+        return [LayerStartCell(name, n) for name in STARTS for n in self.samples]
+
+
+class LayerStartRow(NamedTuple):
+    """A row of the table of starts: spread of the largest angle over the seeds."""
+
+    start: str
+    samples: int
+    median: float
+    lowest_tenth: float
+    highest_tenth: float
+    refused: int
+
+
+def start_angle(cell: LayerStartCell, seed: int) -> float:
     """Largest angle of a start from samples of step units at t = 2.5."""
+    name, rows = cell
     rng = np.random.default_rng([seed, rows])
     target, source = activity(rows, 2.5, rng)
     try:
@@ -112,21 +175,16 @@ def start_angle(name: str, rows: int, seed: int) -> float:
     return max_angle(found.weights, target.layer.weights)
 
 
-def _start_study(settings: Settings) -> Outcome:
-    sizes = (10_000, 40_000, 160_000) if settings.full else (10_000, 40_000)
-    rows: list[tuple[Cell, ...]] = []
-    for name in STARTS:
-        for n in sizes:
-            rows.append((name, n, *_spread([start_angle(name, n, seed) for seed in settings.seeds])))
-            if settings.progress is not None:
-                settings.progress(Event("cells", len(rows), len(STARTS) * len(sizes), f"{name}, n={n}"))
-    lines = [Line(name, list(sizes), [float(row[2]) for row in rows if row[0] == name]) for name in STARTS]
+def starts(grid: LayerStartGrid, runs: Mapping[LayerStartCell, list[float]]) -> StudyResult:
+    """Medians over samples."""
+    rows = [LayerStartRow(cell.start, cell.samples, *_spread(each)) for cell, each in runs.items()]
+    lines = [Line(name, grid.samples, [row.median for row in rows if row.start == name]) for name in STARTS]
     panel = Panel(f"{step.name} units, t = 2.5", "samples", "largest angle (rad)", lines, "xy")
-    sentence = "; ".join(f"{row[0]}, n = {row[1]:,}: {float(row[2]):.2f} rad" for row in rows) + " (medians)."
-    columns = ("start", "samples", "median", "10 %", "90 %", "refused")
-    return Outcome(columns, rows, sentence, lines_figure([panel], "Starts over samples"))
+    sentence = "; ".join(f"{row.start}, n = {row.samples:,}: {row.median:.2f} rad" for row in rows) + " (medians)."
+    return StudyResult(headings(LayerStartRow), rows, sentence, LinesFigure([panel], "Starts over samples"))
 
 
 LAYER_STARTS = Study(
     "layer-starts", "Starts for the lowest layer: third moments against the printed objectives on fourth moments",
-    "Third moments need several times fewer samples.", _start_study)
+    "Third moments need several times fewer samples.",
+    LayerStartGrid((10_000, 40_000)), LayerStartGrid((10_000, 40_000, 160_000)), over(LayerStartGrid.cells, start_angle), starts)
