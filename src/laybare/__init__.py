@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         to_sklearn,
         to_torch,
     )
+    from laybare.insight import Insight, first_look
     from laybare.lowest_layer import (
         Annealing,
         DeltaAscent,
@@ -105,6 +106,7 @@ __version__ = "0.1.0"
 __getattr__ = on_demand(__name__, {"landscape": "laybare.landscape"} | homes_of({
     "laybare.export": (
         "from_json from_npz from_onnx from_sklearn from_torch initialise to_json to_npz to_onnx to_sklearn to_torch"),
+    "laybare.insight": "Insight first_look",
     "laybare.lowest_layer": (
         "Annealing DeltaAscent FacetSearch HalfSpaces HighThreshold LayerRecovery MonomialTop OneByOne PrintedRoute RandomSearch "
         "RegressorTop Simultaneous ThirdMoments UnionOfHalfSpaces learn_union recover_layer"),
@@ -131,6 +133,7 @@ __all__ = [
     "GeneralReLU",
     "HalfSpaces",
     "HighThreshold",
+    "Insight",
     "InvalidInput",
     "JointSpan",
     "LandscapeDesign",
@@ -181,6 +184,7 @@ __all__ = [
     "compare",
     "erf",
     "exponential",
+    "first_look",
     "from_json",
     "from_npz",
     "from_onnx",
