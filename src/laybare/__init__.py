@@ -46,7 +46,7 @@ from laybare.planted import random_network
 from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
-    from laybare import landscape
+    from laybare import decomposition, landscape, moments, planted, theory
     from laybare.lowest_layer import HighThreshold
     from laybare.lowest_layer.loop import LayerRecovery, learn_union, recover_layer
     from laybare.methods import GeneralReLU, LandscapeDesign, SymmetricInputs, TensorInit
@@ -60,7 +60,11 @@ __getattr__ = on_demand(__name__, {
     "SymmetricInputs": "laybare.methods",
     "TensorInit": "laybare.methods",
     "LayerRecovery": "laybare.lowest_layer.loop",
+    "decomposition": "laybare.decomposition",
     "landscape": "laybare.landscape",
+    "moments": "laybare.moments",
+    "planted": "laybare.planted",
+    "theory": "laybare.theory",
     "learn_union": "laybare.lowest_layer.loop",
     "recover_layer": "laybare.lowest_layer.loop",
 })
@@ -96,6 +100,7 @@ __all__ = [
     "absolute",
     "activation_named",
     "compare",
+    "decomposition",
     "erf",
     "exponential",
     "from_sklearn",
@@ -104,7 +109,9 @@ __all__ = [
     "leaky_relu",
     "learn_union",
     "load",
+    "moments",
     "open_samples",
+    "planted",
     "power_relu",
     "random_network",
     "recover",
@@ -115,6 +122,7 @@ __all__ = [
     "softplus",
     "step",
     "tanh",
+    "theory",
     "to_sklearn",
 ]
 
