@@ -2,9 +2,9 @@
 
     python docs/paper_index.py
 
-Docstrings are the markers. A docstring that names a paper ("Source: Zhong et al. (2017), Algorithm 1"), or stands in a room that is
-after one paper alone, is an entry for every item that it names. Tests are those that import the object; commands are the studies
-whose module names the item. A test compares the page with what this file writes.
+Docstrings are the markers. A docstring that names a paper ("Source: Zhong et al. (2017), Algorithm 1"), or stands in a room that
+is after one paper alone, is an entry for every item that it names. Tests are those that import the object; commands are the
+studies whose module names the item. A test compares the page with what this file writes.
 """
 
 from __future__ import annotations
