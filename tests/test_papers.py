@@ -16,7 +16,7 @@ ITEMS = {
     "Lee": ["Algorithm 1", "Algorithm 2", "Theorem 2.1", "Theorem 2.2", "Theorem 2.3", "Theorem 2.7", "Theorem B.1",
             "Theorem C.4", "Theorem C.5", "Corollary 2.4", "Figure 1", "Figure 2", "Figure 3", "Figure 4", "Appendix F"],
     "Kuditipudi": ["Algorithm 1", "Algorithm 2", "Algorithm 3", "Algorithm 4", "Theorem 9", "Theorem 10", "Lemma 6", "Lemma 7",
-                   "Lemma 14", "Definition 1", "Definition 2", "Figure 2", "Figure 3", "Figure 4"],
+                   "Lemma 14", "Definition 1", "Figure 2", "Figure 3", "Figure 4"],
     "Awasthi": ["Algorithm 1", "Algorithm 2", "Algorithm 3", "Algorithm 4", "Algorithm 5", "Algorithm 6", "Lemma 3.5",
                 "Lemma 4.5", "Claim 4.8", "Corollary 3.3"],
     "Goel": ["Algorithm 1", "Algorithm 2", "Algorithm 3", "Theorem 5", "Theorem 7", "Theorem 8", "Theorem 9", "Theorem 13",
