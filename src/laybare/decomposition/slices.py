@@ -1,7 +1,7 @@
 """Stacks of symmetric slices A_l = Σᵢ λ_lᵢ uᵢuᵢᵀ, made smaller without losing a part.
 
 Two compressions are exact in the population and remove noise in samples: `project` onto the r-dimensional span of the columns,
-and `condense` to r slices, because the stack, as a matrix with one row a slice, is Λ (U⊙U)ᵀ and has rank at most r.
+and `condense` to r slices, because the stack, as a matrix with one row per slice, is Λ (U⊙U)ᵀ and has rank at most r.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def drawn(rows: Sequence[SymmetricRow], axis: str, meaning: str) -> LinesFigure:
     """The paper's panels with the paper's three curves, and the same quantities for every arm."""
     panels = list(dict.fromkeys(row.panel for row in rows))
     own = {(panel, arm): [row for row in rows if (row.panel, row.arm) == (panel, arm)] for panel in panels for arm in ARMS}
-    first = [_panel(p, axis, "paper's variant", [_line(q, q, own[p, PRACTICAL]) for q in QUANTITIES]) for p in panels]
+    first = [_panel(p, axis, "practical variant", [_line(q, q, own[p, PRACTICAL]) for q in QUANTITIES]) for p in panels]
     rest = [_panel(p, axis, q, [_line(arm, q, own[p, arm]) for arm in ARMS]) for q in QUANTITIES for p in panels]
     return LinesFigure([*first, *rest], meaning, across=len(panels))
 

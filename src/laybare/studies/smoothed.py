@@ -8,7 +8,7 @@ Three statements, each on an input that is degenerate without the perturbation:
                                   Khatri-Rao power with as many units as the corollary allows, l = 2
 
 The theorems say that the least singular value is at least a polynomial of the perturbation; its exponent is not stated. For
-Theorem 9 the bound of Lemma 14 on what the detector sees (`least_detected`, corrected by √2) stands beside what it does see.
+Theorem 9 of Ge et al. (2019) the bound of Lemma 14 on what the detector sees (`least_detected`, corrected by √2) stands beside.
 """
 
 from __future__ import annotations
