@@ -13,7 +13,8 @@ DIM, WIDTH, SIZE = 20, 10, 50_000
 def bench_lm_scipy() -> Iterator[Row]:
     """tanh, d=20, k=10, n=50,000, noiseless; both go on to a relative loss of 1e-20 or lower."""
     import laybare as lb
-    from laybare.refinement.levenberg import Effort, levenberg_marquardt
+    from laybare.damping import Effort
+    from laybare.refinement.levenberg import levenberg_marquardt
     from laybare.refinement.normal import point_of
     from laybare.refinement.variation import total_variation
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from laybare.blas import threads_for
+from laybare.levels import GRAM
 from laybare.shapes import Array
-
-RANK_TOL = 1e-13
-"""Eigenvalues below this share of the largest are rounding: a Gram matrix is only known to about 1e-16 times its size."""
 
 
 def solve_spd(matrix: Array, right: Array) -> Array:
@@ -17,17 +16,22 @@ def solve_spd(matrix: Array, right: Array) -> Array:
     `right` is (p,) or (p, columns). Scaling to a unit diagonal is within a factor √p of the best diagonal scaling
     (van der Sluis 1969), so that units of very different size do not spoil each other.
     """
+    with threads_for(len(matrix)):
+        return _solved(matrix, right)
+
+
+def _solved(matrix: Array, right: Array) -> Array:
     scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
     scaled = matrix * scale[:, None] * scale
     columns = right.reshape(len(right), -1) * scale[:, None]
     try:
         factor = scipy.linalg.cholesky(scaled, lower=True, check_finite=False)
-        if np.square(np.diag(factor)).min() < RANK_TOL:
+        if np.square(np.diag(factor)).min() < GRAM:
             raise scipy.linalg.LinAlgError
         solved = scipy.linalg.cho_solve((factor, True), columns, check_finite=False)
     except scipy.linalg.LinAlgError:
         values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
-        kept = values > RANK_TOL * values[-1]
+        kept = values > GRAM * values[-1]
         V = vectors[:, kept]
         solved = V @ ((V.T @ columns) / values[kept, None])
     solution: Array = (solved * scale[:, None]).reshape(right.shape)

@@ -12,8 +12,7 @@ from scipy.special import eval_hermitenorm, expit
 
 import laybare as lb
 from laybare.lowest_layer.activity import activity_of, baseline
-from laybare.lowest_layer.printed.composed import composed_coefficients
-from laybare.lowest_layer.printed.hermite_objective import correlation, threshold_coefficient
+from laybare.lowest_layer.printed.hermite_objective import correlation
 from laybare.lowest_layer.printed.one_by_one import (
     Constants,
     OneByOne,
@@ -22,10 +21,12 @@ from laybare.lowest_layer.printed.one_by_one import (
     one_by_one_constants,
     one_by_one_objective,
 )
-from laybare.lowest_layer.printed.simultaneous import Simultaneous, printed_psi, psi, simultaneous_objective
+from laybare.lowest_layer.printed.simultaneous import Simultaneous, simultaneous_objective
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial
 from laybare.planted.high_thresholds import threshold_layer
+from laybare.theory.hermite_pairs import printed_psi, psi
+from laybare.theory.unit_coefficients import composed_coefficients, threshold_coefficient
 
 EXACT = 1e-10
 

@@ -9,21 +9,17 @@ from scipy.integrate import quad
 from scipy.special import erfc
 
 import laybare as lb
-from laybare.lowest_layer.cliques import (
-    blocks,
-    correlation_graph,
-    correlations,
-    population_correlations,
-    printed_graph,
-)
-from laybare.lowest_layer.printed.biased import retained
-from laybare.lowest_layer.printed.even_units import EvenCoefficients, even_coefficients, even_directions
-from laybare.lowest_layer.printed.product_bounds import printed_product_bound, product_bound
-from laybare.lowest_layer.printed.shifted_objective import empirical_shifted_mean, penalised, shifted_mean
+from laybare.lowest_layer.cliques import blocks, correlation_graph, correlations, printed_graph
+from laybare.lowest_layer.printed.biased_oracle import retained
+from laybare.lowest_layer.printed.even_units import even_directions
 from laybare.moments import second_moment
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial, multilinear, union
 from laybare.planted.high_thresholds import Target, polynomial_top, union_top
+from laybare.theory.even_moments import EvenCoefficients, even_coefficients
+from laybare.theory.exponential_moments import population_correlations
+from laybare.theory.rare_products import printed_product_bound, product_bound
+from laybare.theory.shift_objective import empirical_shifted_mean, penalised, shifted_mean
 
 SQUARE = lb.Activation.custom("square", lambda t: t**2, lambda t: 2 * t, degree=2, parity="even")
 TOP = Polynomial(multilinear(2, 2), np.array([0.4, 1.0, 0.7, 0.3]))

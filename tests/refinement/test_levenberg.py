@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.damping import Effort
 from laybare.errors import InvalidInput
 from laybare.networks import sign_free
-from laybare.refinement.levenberg import Effort, levenberg_marquardt
+from laybare.refinement.levenberg import levenberg_marquardt
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.variation import total_variation
 

@@ -119,7 +119,7 @@ def test_text_from_outside_is_escaped(found: Recovery) -> None:
 def test_wide_network_gives_a_small_page() -> None:
     network = random_network(100, 250, rng=0)
     errors = lb.certificate.StandardErrors(np.ones((250, 100)), np.ones(250), np.ones(250), np.zeros(()))
-    trace = lb.refinement.trace.Trace((lb.refinement.trace.TraceRow(1.0, 0.0, 1.0, 0.0, 1),), "floor")
+    trace = lb.damping.Trace((lb.damping.TraceRow(1.0, 0.0, 1.0, 0.0, 1),), "floor")
     recovery = Recovery(network, network, lb.Certificate((), errors, 1.0), None, 1.0, 1, (trace,))
     text = render(recovery)
     assert len(text.encode()) < LARGEST_PAGE

@@ -24,10 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from laybare.activations.quadrature import gaussian_nodes
+from laybare.levels import ROUNDING
 from laybare.shapes import Array
-
-ROUNDING = 1e-24
-"""Terms of 3.2 are squares of quantities that are exact to about 1e-15; below 1e-24 of β₀ + β₂ they count as zero."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def _terms(slope: Callable[[Array], Array], kinks: tuple[float, ...], scale: flo
     a0, a1, a2 = (float(weights @ (d * z**q)) for q in range(3))
     first = float(weights @ (d - a0 - a1 * z) ** 2)
     second = float(weights @ (z * d - a1 - a2 * z) ** 2)
-    return (first, second, a0 * a2 - a1 * a1), ROUNDING * float(weights @ (d * d * (1 + z * z)))
+    return (first, second, a0 * a2 - a1 * a1), ROUNDING**2 * float(weights @ (d * d * (1 + z * z)))
 
 
 @dataclass(frozen=True)

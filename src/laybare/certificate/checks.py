@@ -13,10 +13,11 @@ from numpy.random import Generator
 from scipy.special import fdtri, ndtr
 
 from laybare.certificate.claims import Certificate, Claim, StandardErrors
-from laybare.certificate.fitted import EXACT, State, state_of
+from laybare.certificate.fitted import State, state_of
 from laybare.certificate.spread import standard_errors
 from laybare.certificate.structure import SIGMAS, nothing_left, residual_structure
 from laybare.certificate.width import one_fewer, one_more
+from laybare.levels import NOISELESS_LOSS
 from laybare.networks import Network
 from laybare.refinement.problem import Problem
 from laybare.shapes import Array, Sums
@@ -74,7 +75,7 @@ def _fresh_residual(state: State) -> Claim:
         squares = (y - white(x).reshape(y.shape)) ** 2
         return np.asarray(squares.sum()), np.asarray((squares**2).sum())
 
-    count, floor = fresh.size * fresh.outputs, EXACT * state.variance
+    count, floor = fresh.size * fresh.outputs, NOISELESS_LOSS * state.variance
     second, fourth = (float(total) / count for total in fresh.sum(powers, stage="certificate"))
     tails = max(2.0, fourth / max(second, 1e-150) ** 2 - 1.0)
     spread = float(np.sqrt(tails / count + tails / state.spare))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from laybare.levels import NOISELESS_LOSS
 from laybare.networks import Network
 from laybare.refinement.normal import Fit, FitStatistic, Point, point_of
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import parameter_count
 from laybare.source import Source
-
-EXACT = 1e-18
-"""Relative mean square below which data count as noiseless and fitted: solved fits end below 1e-28, stuck ones above 1e-6."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +57,7 @@ class State:
     @property
     def exact(self) -> bool:
         """Whether nothing but rounding is left."""
-        return self.noise <= EXACT * self.variance
+        return self.noise <= NOISELESS_LOSS * self.variance
 
 
 def state_of(network: Network, problem: Problem) -> State:

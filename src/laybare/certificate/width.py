@@ -17,8 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from laybare.certificate.claims import Claim
-from laybare.certificate.fitted import EXACT, State
-from laybare.refinement.levenberg import Effort, project
+from laybare.certificate.fitted import State
+from laybare.damping import Effort
+from laybare.levels import NOISELESS_LOSS
+from laybare.refinement.levenberg import project
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
@@ -67,7 +69,7 @@ def one_fewer(state: State) -> Claim:
 
 def _worth(state: State, narrow: float, wide: float, wider: int) -> float:
     """(N - p) log(narrow / wide), rounding apart."""
-    rounding = EXACT * state.variation
+    rounding = NOISELESS_LOSS * state.variation
     spare = max(1, state.equations - state.unknowns - wider * parameters_per_unit(state.point))
     return float(spare * np.log((max(narrow, 0.0) + rounding) / (max(wide, 0.0) + rounding)))
 

@@ -25,17 +25,12 @@ import numpy as np
 
 from laybare.damping.trace import Trace, TraceRow
 from laybare.errors import InvalidInput
+from laybare.levels import FLOOR_LOSS, GRAM_LOSS, START_LOSS
 from laybare.shapes import Event, Progress
 
 DAMPING_FLOOR = 1e-14
-SOLVED_ALREADY = 1e-29
-"""Relative loss at which a start is exact: a step would only stir its rounding."""
-
 LATELY, CREPT = 3, 30.0
 """So many steps that together gained less than so many times what one must promise: kinks keep the promise up, not the gain."""
-
-NEAR_FLOOR = 1e-26
-"""Relative loss that only an exact fit reaches; from here a step that gains less than tenfold is rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +42,7 @@ class Effort:
 
     max_steps: int = 150
     damping: float = 1e-2
-    floor: float = 1e-31
+    floor: float = FLOOR_LOSS
     stall_steps: int = 10
     stall_gain: float = 0.1
     settled: float = 1e-3
@@ -60,7 +55,7 @@ Y = TypeVar("Y")  # a system: what trials are made from
 
 
 @dataclass(frozen=True, eq=False)
-class Judged(Generic[P, K]):
+class Place(Generic[P, K]):
     """A point (the rule may have adjusted what is linear in it), its loss, and what the same pass told for the next system."""
 
     point: P
@@ -86,10 +81,10 @@ class Rule(Protocol[P, K, Y]):
     def passes(self) -> int:
         """Passes that `system` makes."""
 
-    def judge(self, point: P) -> Judged[P, K]:
+    def judge(self, point: P) -> Place[P, K]:
         """The loss at a point; NaN if it has none."""
 
-    def system(self, here: Judged[P, K]) -> Y:
+    def system(self, here: Place[P, K]) -> Y:
         """What trials from here are made of."""
 
     def trial(self, system: Y, damping: float) -> Trial[P]:
@@ -97,17 +92,17 @@ class Rule(Protocol[P, K, Y]):
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome(Generic[P, K]):
+class Endpoint(Generic[P, K]):
     """The best point with its loss and sums, and how the loop got there."""
 
-    best: Judged[P, K]
+    best: Place[P, K]
     trace: Trace
 
 
 def damped_descent(
     rule: Rule[P, K, Y], start: P, scale: float, *, effort: Effort = Effort(), size: int = 1, spare: float = 1.0, before: int = 0,
     progress: Progress | None = None,
-) -> Outcome[P, K]:
+) -> Endpoint[P, K]:
     """Lower the loss from `start` until one of the reasons above; the loss never rises.
 
     `scale` is the unit of the relative loss; a pass touches `size` samples, and `before` passes were made already; `spare` counts
@@ -123,7 +118,7 @@ def damped_descent(
             reason = _finished(rows, effort, spare)
             if reason:
                 break
-            search = _line(rule, here, damping, effort, spare, NEAR_FLOOR * scale)
+            search = _line(rule, here, damping, effort, spare, GRAM_LOSS * scale)
             passes += rule.passes + search.passes
             if search.reason:
                 reason = search.reason
@@ -135,7 +130,7 @@ def damped_descent(
                 progress(Event("refining", step + 1, effort.max_steps, _detail(here.loss / scale, trial.passes)))
     except KeyboardInterrupt:
         reason = "interrupted"
-    return Outcome(here, Trace(tuple(rows), reason or "steps"))
+    return Endpoint(here, Trace(tuple(rows), reason or "steps"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,14 +138,14 @@ class _Line(Generic[P, K]):
     """Trials from one point: the last of them, judged, its damping, the passes of all, and a reason to stop or nothing."""
 
     trial: Trial[P]
-    judged: Judged[P, K]
+    judged: Place[P, K]
     damping: float
     passes: int
     reason: str
 
 
 def _line(
-    rule: Rule[P, K, Y], here: Judged[P, K], damping: float, effort: Effort, spare: float, near: float
+    rule: Rule[P, K, Y], here: Place[P, K], damping: float, effort: Effort, spare: float, near: float
 ) -> _Line[P, K]:
     system, passes, growth = rule.system(here), 0, 2.0
     while True:
@@ -180,8 +175,8 @@ def eased(damping: float, gained: float, predicted: float) -> float:
 def _finished(rows: list[TraceRow], effort: Effort, spare: float) -> str:
     """Why to stop here, or nothing: at the floor (also: next to it and no longer falling fast), or without progress."""
     now = rows[-1].loss
-    floor = max(effort.floor, SOLVED_ALREADY) if len(rows) == 1 else effort.floor
-    if now <= floor or (len(rows) > 1 and now <= NEAR_FLOOR and now > 0.1 * rows[-2].loss):
+    floor = max(effort.floor, START_LOSS) if len(rows) == 1 else effort.floor
+    if now <= floor or (len(rows) > 1 and now <= GRAM_LOSS and now > 0.1 * rows[-2].loss):
         return "floor"
     if len(rows) > LATELY and rows[-1 - LATELY].loss - now <= CREPT * effort.settled * now / spare:
         return "settled"

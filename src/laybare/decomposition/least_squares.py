@@ -12,17 +12,15 @@ from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from laybare.damping import Effort, Judged, Trial, damped_descent
+from laybare.damping import Effort, Place, Trial, damped_descent
 from laybare.decomposition.components import unit_rows
+from laybare.levels import START_LOSS
 from laybare.shapes import Array
-
-ROUNDING = 1e-29
-"""A squared misfit below this share of the squared input is rounding."""
 
 SPENT = 1e-15
 """Stop when a step promises a smaller relative gain: it moves directions by 3e-8 of their own error."""
 
-EFFORT = Effort(damping=1e-6, damping_limit=1e6, floor=ROUNDING, stall_gain=0.0, settled=SPENT)
+EFFORT = Effort(damping=1e-6, damping_limit=1e6, floor=START_LOSS, stall_gain=0.0, settled=SPENT)
 
 
 class Normal(NamedTuple):
@@ -62,10 +60,10 @@ class _Directions:
     fit: Fit
     passes: ClassVar[int] = 0
 
-    def judge(self, point: Array) -> Judged[Array, None]:
-        return Judged(point, self.fit.misfit(point), None)
+    def judge(self, point: Array) -> Place[Array, None]:
+        return Place(point, self.fit.misfit(point), None)
 
-    def system(self, here: Judged[Array, None]) -> _System:
+    def system(self, here: Place[Array, None]) -> _System:
         return _System(here.point, self.fit.normal(here.point))
 
     def trial(self, system: _System, damping: float) -> Trial[Array]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.errors import InvalidInput
+from laybare.levels import ROUNDING
 from laybare.shapes import Array
 
 FIRM, FIRM_SPREAD = 1.5, 3.0
@@ -28,9 +29,6 @@ LOOSE, LOOSE_SPREAD = 1.25, 1.5
 CLEAR, STEEPER = 10.0, 3.0
 """The rank is called exact if the gap, weakest signal over strongest remainder, is at least 10 and 3 times the largest step of
 neighbouring signal values: eigenvalues of parts of equal size already spread over the squared condition number."""
-
-ROUNDING = 1e-12
-"""Values below this share of the largest are rounding, whatever the noise."""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ from numpy.random import Generator
 
 from laybare.decomposition.components import Decomposer
 from laybare.errors import NotSeparated
+from laybare.levels import GRAM
 from laybare.moments.symmetric import smat, triangle
 from laybare.shapes import Array
 
-ROUNDING = 1e-9
-"""Singular values of the map of minors below this share of the largest are zero: its input is good to about 1e-13."""
+MINORS = 1e4 * GRAM
+"""Singular values of the map of minors below this share of the largest are zero: its input is a Gram matrix."""
 
 LARGEST = 20_000_000
 """Numbers in the map of minors: 160 MB."""
@@ -32,7 +33,7 @@ def rank_one_elements(basis: Array, rank: int, decompose: Decomposer, *, rng: Ge
     """
     minors = minor_map(basis)
     _, values, right = np.linalg.svd(minors, full_matrices=len(minors) < minors.shape[1])
-    zeros = minors.shape[1] - int(np.sum(values > ROUNDING * values[0]))
+    zeros = minors.shape[1] - int(np.sum(values > MINORS * values[0]))
     if zeros != rank:
         raise NotSeparated(
             f"Among {len(basis)} independent relations {zeros} could belong to a single unit, and there are {rank} units.",

@@ -29,13 +29,11 @@ from laybare.decomposition.components import Decomposer
 from laybare.decomposition.joint import JointDiagonalisation
 from laybare.decomposition.rank_one import rank_one_elements
 from laybare.errors import AssumptionViolated, TooFewSamples, Unidentifiable
+from laybare.levels import GRAM
 from laybare.moments.memory import MEMORY_LIMIT, check_memory
 from laybare.moments.symmetric import smat, svec_squares
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
-
-ROUNDING = 1e-13
-"""Eigenvalues of a Gram matrix below this share of the largest are zero to rounding."""
 
 BLURRED = 0.5
 """Largest singular value of the null space over the smallest of the rest: above it there is no null space to speak of."""
@@ -169,8 +167,8 @@ def _white_outputs(source: Source, width: int) -> Array:
     (power,) = source.sum(lambda x, y: (y.T @ y,), stage="outputs")
     scale = np.sqrt(np.maximum(np.diag(power), np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(power / np.outer(scale, scale))
-    if source.outputs < width or values[-width] <= ROUNDING * values[-1]:
-        seen = int(np.sum(values > ROUNDING * values[-1]))
+    if source.outputs < width or values[-width] <= GRAM * values[-1]:
+        seen = int(np.sum(values > GRAM * values[-1]))
         raise Unidentifiable(
             f"The {source.outputs} outputs span {seen} directions and {width} units were asked for.",
             "Every unit needs a combination of outputs that shows it alone.",
@@ -181,7 +179,7 @@ def _white_outputs(source: Source, width: int) -> Array:
 
 def _null_size(values: Array, width: int) -> int:
     """Dimension of the null space: at least the width, more if more relations hold to rounding; refuses if there is none."""
-    zeros = int(np.sum(values <= ROUNDING * values[-1]))
+    zeros = int(np.sum(values <= GRAM * values[-1]))
     if zeros >= width:
         return zeros
     blur = float(np.sqrt(max(values[width - 1], 0.0) / values[width]))

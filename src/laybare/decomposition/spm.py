@@ -20,11 +20,11 @@ from numpy.random import Generator
 from laybare.decomposition.checks import finite
 from laybare.decomposition.components import SAME_COSINE, Components, deduplicate, powers, unit_rows
 from laybare.decomposition.explanation import explain_stack
-from laybare.decomposition.slices import NOTHING
 from laybare.errors import InvalidInput, Unidentifiable
+from laybare.levels import GRAM, ROUNDING
 from laybare.shapes import Array
 
-TOP, EXACT = 1 - 1e-13, 1 - 1e-10
+TOP, NEARLY = 1 - GRAM, 1 - 1e-10
 """A maximum this high lies in the span up to rounding: converged, and nearly so."""
 
 SURE = 0.99
@@ -75,7 +75,7 @@ def joint_span(stacks: list[Array], rank: int, weights: Array | None = None) -> 
     scale = np.ones(len(stacks)) if weights is None else weights
     flat = np.concatenate([w * stack.reshape(len(stack), -1) for w, stack in zip(scale, stacks, strict=True)])
     _, sizes, right = np.linalg.svd(flat, full_matrices=False)
-    held = int(np.sum(sizes > NOTHING * sizes[0]))
+    held = int(np.sum(sizes > ROUNDING * sizes[0]))
     if held < rank:
         raise Unidentifiable(
             f"{len(flat)} tensors span {held} dimensions and rank {rank} was asked.",
@@ -160,7 +160,7 @@ def _distinct(span: Array, directions: Array) -> Array:
     """One direction a maximum, highest first; parts may be close only where the input is exact enough to tell them apart."""
     heights = height(span, directions)
     kept = deduplicate(directions, heights, SAME_MAXIMUM)
-    exact = directions[kept[heights[kept] > EXACT]]
+    exact = directions[kept[heights[kept] > NEARLY]]
     others = directions[~np.any(np.abs(directions @ exact.T) > SAME_COSINE, axis=1)]
     return np.concatenate([exact, others[deduplicate(others, height(span, others))]])
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laybare.activations import Activation
 from laybare.errors import AssumptionViolated
+from laybare.levels import ROUNDING
 from laybare.shapes import Array
 from laybare.source import Source
 from laybare.source.relabelled import Relabelled
@@ -25,9 +27,6 @@ TIED = 0.01
 
 SPREADS = 5.0
 """Noise that counts as silence: beyond five standard deviations there is one row in two million."""
-
-ROUNDING = 1e-12
-"""Differences below this share of the size of y are rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +47,11 @@ class Baseline:
     def active(self, y: Array) -> Array:
         """Rows in which some output is not at the baseline, (n,) of bools."""
         return np.asarray((np.abs(y - self.value) > self.tol).any(axis=1))
+
+
+def is_silent(activation: Activation) -> bool:
+    """Whether units are exactly zero below their thresholds."""
+    return not activation(np.array([-1e-3, -1.0, -30.0])).any()
 
 
 def baseline(source: Source) -> Baseline:

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from laybare.activations import Activation
-from laybare.damping import Effort, Judged, Trace, Trial, damped_descent
+from laybare.damping import Effort, Place, Trace, Trial, damped_descent
 from laybare.linear_algebra import solve_spd
 from laybare.moments import least_squares
 from laybare.networks import Layer
@@ -93,14 +93,14 @@ class _Together:
     source: Source
     passes: ClassVar[int] = 0
 
-    def judge(self, point: Joint) -> Judged[Joint, _Sums]:
+    def judge(self, point: Joint) -> Place[Joint, _Sums]:
         sums = _sums(self.source, point)
-        return Judged(point, sums.loss, sums)
+        return Place(point, sums.loss, sums)
 
-    def system(self, here: Judged[Joint, _Sums]) -> Judged[Joint, _Sums]:
+    def system(self, here: Place[Joint, _Sums]) -> Place[Joint, _Sums]:
         return here
 
-    def trial(self, system: Judged[Joint, _Sums], damping: float) -> Trial[Joint]:
+    def trial(self, system: Place[Joint, _Sums], damping: float) -> Trial[Joint]:
         normal, gradient, _ = system.sums
         delta = solve_spd(normal + damping * np.diag(np.diag(normal)), gradient)
         predicted = float(delta @ (2.0 * gradient - normal @ delta))

@@ -15,8 +15,9 @@ from numpy.random import Generator
 from laybare.activations import Activation
 from laybare.certificate import Claim
 from laybare.errors import InvalidInput
+from laybare.levels import SOLVED_LOSS
 from laybare.networks import Network
-from laybare.refinement.overwide import SOLVED, Search
+from laybare.refinement.overwide import Search
 from laybare.shapes import Progress
 from laybare.source import Source
 
@@ -35,7 +36,7 @@ class Outcome(NamedTuple):
     @property
     def exact(self) -> bool:
         """Whether nothing but rounding is left."""
-        return self.share <= SOLVED
+        return self.share <= SOLVED_LOSS
 
 
 Later: TypeAlias = Callable[[Source, Outcome], tuple[Claim, ...]]

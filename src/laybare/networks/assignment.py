@@ -6,10 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from laybare.levels import ROUNDING
 from laybare.shapes import Array
-
-TIE = 1e-12
-"""Costs this close to the optimum count as optimal: rounding must not forbid an equally good pairing."""
 
 
 class Pairing(NamedTuple):
@@ -30,10 +28,11 @@ def bottleneck(cost: Array, tie_break: Array | None = None) -> Pairing:
     """A pairing whose largest cost is as small as possible; among those, the one with the smallest sum of `tie_break`.
 
     A maximum over units, as in the papers' error metrics, needs this one: the Hungarian pairing may exceed its largest cost.
+    Costs within rounding of the smallest maximum count as optimal, so that none of them forbids an equally good pairing.
     """
     limit = bottleneck_cost(cost)
     sums = cost if tie_break is None else tie_break
-    return hungarian(np.where(cost <= limit + TIE * max(1.0, limit), sums, np.inf))
+    return hungarian(np.where(cost <= limit + ROUNDING * max(1.0, limit), sums, np.inf))
 
 
 def bottleneck_cost(cost: Array) -> float:

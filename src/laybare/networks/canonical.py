@@ -20,10 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.activations import Activation
+from laybare.levels import ROUNDING
 from laybare.shapes import Array
-
-ROUNDING = 1e-12
-"""Units that agree to this relative precision are one unit; a sum of readouts this much smaller than its terms is zero."""
 
 SAME = 1e-9
 """Coordinates closer than this fraction of the largest one do not decide the order of the units."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
+from laybare.blas import single_blas_thread
 from laybare.certificate import Claim, certify
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods import Method, RandomStart
@@ -46,6 +47,13 @@ def recover(
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
     method = _agreed(method, activation)
     _check_width(width)
+    with single_blas_thread():
+        return _recovered(source, method, width, begun, rng, progress)
+
+
+def _recovered(
+    source: Source, method: Method, width: int | None, begun: float, rng: Generator, progress: Progress | None
+) -> Recovery:
     problem = pose(source, biases=method.biases, rng=rng, progress=progress)
     start = method.start(problem.used, width, rng=rng, progress=progress)
     search = start.search or method.search
@@ -67,11 +75,12 @@ def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress
     """Refinement and certificate only, from any start; the start's biases are refined if it has any."""
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
     _check_start(source, start)
-    problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=rng, progress=progress)
-    white = problem.white(start)
-    _check_equations(problem, white)
-    fit = refit(problem, white, progress=progress)
-    return _certified(problem, fit, start=start, method=None, begun=begun, rng=rng, progress=progress)
+    with single_blas_thread():
+        problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=rng, progress=progress)
+        white = problem.white(start)
+        _check_equations(problem, white)
+        fit = refit(problem, white, progress=progress)
+        return _certified(problem, fit, start=start, method=None, begun=begun, rng=rng, progress=progress)
 
 
 def _certified(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from laybare.certificate import Certificate
+from laybare.damping import Trace
 from laybare.methods import Method
 from laybare.networks import Network
-from laybare.refinement.trace import Trace
 from laybare.shapes import Array
 
 
@@ -51,7 +51,7 @@ class Recovery:
         net = self.network
         name = "refine" if self.method is None else type(self.method).__name__ + ", literal," * self.literal
         return (
-            f"{net.dim}-{net.width}-{net.outputs} network of {net.activation.name} units, by {name} "
+            f"{net.architecture} network of {net.activations} units, by {name} "
             f"from {self.samples_used:,} samples in {self.seconds:.1f} s\n{self.certificate.explain()}")
 
     def report(self, path: str) -> None:

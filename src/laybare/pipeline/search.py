@@ -13,17 +13,18 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.certificate import Claim
+from laybare.damping import Trace
+from laybare.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.methods import Outcome
 from laybare.networks import Layer, Network
 from laybare.pipeline.signs import settle_signs
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import FitStatistic, Model, network_of, point_of
-from laybare.refinement.overwide import FIRST_WIDTH, SOLVED, Search, over_wide, random_units
+from laybare.refinement.overwide import FIRST_WIDTH, Search, over_wide, random_units
 from laybare.refinement.problem import Problem
-from laybare.refinement.pruning import ROUNDING, parameter_count
+from laybare.refinement.pruning import parameter_count
 from laybare.refinement.sign_free import sign_free_model
-from laybare.refinement.trace import Trace
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
@@ -142,13 +143,13 @@ def _searched(task: _Task, known: Array, rows: int) -> Refined:
             progress=task.progress)
     share = rows / whole.size
     part = whole.split(share, rng=task.rng).first.kept()
-    short = replace(task.search, effort=replace(task.search.effort, floor=max(task.search.effort.floor, ROUNDING)))
+    short = replace(task.search, effort=replace(task.search.effort, floor=max(task.search.effort.floor, ROUNDING_LOSS)))
     scale = share * task.problem.variation
     found = over_wide(
         part, task.model, task.width, known, search=short, bare=task.bare, scale=scale, rng=task.rng, progress=task.progress)
     if found.trace.reason == "interrupted":
         return found
-    if found.loss > SOLVED * scale and not found.agreed:
+    if found.loss > SOLVED_LOSS * scale and not found.agreed:
         again = task._replace(search=replace(task.search, hops=min(task.search.hops, AGAIN)))
         return _searched(again, found.point.units, GROWTH * rows)
     last = minimise(whole, found.point, task.problem.variation, effort=task.search.effort, progress=task.progress)

@@ -10,8 +10,10 @@ from laybare.activations import Activation
 from laybare.assembly.signs import Signs
 from laybare.assembly.unfold import unfold, with_signs
 from laybare.certificate import Claim
+from laybare.damping import Effort
+from laybare.levels import NOISELESS_LOSS
 from laybare.networks import Network, compare
-from laybare.refinement.levenberg import Effort, Refined
+from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
 from laybare.source import Source
@@ -24,9 +26,6 @@ TRIED = 16
 
 CLEAR = 16.0
 """Log-likelihood ratio, doubled, that decides between two patterns: the square of 4 sigmas."""
-
-EXACT = 1e-18
-"""Relative loss of rounding: what fits that well fits exactly."""
 
 
 class SignedNetwork(NamedTuple):
@@ -46,7 +45,7 @@ def settle_signs(
     """
     unfolded = unfold(folded, activation, tol=max(1e-7, LOOSE * float(np.sqrt(max(loss, 0.0) / scale))))
     signs = unfolded.signs
-    if not signs.searched or len(signs.alternatives) < 2 or loss <= EXACT * scale:
+    if not signs.searched or len(signs.alternatives) < 2 or loss <= NOISELESS_LOSS * scale:
         return SignedNetwork(unfolded.network, _claim(signs))
     starts = (with_signs(folded, activation, pattern) for pattern in signs.alternatives[:TRIED])
     best, *others = sorted((_refit(source, start, scale, biases) for start in starts), key=lambda fit: fit.loss)

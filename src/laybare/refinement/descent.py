@@ -18,6 +18,7 @@ from numpy.random import Generator
 
 from laybare.damping import Trace, TraceRow
 from laybare.errors import InvalidInput, TooFewSamples
+from laybare.levels import FLOOR_LOSS
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Point
 from laybare.refinement.products import GradientStatistic, ProductStatistic, Split, joined, split
@@ -38,7 +39,7 @@ class Descent:
     max_steps: int = 1000
     readout: bool = False
     resample: bool = False
-    tol: float = 1e-31
+    tol: float = FLOOR_LOSS
 
 
 class Gradient(NamedTuple):

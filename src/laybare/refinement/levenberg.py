@@ -18,14 +18,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from laybare.damping import Effort, Judged, Trace, Trial, check_finite, damped_descent
+from laybare.damping import Effort, Place, Trace, Trial, check_finite, damped_descent
 from laybare.errors import InvalidInput
 from laybare.linear_algebra import solve_spd
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic
 from laybare.shapes import Array, Progress
 from laybare.source import Source
-
-__all__ = ["Effort", "Refined", "levenberg_marquardt", "project", "tangent", "unit_rows"]
 
 
 class Refined(NamedTuple):
@@ -80,10 +78,10 @@ class _Dense:
     source: Source
     passes: ClassVar[int] = 1
 
-    def judge(self, point: Point) -> Judged[Point, None]:
-        return Judged(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
+    def judge(self, point: Point) -> Place[Point, None]:
+        return Place(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
 
-    def system(self, here: Judged[Point, None]) -> _System:
+    def system(self, here: Place[Point, None]) -> _System:
         sums = Step(*self.source.sum(StepStatistic(here.point), stage="normal equations"))
         check_finite(float(sums.loss))
         return _system(sums, here.point)

@@ -21,7 +21,8 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import scipy.linalg
 
-from laybare.damping import Effort, Judged, Trial, damped_descent
+from laybare.damping import Effort, Place, Trial, damped_descent
+from laybare.levels import DIGITS_LOSS, SINGLE_LOSS
 from laybare.refinement.levenberg import Refined, project, spare_equations, tangent, unit_rows
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.products import Precision, ProductStatistic, Slope, SlopeStatistic, Split, joined, split
@@ -31,12 +32,6 @@ from laybare.source import Source
 FORCING = 0.1
 TIGHTEST = 1e-4
 """Single-precision products carry CG to about 1e-5; the outer iteration does the rest."""
-
-FLOOR = 1e-27
-"""Relative loss at which weights are exact to about 13 digits; what is left to gain would cost two more rounds of CG."""
-
-SAFE = 1e-6
-"""Relative loss above which slopes in single precision are good enough: residuals are a thousand times their rounding errors."""
 
 MAX_CG = 200
 FAR = 1e-2
@@ -76,18 +71,19 @@ def newton_cg(
 
 def _descend(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> Refined:
     """Slopes in single precision for as long as they lead somewhere, then in double."""
-    effort = replace(effort, floor=max(effort.floor, FLOOR))
+    effort = replace(effort, floor=max(effort.floor, DIGITS_LOSS))
     moments = _second_moment(source)
     point, _ = project(start, Fit(*source.sum(FitStatistic(start), stage="loss")))
     single = _Products(source, scale, moments, np.float32)
-    coarse = replace(effort, floor=max(effort.floor, SAFE))
-    end = damped_descent(single, point, scale, effort=coarse, size=source.size, before=2, spare=spare_equations(source, start), progress=progress)
+    coarse = replace(effort, floor=max(effort.floor, SINGLE_LOSS))
+    spare = spare_equations(source, start)
+    end = damped_descent(single, point, scale, effort=coarse, size=source.size, before=2, spare=spare, progress=progress)
     best, trace = end.best, end.trace
     left = effort.max_steps - (len(trace.rows) - 1)
     if trace.loss > effort.floor and trace.finished and left > 0:
         rest = replace(effort, max_steps=left, damping=min(trace.rows[-1].damping, effort.damping))
         double = replace(single, dtype=np.float64)
-        end = damped_descent(double, best.point, scale, effort=rest, size=source.size, spare=spare_equations(source, start), progress=progress)
+        end = damped_descent(double, best.point, scale, effort=rest, size=source.size, spare=spare, progress=progress)
         best, trace = end.best, trace.then(end.trace._replace(rows=end.trace.rows[1:] or end.trace.rows))
     return Refined(best.point, best.loss, trace)
 
@@ -102,14 +98,14 @@ class _Products:
     dtype: Precision
     passes: ClassVar[int] = 0
 
-    def judge(self, point: Point) -> Judged[Point, Slope]:
+    def judge(self, point: Point) -> Place[Point, Slope]:
         slope = Slope(*self.source.sum(SlopeStatistic(point, self.dtype), stage="gradient"))
-        return Judged(point, float(slope.loss), slope)
+        return Place(point, float(slope.loss), slope)
 
-    def system(self, here: Judged[Point, Slope]) -> Judged[Point, Slope]:
+    def system(self, here: Place[Point, Slope]) -> Place[Point, Slope]:
         return here
 
-    def trial(self, system: Judged[Point, Slope], damping: float) -> Trial[Point]:
+    def trial(self, system: Place[Point, Slope], damping: float) -> Trial[Point]:
         point, loss, slope = system.point, system.loss, system.sums
         gradient = Direction(*joined(point, Split(slope.rows, slope.readout, slope.affine)))
         tolerance = max(TIGHTEST, min(FORCING, float(np.sqrt(loss / self.scale))))

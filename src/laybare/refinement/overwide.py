@@ -15,19 +15,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from laybare.damping import Effort, Trace
 from laybare.errors import TooFewSamples
-from laybare.refinement.levenberg import Effort, Refined
+from laybare.levels import SOLVED_LOSS
+from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import DENSE_LIMIT, minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.peeling import missing_units
 from laybare.refinement.pruning import elimination_order, parameter_count, parameters_per_unit, prune, without
-from laybare.refinement.trace import Trace
 from laybare.refinement.variation import total_variation
 from laybare.shapes import Array, Progress, tell
 from laybare.source import Source
-
-SOLVED = 1e-12
-"""Relative loss at which noiseless data count as fitted: stuck fits end above 1e-5, solved ones below 1e-28."""
 
 CLOSE = 1e-5
 """Relative loss at which a matrix-free search hands over to pruning if the width is told: with spare units the rest is slow."""
@@ -80,7 +78,7 @@ class _Hunt(NamedTuple):
         return prune(self.source, found, self.scale, width=width, effort=self.search.effort, progress=self.progress)
 
     def solved(self, found: Refined, floor: float = 0.0) -> bool:
-        return found.loss <= max(SOLVED, floor) * self.scale
+        return found.loss <= max(SOLVED_LOSS, floor) * self.scale
 
     def random(self, count: int) -> Array:
         return random_units(count, self.source.dim, self.search.bias_scale if self.model.biases else None, self.rng)
@@ -135,7 +133,7 @@ def _widen(hunt: _Hunt, known: Array | None, width: int) -> Refined:
     few = hunt._replace(search=replace(hunt.search, hops=min(hunt.search.hops, 3)))
     best, trace, worse, limit = None, None, 0, _largest_width(hunt)
     while True:
-        floor = SOLVED if _wide(hunt, width) * (hunt.source.dim + hunt.model.biases) > DENSE_LIMIT else 0.0
+        floor = SOLVED_LOSS if _wide(hunt, width) * (hunt.source.dim + hunt.model.biases) > DENSE_LIMIT else 0.0
         ended = _runs(few, width, known, floor, None)
         found = ended.pruned or ended.best
         trace = found.trace if trace is None else trace.then(found.trace)

@@ -14,23 +14,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from laybare.refinement.levenberg import Effort, Refined
+from laybare.damping import Effort
+from laybare.levels import ROUNDING_LOSS, SOLVED_LOSS
+from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
-ROUNDING = 1e-24
-"""Relative loss below which two fits are both exact: a solved problem ends at 1e-28 or lower."""
-
-EXACT_FIT = 1e-12
-"""Relative loss of a fit without noise."""
-
 TELLING = 0.1
 """A tentative refit goes on while three steps gain this share of what would change the answer."""
-
-TENTATIVE = 1e-12
-"""Relative loss that a batch of removals may cost before refinement has to win it back."""
 
 
 def prune(
@@ -47,16 +40,17 @@ def prune(
         order, cumulative = elimination_order(refined.point, Fit(*source.sum(FitStatistic(refined.point), stage="pruning")))
         batch = min(batch, refined.point.width - goal)
         if width is None:
-            batch = max(1, min(batch, int(np.sum(_worth(source, refined, refined.loss + cumulative, scale, TENTATIVE)))))
+            # what looks free before refinement: it wins back what a solver wins back from a solved search
+            batch = max(1, min(batch, int(np.sum(_worth(source, refined, refined.loss + cumulative, scale, SOLVED_LOSS)))))
         kept = np.sort(order[batch:])
         lost = batch * parameters_per_unit(refined.point)
-        exact, equations = refined.loss <= EXACT_FIT * scale, source.size * source.outputs
+        exact, equations = refined.loss <= SOLVED_LOSS * scale, source.size * source.outputs
         spare = max(1, equations - parameter_count(refined.point))
         tried = quick(effort) if exact else telling(effort, lost * float(np.log(equations)), spare)
         shorter = minimise(source, without(refined.point, kept), scale, effort=tried, progress=progress)
         if shorter.trace.reason == "interrupted":
             return refined._replace(trace=refined.trace.then(shorter.trace))
-        if _pays(source, refined.loss, shorter.loss, scale, lost, ROUNDING) or (width is not None and batch == 1):
+        if _pays(source, refined.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
             last = minimise(source, shorter.point, scale, effort=effort, progress=progress)
             refined = last._replace(trace=refined.trace.then(shorter.trace).then(last.trace))
             batch = refined.point.width

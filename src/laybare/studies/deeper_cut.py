@@ -16,8 +16,7 @@ from numpy.random import Generator
 
 from laybare.activations import step, tanh
 from laybare.errors import LaybareError
-from laybare.lowest_layer import HighThreshold
-from laybare.lowest_layer.loop import recover_layer
+from laybare.lowest_layer import HighThreshold, recover_layer
 from laybare.networks import Layer, max_angle
 from laybare.planted import orthonormal_weights
 from laybare.planted.high_thresholds import Target, deep_top, threshold_layer

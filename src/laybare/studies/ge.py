@@ -19,9 +19,8 @@ from numpy.random import Generator
 from laybare.planted import gaussian_inputs, mixture_inputs, orthonormal_weights
 from laybare.studies.ge_arms import ARMS, FRESH, MOMENTS, OURS, PRINTED, SymmetricProblem, SymmetricRun, conditioned, planted, run
 from laybare.studies.ge_figures import DIMENSION, SymmetricRow, drawn
-from laybare.studies.study import Study, StudyResult, headings, over
+from laybare.studies.study import EXACT_ERROR, Study, StudyResult, headings, over
 
-EXACT = 1e-10
 PRINTED_ERROR = 0.15
 """What the paper reports for its printed form, 10x10, n = 10,000, ten trials."""
 
@@ -83,7 +82,7 @@ def _row(cell: SymmetricCell, runs: Sequence[SymmetricRun]) -> SymmetricRow:
         _mean(each) for each in ([one.weights for one in runs], [one.readout for one in runs], [one.mse for one in runs]))
     return SymmetricRow(
         cell.panel, cell.value, cell.arm, len(runs), weights, readout, mse, float(np.sqrt(weights / cell.problem.size)),
-        float(np.sqrt(readout / cell.problem.size)), sum(one.largest < EXACT for one in runs),
+        float(np.sqrt(readout / cell.problem.size)), sum(one.largest < EXACT_ERROR for one in runs),
         float(np.median([one.seconds for one in runs])))
 
 

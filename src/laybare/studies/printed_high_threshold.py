@@ -17,13 +17,13 @@ from laybare.activations import step
 from laybare.errors import LaybareError
 from laybare.lowest_layer.activity import activity_of, baseline
 from laybare.lowest_layer.printed.one_by_one import OneByOne
-from laybare.lowest_layer.printed.refine_estimate import Estimate, refine_estimate
+from laybare.lowest_layer.printed.random_search import Estimate, refine_estimate
 from laybare.lowest_layer.printed.simultaneous import Simultaneous
 from laybare.lowest_layer.profile import activity_profile, probit_edge, slab_edge
 from laybare.lowest_layer.start import LayerStart, ThirdMoments
 from laybare.networks import max_angle
 from laybare.planted.high_thresholds import Target
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source
 from laybare.studies.high_threshold import plant
@@ -108,7 +108,7 @@ def angles(grid: AngleGrid, runs: Mapping[AngleCell, list[float]]) -> StudyResul
     """Medians, and the ratios over the angle."""
     rows = [AngleRow(cell.estimate, _quantity(cell), *_spread(each)) for cell, each in runs.items()]
     medians = {cell: _spread(each)[0] for cell, each in runs.items()}
-    lines = [Line(name, grid.angles, [medians[AngleCell(name, angle)] for angle in grid.angles]) for name in ESTIMATES]
+    lines = [Curve(name, grid.angles, [medians[AngleCell(name, angle)] for angle in grid.angles]) for name in ESTIMATES]
     figure = LinesFigure([Panel("tan α", "angle (rad)", "estimate / truth", lines, "x")], "Estimated over true tangents")
     sentence = "; ".join(f"{row.estimate}, {row.quantity}: median {row.median:.3g}" for row in rows) + "."
     return StudyResult(headings(AngleRow), rows, sentence, figure)
@@ -178,7 +178,7 @@ def start_angle(cell: LayerStartCell, seed: int) -> float:
 def starts(grid: LayerStartGrid, runs: Mapping[LayerStartCell, list[float]]) -> StudyResult:
     """Medians over samples."""
     rows = [LayerStartRow(cell.start, cell.samples, *_spread(each)) for cell, each in runs.items()]
-    lines = [Line(name, grid.samples, [row.median for row in rows if row.start == name]) for name in STARTS]
+    lines = [Curve(name, grid.samples, [row.median for row in rows if row.start == name]) for name in STARTS]
     panel = Panel(f"{step.name} units, t = 2.5", "samples", "largest angle (rad)", lines, "xy")
     sentence = "; ".join(f"{row.start}, n = {row.samples:,}: {row.median:.2f} rad" for row in rows) + " (medians)."
     return StudyResult(headings(LayerStartRow), rows, sentence, LinesFigure([panel], "Starts over samples"))

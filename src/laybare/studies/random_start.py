@@ -18,9 +18,8 @@ from laybare.pipeline import recover
 from laybare.planted import random_network
 from laybare.refinement.overwide import Search
 from laybare.source import Samples
-from laybare.studies.study import Count, Study, StudyResult, headings, over, tally
+from laybare.studies.study import EXACT_ERROR, Count, Study, StudyResult, headings, over, tally
 
-EXACT = 1e-10
 ARMS = {
     "exact width, one run": Search(spares=0, hops=0),
     "exact width, 8 repairs": Search(spares=0, hops=8),
@@ -100,10 +99,10 @@ def summary(grid: OverwideGrid, runs: Mapping[OverwideCell, list[OverwideRun]]) 
 
 
 def _row(cell: OverwideCell, runs: list[OverwideRun]) -> OverwideRow:
-    wrong = sum(run.verdict == "verified" and run.error >= EXACT for run in runs)
+    wrong = sum(run.verdict == "verified" and run.error >= EXACT_ERROR for run in runs)
     return OverwideRow(
-        cell.dim, cell.width, cell.samples, cell.samples / cell.parameters, cell.arm, sum(run.error < EXACT for run in runs),
-        len(runs), wrong, float(np.median([run.seconds for run in runs])))
+        cell.dim, cell.width, cell.samples, cell.samples / cell.parameters, cell.arm,
+        sum(run.error < EXACT_ERROR for run in runs), len(runs), wrong, float(np.median([run.seconds for run in runs])))
 
 
 def _ratios(*shapes: tuple[int, int]) -> OverwideGrid:

@@ -18,9 +18,9 @@ from laybare.networks import compare
 from laybare.pipeline import recover
 from laybare.report.plots import RatesFigure
 from laybare.studies.relu_factorial import planted
-from laybare.studies.study import Count, Study, StudyResult, headings, over, tally
+from laybare.studies.study import EXACT_ERROR, Count, Study, StudyResult, headings, over, tally
 
-DIM, EXACT = 8, 1e-10
+DIM = 8
 ARMS: dict[str, Method] = {"GeneralReLU": GeneralReLU(), "RandomStart": RandomStart()}
 
 
@@ -73,7 +73,7 @@ def run_once(cell: PhaseCell, seed: int) -> PhaseRun:
         found = recover(source, ARMS[arm], width, rng=rng)
     except TooFewSamples:
         return PhaseRun(False, False, time.perf_counter() - begun)
-    success = compare(found.network, truth).max_error < EXACT
+    success = compare(found.network, truth).max_error < EXACT_ERROR
     return PhaseRun(success, not success and found.certificate.verdict == "verified", time.perf_counter() - begun)
 
 

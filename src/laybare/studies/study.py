@@ -19,6 +19,9 @@ from laybare.networks.storage import put
 from laybare.report.plots import LinesFigure, RatesFigure
 from laybare.shapes import Event, Progress
 
+EXACT_ERROR = 1e-10
+"""Largest error of any weight, bias or readout of a network that counts as recovered exactly."""
+
 Cell = str | int | float
 """What stands in a table; an empty text where there is nothing to tell."""
 

@@ -25,6 +25,7 @@ from laybare.assembly.relu_scalars import Scalars, fix_signs, recover_scalars
 from laybare.assembly.unfold import absorb_linear
 from laybare.decomposition import deduplicate, flattened_jennrich, flattened_spectrum
 from laybare.errors import InvalidInput, TooFewSamples
+from laybare.levels import ROUNDING
 from laybare.methods.general_relu.claims import units_shown
 from laybare.methods.start import Start
 from laybare.moments import HermiteMoments, Measurement, PackedMoments, controlled_moments, least_squares, measure_with_noise
@@ -38,7 +39,6 @@ RANK_MARGIN, DROP_MARGIN = 1.1, 3.0
 SAME = sqrt(2.0 - 2.0 * 0.95)
 """η₃: two unit vectors closer than this (|cosine| above 0.95) are one."""
 
-ROUNDING = 1e-12
 
 
 class Etas(NamedTuple):

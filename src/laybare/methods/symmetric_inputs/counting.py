@@ -13,15 +13,13 @@ from __future__ import annotations
 import numpy as np
 
 from laybare.decomposition import RankEstimate
+from laybare.levels import ROUNDING
 from laybare.moments import linear_product
 from laybare.shapes import Array
 from laybare.source import Source
 
 CLEAR = 1.6
 """Multiple of √m + √d that counts as signal. Noise alone reached 0.72 to 0.97 of it in five settings."""
-
-FLAT = 1e-12
-"""Share of the largest variance below which a direction of the outputs is constant, up to rounding."""
 
 
 def count_outputs(source: Source, slope: float) -> RankEstimate:
@@ -50,5 +48,5 @@ def _inverse_root(cov: Array) -> Array:
     spread = np.sqrt(np.maximum(np.diag(cov), 0.0))
     spread[spread == 0.0] = 1.0
     values, vectors = np.linalg.eigh(cov / np.outer(spread, spread))
-    kept = values > FLAT * values[-1]
+    kept = values > ROUNDING * values[-1]
     return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T / spread)

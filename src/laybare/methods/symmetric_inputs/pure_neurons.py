@@ -20,16 +20,11 @@ from laybare.activations import Activation
 from laybare.decomposition import Decomposer
 from laybare.decomposition.least_squares import Normal, descend
 from laybare.errors import Unidentifiable
+from laybare.levels import GRAM, ROUNDING
 from laybare.moments import detector, smat, svec_products
 from laybare.networks import Layer, Network
 from laybare.shapes import Array, Sums
 from laybare.source import Mixed, Source
-
-FLAT = 1e-12
-"""Variance of an output direction, as a share of the largest, that may still be signal; Gram matrices are good to 1e-16."""
-
-LINEAR = 1e-13
-"""Share of the mean square of outputs that is rounding, as a difference of Gram matrices, if it is all that is not linear."""
 
 MOVED, MERGED = 0.9, 0.98
 """A polished neuron is kept if its cosine to where it started is above the first and to no other neuron above the second."""
@@ -61,14 +56,14 @@ class Neurons(NamedTuple):
 def frame_of(product: Array, even: Array, width: int) -> Frame:
     """The frame for L = `product` (m, d) on white inputs and the covariance `even` (m, m) of what is not linear in x."""
     variances = np.diag(even)
-    if np.all(variances <= LINEAR * (variances + np.sum(product**2, axis=1))):
+    if np.all(variances <= GRAM * (variances + np.sum(product**2, axis=1))):
         raise Unidentifiable(
             "The outputs are linear functions of the inputs, up to rounding.", "Nothing in them bends, so nothing shows a unit.",
             "Give outputs of a network with ReLU units.", width=width)
     spread = np.sqrt(np.maximum(variances, 0.0))
     spread[spread == 0.0] = 1.0
     values, vectors = np.linalg.eigh(even / np.outer(spread, spread))
-    kept = values > FLAT * values[-1]
+    kept = values > ROUNDING * values[-1]
     if int(kept.sum()) < width:
         raise Unidentifiable(
             f"The even part of the outputs varies in {int(kept.sum())} directions and {width} units were asked for.",

@@ -19,8 +19,8 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.decomposition import Decomposer, JointDiagonalisation, RankEstimate, annihilator
-from laybare.decomposition.relations import ROUNDING
 from laybare.errors import InvalidInput
+from laybare.levels import GRAM
 from laybare.methods.start import Start
 from laybare.methods.symmetric_inputs.claims import PureNeuronChecks
 from laybare.methods.symmetric_inputs.needs import PURE_NEURONS, Needs, slope_of, unit_slope
@@ -132,7 +132,7 @@ def _independent_outputs(source: Source, slope: float) -> RankEstimate:
     (power,) = source.sum(lambda x, y: (y.T @ y,), stage="outputs")
     scale = np.sqrt(np.maximum(np.diag(power), np.finfo(float).tiny))
     values = np.linalg.eigvalsh(power / np.outer(scale, scale))
-    seen = int(np.sum(values > ROUNDING * values[-1]))
+    seen = int(np.sum(values > GRAM * values[-1]))
     return RankEstimate(seen, seen, np.inf, f"{seen} of {source.outputs} outputs are independent.")
 
 

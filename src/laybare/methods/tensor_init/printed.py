@@ -18,6 +18,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.assembly.magnitudes import rec_mag_sign, unit_readout
+from laybare.damping import Trace
 from laybare.decomposition import KCL, Decomposer, shifted_power
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods.start import Route, Start, network_at
@@ -26,7 +27,6 @@ from laybare.moments import HermiteMoments, fourth_slices, measure, second_momen
 from laybare.networks import Network
 from laybare.refinement.descent import Descent, gradient_descent
 from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.trace import Trace
 from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
 from laybare.source import Source

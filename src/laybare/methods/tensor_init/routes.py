@@ -17,6 +17,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.assembly.magnitudes import VANISHING, rec_mag_sign
+from laybare.damping import Effort
 from laybare.decomposition import Decomposer, JointDiagonalisation
 from laybare.errors import Unidentifiable
 from laybare.methods.start import Start
@@ -30,7 +31,6 @@ from laybare.moments import (
     refine_subspace,
 )
 from laybare.networks import Layer, Network
-from laybare.refinement.levenberg import Effort
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.variation import total_variation

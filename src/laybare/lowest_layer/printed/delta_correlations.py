@@ -4,9 +4,7 @@
     C₂ = C₁(z, t + ε) - C₁(z, t - ε)  → φ(t) E[∂P/∂X_i | w_i·x = t]  at z = w_i for step units, 0 away from all units
     C₃ = jump of C₁' at t             → the same at z = w_i for ReLU units
 
-By the rules of distributions E[f δ'(z·x - s)] = -C₁'(s); the paper uses the other sign. Its Claim 4 reads C₁'(s) = Σ_i cot α_i
-φ(s) φ((t - s cos α_i)/sin α_i) E[∂P/∂X_i | …] - s C₁(s), where φ φ is the product of two independent densities (with the joint
-density of z·x and w_i·x the factor is cos α_i), and cot keeps its sign. Lemma 19 adds two terms that cancel.
+Closed forms: `theory.delta_slopes`. Lemma 19 adds two terms that cancel.
 
 From samples, δ is a slab of width ε (`slab_correlations`), or the derivative of a Gaussian of width ε, which is smooth in z and
 can be climbed (`ascend`). Polynomially many samples suffice without any linear term in P, but the search is local.
@@ -19,28 +17,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from laybare.errors import InvalidInput
 from laybare.lowest_layer.profile import HIGH, LOW
+from laybare.lowest_layer.union_fit import HalfSpaces
 from laybare.shapes import Array, Sums
 from laybare.source import Source
-
-
-def density(s: Array | float) -> Array:
-    """φ(s)."""
-    return np.asarray(np.exp(-np.square(s) / 2) / np.sqrt(2 * np.pi))
-
-
-def rise_along(angle: float, threshold: float, s: float) -> float:
-    """cot α φ(s) φ((t - s cos α)/sin α): what a step unit at angle α adds to C₁'(s) for each unit of ∂P/∂X. Claim 4,
-    corrected."""
-    across = (threshold - s * np.cos(angle)) / np.sin(angle)
-    return float(density(s) * density(across) / np.tan(angle))
-
-
-def delta_prime_at_origin(angle: float) -> float:
-    """C₁'(0) for one step unit without threshold: cot α/(2π), with its sign. Lemma 16, corrected."""
-    return float(1.0 / np.tan(angle) / (2 * np.pi))
 
 
 class Slabs(NamedTuple):
@@ -94,7 +77,7 @@ class Climb(NamedTuple):
 
 
 def smooth_correlation(
-    source: Source, z: Array, threshold: float, width: float, order: int = 1, baseline: float = 0.0
+    source: Source, z: Array, threshold: float, width: float, *, order: int = 1, baseline: float = 0.0
 ) -> tuple[float, Array, float]:
     """E[f κ((z·x - t)/ε)]/ε², its gradient in z (tangent to the sphere) and in t; order 1 for step units, 2 for ReLU."""
     value, slope, level = source.sum(_Kernel(z, threshold, width, order, baseline), stage="correlation")
@@ -108,7 +91,7 @@ def ascend(
     max_steps: int = 100, free_threshold: bool = True,
 ) -> Climb:
     """Local ascent on the sphere (and in t) with step halving, from a direction near a unit."""
-    value, slope, lift = smooth_correlation(source, z, threshold, width, order, baseline)
+    value, slope, lift = smooth_correlation(source, z, threshold, width, order=order, baseline=baseline)
     length, steps = 0.1, 0
     for steps in range(1, max_steps + 1):  # noqa: B007
         size = float(np.hypot(np.linalg.norm(slope), lift if free_threshold else 0.0))
@@ -117,9 +100,27 @@ def ascend(
         moved = z + length * slope / size
         moved /= np.linalg.norm(moved)
         raised = threshold + (length * lift / size if free_threshold else 0.0)
-        trial = smooth_correlation(source, moved, raised, width, order, baseline)
+        trial = smooth_correlation(source, moved, raised, width, order=order, baseline=baseline)
         if trial[0] > value:
             (value, slope, lift), z, threshold, length = trial, moved, raised, 1.5 * length
         else:
             length /= 2
     return Climb(z, threshold, value, steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaAscent:
+    """The search of section 3 for a whole layer: ascent of the correlation with δ' (a kernel of this width) from every unit.
+
+    Works on the activity of rows, a polynomial of step units; local, so the start has to be near.
+    """
+
+    width: float = 0.3
+    max_steps: int = 100
+
+    def __call__(self, activity: Source, start: HalfSpaces, *, rng: Generator) -> HalfSpaces:
+        """The half-spaces at which the ascents end."""
+        climbs = [
+            ascend(activity, w, float(t), width=self.width, max_steps=self.max_steps)
+            for w, t in zip(start.weights, start.thresholds, strict=True)]
+        return HalfSpaces(np.array([climb.direction for climb in climbs]), np.array([climb.threshold for climb in climbs]))

@@ -27,7 +27,7 @@ WARM = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Covered:
+class Cover:
     """Half-spaces and how they differ from the active set."""
 
     spaces: HalfSpaces
@@ -36,29 +36,29 @@ class Covered:
 
 def repair(
     activity: Source, found: HalfSpaces, annealing: Annealing, *, tries: int, enough: float, grow: bool, rng: Generator,
-) -> Covered:
+) -> Cover:
     """Replace or add units until the mismatch is at most `enough`, or `tries` attempts have not helped; the best is returned."""
-    best = Covered(found, mismatch(activity, found))
+    best = Cover(found, mismatch(activity, found))
     warm = replace(annealing, temperatures=tuple(tau for tau in annealing.temperatures if tau <= WARM))
     idle = 0
     while best.mismatch.share > enough and best.mismatch.uncovered and idle < tries:
         row = _missing_unit(activity, best.spaces, rng)
         trials = [_replaced(best, row)] if not grow else [_added(best.spaces, row), _replaced(best, row)]
         fitted = (fit_union(activity, trial, warm) for trial in trials)
-        trial = min((Covered(one, mismatch(activity, one)) for one in fitted), key=lambda one: one.mismatch.share)
+        trial = min((Cover(one, mismatch(activity, one)) for one in fitted), key=lambda one: one.mismatch.share)
         idle = 0 if trial.mismatch.share < 0.8 * best.mismatch.share else idle + 1
         best = trial if trial.mismatch.share < best.mismatch.share else best
     return _pruned(activity, best, annealing) if grow else best
 
 
-def _pruned(activity: Source, covered: Covered, annealing: Annealing) -> Covered:
+def _pruned(activity: Source, covered: Cover, annealing: Annealing) -> Cover:
     """Without the units that hold hardly a row alone, as long as the mismatch does not grow."""
     while len(covered.spaces.weights) > 1:
         weakest = int(np.argmin(covered.mismatch.sole))
         if covered.mismatch.sole[weakest] > covered.spaces.weights.shape[1]:
             return covered
         rest = HalfSpaces(*(np.delete(part, weakest, axis=0) for part in covered.spaces))
-        without = Covered(rest, mismatch(activity, rest))
+        without = Cover(rest, mismatch(activity, rest))
         if without.mismatch.share > 1.1 * covered.mismatch.share + 1e-4:
             return covered
         covered = without
@@ -92,7 +92,7 @@ def _added(found: HalfSpaces, row: Array) -> HalfSpaces:
     return HalfSpaces(np.vstack([found.weights, row[:-1]]), np.append(found.thresholds, row[-1]))
 
 
-def _replaced(covered: Covered, row: Array) -> HalfSpaces:
+def _replaced(covered: Cover, row: Array) -> HalfSpaces:
     """The unit with the fewest rows of its own makes room."""
     weights, thresholds = (part.copy() for part in covered.spaces)
     worst = int(np.argmin(covered.mismatch.sole))

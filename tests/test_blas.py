@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from laybare.source.blas import Gate
+from laybare.blas import Gate
 
 
 class Shared:
