@@ -26,7 +26,7 @@ TICKS = 7
 """A logarithmic axis of no more values than these has its ticks at them."""
 
 
-class Line(NamedTuple):
+class Curve(NamedTuple):
     """Named points; `low` and `high` draw a band around them."""
 
     name: str
@@ -43,7 +43,7 @@ class Panel(NamedTuple):
     title: str
     x: str
     y: str
-    lines: Sequence[Line]
+    lines: Sequence[Curve]
     logarithmic: str = "y"
 
 

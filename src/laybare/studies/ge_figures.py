@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.studies.ge_arms import ARMS, PRACTICAL
 
 DIMENSION = "n = 10,000, dimension"
@@ -55,11 +55,11 @@ def drawn(rows: Sequence[SymmetricRow], axis: str, meaning: str) -> LinesFigure:
     return LinesFigure([*first, *rest], meaning, across=len(panels))
 
 
-def _panel(panel: str, axis: str, label: str, lines: Sequence[Line]) -> Panel:
+def _panel(panel: str, axis: str, label: str, lines: Sequence[Curve]) -> Panel:
     over_dimension = panel == DIMENSION
     label = f"{label}, root normalised" if over_dimension else label
     return Panel(panel, "dimension" if over_dimension else axis, label, lines, "y" if over_dimension else "xy")
 
 
-def _line(name: str, quantity: str, rows: Sequence[SymmetricRow]) -> Line:
-    return Line(name, [row.value for row in rows], [max(row.quantity(quantity), LEAST) for row in rows])
+def _line(name: str, quantity: str, rows: Sequence[SymmetricRow]) -> Curve:
+    return Curve(name, [row.value for row in rows], [max(row.quantity(quantity), LEAST) for row in rows])
