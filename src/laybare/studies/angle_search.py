@@ -21,7 +21,7 @@ from laybare.lowest_layer.printed.random_search import Estimate, refine_estimate
 from laybare.lowest_layer.profile import activity_profile, probit_edge, slab_edge
 from laybare.networks import max_angle
 from laybare.planted.high_thresholds import polynomial_top, threshold_layer
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source
 from laybare.studies.study import Study, StudyResult, headings, over, spread
@@ -120,8 +120,8 @@ def angles(grid: AngleGrid, runs: Mapping[AngleCell, list[float]]) -> StudyResul
     """Medians; the ratios over the angle, and the ends of searches over the dimension."""
     rows = [AngleRow(cell.way, cell.dim, _quantity(cell), *spread(each)) for cell, each in runs.items()]
     medians = {cell: spread(each)[0] for cell, each in runs.items()}
-    ratios = [Line(name, grid.angles, [medians[AngleCell(name, grid.dims[0], a)] for a in grid.angles]) for name in ESTIMATES]
-    ends = [Line(name, grid.dims, [medians[AngleCell(name, dim, None)] for dim in grid.dims]) for name in ESTIMATES]
+    ratios = [Curve(name, grid.angles, [medians[AngleCell(name, grid.dims[0], a)] for a in grid.angles]) for name in ESTIMATES]
+    ends = [Curve(name, grid.dims, [medians[AngleCell(name, dim, None)] for dim in grid.dims]) for name in ESTIMATES]
     panels = [
         Panel("tan α", "angle (rad)", "estimate / truth", ratios, "x"),
         Panel(f"search from {START:g} rad", "dimension", "angle at the end (rad)", ends, "xy")]

@@ -16,7 +16,7 @@ from laybare.lowest_layer.printed.simultaneous import Simultaneous
 from laybare.lowest_layer.start import LayerStart, ThirdMoments
 from laybare.networks import max_angle
 from laybare.planted.high_thresholds import Target
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.source import Gaussian, Samples, Source
 from laybare.studies.high_threshold import plant
 from laybare.studies.study import Study, StudyResult, headings, over, spread
@@ -76,7 +76,7 @@ def start_angle(cell: LayerStartCell, seed: int) -> float:
 def starts(grid: LayerStartGrid, runs: Mapping[LayerStartCell, list[float]]) -> StudyResult:
     """Medians over samples."""
     rows = [LayerStartRow(cell.start, cell.samples, *spread(each)) for cell, each in runs.items()]
-    lines = [Line(name, grid.samples, [row.median for row in rows if row.start == name]) for name in STARTS]
+    lines = [Curve(name, grid.samples, [row.median for row in rows if row.start == name]) for name in STARTS]
     panel = Panel(f"{step.name} units, t = 2.5", "samples", "largest angle (rad)", lines, "xy")
     sentence = "; ".join(f"{row.start}, n = {row.samples:,}: {row.median:.2f} rad" for row in rows) + " (medians)."
     return StudyResult(headings(LayerStartRow), rows, sentence, LinesFigure([panel], "Starts over samples"))

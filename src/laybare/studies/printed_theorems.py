@@ -18,7 +18,7 @@ from laybare.lowest_layer.cliques import blocks, correlation_graph, correlations
 from laybare.networks import Layer, max_angle
 from laybare.planted import orthonormal_weights
 from laybare.planted.high_thresholds import Target, polynomial_top
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples
 from laybare.studies.study import Study, StudyResult, headings, over, spread
@@ -163,7 +163,7 @@ class EvenRow(NamedTuple):
 def even_angles(grid: tuple[int, ...], runs: Mapping[int, list[float]]) -> StudyResult:
     """Medians over samples."""
     rows = [EvenRow(n, *spread(each)) for n, each in runs.items()]
-    panel = Panel("even units", "samples", "largest angle (rad)", [Line("median", grid, [row.median for row in rows])], "xy")
+    panel = Panel("even units", "samples", "largest angle (rad)", [Curve("median", grid, [row.median for row in rows])], "xy")
     sentence = "Even units: " + ", ".join(f"{row.median:.2g} rad at n = {row.samples:,}" for row in rows) + " (medians)."
     return StudyResult(headings(EvenRow), rows, sentence, LinesFigure([panel], "Largest angle of even units over samples"))
 
