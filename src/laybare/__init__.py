@@ -40,7 +40,7 @@ from laybare.errors import (
 )
 from laybare.lazy import homes_of, on_demand
 from laybare.methods import Method, RandomStart, Route, Start
-from laybare.networks import Layer, Match, Network, compare, load
+from laybare.networks import Layer, LayerMatch, Match, Network, compare, load
 from laybare.pipeline import Recovery, recover, refine
 from laybare.planted import random_network
 from laybare.refinement.descent import Descent
@@ -48,7 +48,7 @@ from laybare.refinement.overwide import Search
 from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Source, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
-    from laybare import landscape
+    from laybare import decomposition, landscape, moments, planted, theory
     from laybare.export import (
         from_json,
         from_npz,
@@ -103,7 +103,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__getattr__ = on_demand(__name__, {"landscape": "laybare.landscape"} | homes_of({
+ROOMS = ("decomposition", "landscape", "moments", "planted", "theory")
+"""Packages that are reached as lb.room without an import of their own."""
+
+__getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | homes_of({
     "laybare.export": (
         "from_json from_npz from_onnx from_sklearn from_torch initialise to_json to_npz to_onnx to_sklearn to_torch"),
     "laybare.insight": "Insight first_look",
@@ -139,6 +142,7 @@ __all__ = [
     "LandscapeDesign",
     "LaybareError",
     "Layer",
+    "LayerMatch",
     "LayerRecovery",
     "Match",
     "Method",
@@ -165,8 +169,8 @@ __all__ = [
     "Schedule",
     "Search",
     "Simultaneous",
-    "SpectralRoute",
     "Source",
+    "SpectralRoute",
     "Start",
     "Symmetric",
     "SymmetricInputs",
@@ -181,6 +185,7 @@ __all__ = [
     "absolute",
     "activation_named",
     "compare",
+    "decomposition",
     "erf",
     "exponential",
     "first_look",
@@ -195,7 +200,9 @@ __all__ = [
     "leaky_relu",
     "learn_union",
     "load",
+    "moments",
     "open_samples",
+    "planted",
     "power_relu",
     "random_network",
     "recover",
@@ -206,6 +213,7 @@ __all__ = [
     "softplus",
     "step",
     "tanh",
+    "theory",
     "to_json",
     "to_npz",
     "to_onnx",
