@@ -172,20 +172,20 @@ def _line(point: Array, rng: Generator) -> Line:
     return Line(point, direction / np.linalg.norm(direction))
 
 
-class _Places(NamedTuple):
+class _LookPlaces(NamedTuple):
     line: Line
     t: Array
     widths: Array
 
 
-def _first_places(oracle: Oracle, line: Line, unit: float) -> _Places:
+def _first_places(oracle: Oracle, line: Line, unit: float) -> _LookPlaces:
     """Where the first points on a line go, and how far around each; in a box, over the middle of what lies inside."""
     if oracle.box is None:
-        return _Places(line, unit * PLACES, WIDTH * unit * (1.0 + np.abs(PLACES)))
+        return _LookPlaces(line, unit * PLACES, WIDTH * unit * (1.0 + np.abs(PLACES)))
     start, stop = oracle.box.span(line.point, line.direction)
     half = (stop - start) / 2
     centred = Line(line.point + (start + half) * line.direction, line.direction)
-    return _Places(centred, half * np.linspace(-0.8, 0.8, len(PLACES)), np.full(len(PLACES), WIDTH * half))
+    return _LookPlaces(centred, half * np.linspace(-0.8, 0.8, len(PLACES)), np.full(len(PLACES), WIDTH * half))
 
 
 def _scale(seen: list[Shape], dim: int) -> float | None:
