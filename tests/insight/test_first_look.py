@@ -130,6 +130,22 @@ def test_probabilities_are_seen_through(make: Make, link: str, outputs: int) -> 
         assert "log-odds" in found.explain()
 
 
+def test_saturated_probabilities_are_avoided_by_smaller_inputs(seed: int) -> None:
+    net = network(lb.relu)(seed)
+    middle = net(np.zeros((1, 10)))
+
+    def box(x: Array) -> Array:
+        p = 1.0 / (1.0 + np.exp(-40.0 * (net(x) - middle)))
+        return np.stack([1 - p, p], axis=1)
+
+    with np.errstate(over="ignore"):
+        found = first_look(lb.Oracle(box, 10, rng=seed), rng=seed)
+    assert (found.kind, found.link) == ("piecewise linear", "softmax")
+    (inputs,) = (finding for finding in found.findings if finding.name == "inputs")
+    assert 1e-3 < inputs.value < 0.26
+    assert "lb.Gaussian(0, " in inputs.sentence
+
+
 def test_the_scale_at_which_it_bends(seed: int) -> None:
     found = []
     for scale in (0.01, 1.0, 100.0):

@@ -73,10 +73,12 @@ class _Look:
         self.bounded: bool | None = None
         self.scale: float | None = None
         self.link: str | None = None  # other than that of the oracle
+        self.share = 1.0  # of the size of drawn inputs, at which probabilities are neither 0 nor 1
 
 
 def _take(look: _Look, oracle: Oracle, probe: Probe, rng: Generator) -> None:
-    x = oracle.typical(8)
+    x = oracle.unsaturated(8) if oracle.taken_as != "identity" else oracle.typical(8)
+    look.share = float(np.linalg.norm(x[0] - x[1]) / np.linalg.norm(np.subtract(*oracle.typical(2))))
     unit = float(np.median(np.linalg.norm(x - x.mean(axis=0), axis=1)))
     line, places, widths = _first_places(oracle, _line(x[0], rng), unit)
     seen = shapes(probe, line, places, widths)
@@ -204,6 +206,10 @@ def _further(look: _Look) -> list[Finding]:
             "A kink that was followed leaves its hyperplane or changes: more than one hidden layer; use Lines(depth=None).")))
     if look.bounded is not None:
         found.append(Finding("bounded", look.bounded, f"Far out it {'stays within bounds' if look.bounded else 'grows'}."))
+    if look.share < 1.0:
+        found.append(Finding("inputs", look.share, (
+            f"At inputs as they are drawn, probabilities are 0 or 1 to rounding; {look.share:.2g} times as large they are not: "
+            f"give a law of that size, such as lb.Gaussian(0, {look.share**2:.1g}), or a box.")))
     if look.scale is not None:
         found.append(Finding("scale", look.scale, f"It bends at inputs of about {look.scale:.2g} a coordinate."))
     return found
