@@ -26,6 +26,7 @@ from laybare.errors import LaybareError
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
 from laybare.networks.storage import put
 from laybare.report import Pair, Unit, side_by_side, write_report
+from laybare.report.tables import text_table
 
 METHODS: dict[str, Callable[..., Method]] = {
     "general-relu": GeneralReLU,
@@ -179,8 +180,8 @@ def compare(found: str, truth: str, tol: float | None) -> None:
 @click.option("--full", is_flag=True, help="The whole grid, which may take hours, instead of minutes.")
 @click.option("--out", default="studies", show_default=True, type=click.Path(file_okay=False), help="Folder for the table.")
 def reproduce(study: str | None, listing: bool, seeds: range, full: bool, out: str) -> None:
-    """Run STUDY: print its table, say what it shows, write it as CSV."""
-    from laybare.studies import STUDIES, Settings
+    """Run STUDY: print its table, say what it shows, write table and figure (SVG, and its points as CSV)."""
+    from laybare.studies import STUDIES
 
     console = Console(highlight=False)
     if listing or study is None:
@@ -191,11 +192,9 @@ def reproduce(study: str | None, listing: bool, seeds: range, full: bool, out: s
         raise click.BadParameter(f"there is no study {study!r}; known are {', '.join(STUDIES)}.", param_hint="STUDY")
     chosen = STUDIES[study]
     with _bar() as progress:
-        outcome = chosen.run(Settings(seeds, full, progress))
-    table = Table(*outcome.columns, title=chosen.title, box=SIMPLE_HEAD)
-    for row in outcome.rows:
-        table.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row))
-    console.print(table)
+        outcome = chosen.run(chosen.settings(seeds, full=full, progress=progress))
+    table = text_table(outcome.columns, outcome.rows, console.width)
+    console.print(f"{chosen.title}\n\n{table}\n", markup=False, soft_wrap=True)
     console.print(f"Stated before: {chosen.claim}\nMeasured: {outcome.sentence}", markup=False, soft_wrap=True)
     for path in outcome.write(Path(out), chosen.name):
         _print_path(console, path.suffix[1:], str(path))

@@ -234,7 +234,7 @@ def test_interrupt_gives_what_there_is_and_says_so(seed: int) -> None:
 
     def interrupt(event: lb.shapes.Event) -> None:
         seen.append(event.stage)
-        if seen.count("refining") == 3:
+        if event.stage == "refining" and seen.count("refining") == 3:
             raise KeyboardInterrupt
 
     found = lb.recover(lb.Samples(x, truth(x)), width=8, rng=seed, progress=interrupt)

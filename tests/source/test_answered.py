@@ -87,7 +87,7 @@ def test_a_known_point_is_not_paid_for_twice(rng: np.random.Generator) -> None:
     box = Counted()
     oracle = Oracle(box, 2, budget=1000)
     points = rng.standard_normal((20, 2))
-    first = oracle.ask(points[:10])
+    first = oracle.ask(points[:10], reuse=True)
     mixed = points[[3, 12, 5, 12, 13, 3]]
     assert_array_equal(oracle.ask(mixed, reuse=True), np.stack([(mixed**2).sum(axis=1), mixed[:, 0]], axis=1))
     assert box.rows == oracle.spent == 12

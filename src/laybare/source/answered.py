@@ -81,7 +81,7 @@ class Table:
         numbers = np.array([self._numbers.get(key, -1) for key in row_keys(x)], dtype=int)
         known = numbers >= 0
         y = [self._y[number // GRAIN][number % GRAIN] for number in numbers[known]]
-        return Found(known, np.array(y).reshape(len(y), -1))
+        return Found(known, np.array(y) if y else np.empty((0, 0)))
 
     def _new_keys(self) -> Iterable[bytes]:
         if self._indexed == self.rows:

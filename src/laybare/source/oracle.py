@@ -130,6 +130,13 @@ class Oracle(Verbs):
         return {name: count for name, count in self._ledger.queries.items() if count}
 
     @property
+    def taken_as(self) -> str:
+        """The link that is in use: "identity", "logit" or "softmax"; buys the first grain if nothing has been asked yet."""
+        if self._ledger.link.name is None:
+            self.ready(0, 1, None)
+        return self._ledger.link.name or "identity"
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences about the answers: what they were taken for, how finely they are resolved if that was measured."""
         measured = (self.rounding.sentence,) if "rounding" in self.__dict__ else ()

@@ -77,7 +77,7 @@ def annihilator(
     null = _corrected(source, form, values, vectors, size)
     residual = np.linalg.eigvalsh(null.T @ _applied(source, form, null))[-1]
     gap = float(np.sqrt(values[size] / max(residual, np.finfo(float).tiny)))
-    return _read(form, null, means, source.dim, gap, slope, decompose, rng)
+    return _read(form, null, means, dim=source.dim, gap=gap, slope=slope, decompose=decompose, rng=rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class _Form:
         return y @ self.reduce, np.column_stack([x, np.ones(len(x))]) if self.biases else x
 
     def __call__(self, x: Array, y: Array) -> Array:
-        """F, one row a sample."""
+        """F, a row for each sample."""
         outputs, inputs = self.parts(x, y)
         both = [svec_squares(outputs), (outputs[:, :, None] * inputs[:, None]).reshape(len(x), -1)]
         return np.hstack([*both, svec_squares(inputs)] if self.squares else both)
@@ -140,7 +140,7 @@ def _corrected(source: Source, form: _Form, values: Array, vectors: Array, size:
 
 
 def _read(
-    form: _Form, null: Array, means: Array, dim: int, gap: float, slope: float, decompose: Decomposer, rng: Generator
+    form: _Form, null: Array, means: Array, *, dim: int, gap: float, slope: float, decompose: Decomposer, rng: Generator
 ) -> Relations:
     """Units from the null space: its rank-one elements z [zᵀ, -(1+a)vᵀ], then signs."""
     k, d = form.reduce.shape[1], dim + form.biases

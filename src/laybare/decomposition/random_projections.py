@@ -2,7 +2,7 @@
 
 Stage 1 contracts the tensor with L random unit vectors and diagonalises the L matrices jointly. Stage 2 repeats it with the r
 contractions that stage 1 says would single out one part each. Stage 2 rests on r slices only: for ill-conditioned directions it
-is the worse of the two (measured beside the default in benchmarks/decomposition_noise.py), so the default is one stage.
+is the worse of the two (`laybare reproduce decomposition-noise` has both), so the default is one stage.
 
 Source: Kuleshov, Chaganty and Liang (2015), AISTATS.
 """
@@ -17,10 +17,10 @@ from numpy.random import Generator
 from laybare.decomposition.checks import as_slices
 from laybare.decomposition.components import Components, unit_rows
 from laybare.decomposition.diagonaliser import Diagonalise, directions_of, rows_for
-from laybare.decomposition.explain import explain, loadings
-from laybare.decomposition.ffdiag import ffdiag
+from laybare.decomposition.explanation import explain, loadings
+from laybare.decomposition.multiplicative import ffdiag
 from laybare.decomposition.pencil import jennrich
-from laybare.decomposition.qrj1d import qrj1d
+from laybare.decomposition.shears import qrj1d
 from laybare.decomposition.slices import condense, project
 from laybare.errors import InvalidInput
 from laybare.shapes import Array

@@ -24,11 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.errors import InvalidInput, Unidentifiable
-from laybare.linear_algebra import solve_spd
-from laybare.moments.measure import measure
+from laybare.moments.measurement import measure
 from laybare.moments.memory import MEMORY_LIMIT, check_memory
 from laybare.moments.regression import least_squares
-from laybare.moments.symmetric import smat, svec, svec_products, svec_squares
+from laybare.moments.symmetric import svec_products, svec_squares
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 
@@ -86,7 +85,7 @@ def constant(x: Array) -> Array:
 
 
 def linear_product(source: Source, *, slope: float = 0.0, even: Even = constant) -> OddPart:
-    """The first pass: L from least squares of y on x and even features of x. Refused below 1.5 samples a feature.
+    """The first pass: L from least squares of y on x and even features of x. Refused below 1.5 samples per feature.
 
     Even features are orthogonal to x under a symmetric law, so they change no expectation; they take away the even part of y,
     which is the noise of L. At low noise svec(zzᵀ) in row-space coordinates (`even_quadratic`) makes the error of A 20 times
@@ -95,35 +94,6 @@ def linear_product(source: Source, *, slope: float = 0.0, even: Even = constant)
     _check_slope(slope)
     fit = least_squares(source, _OddEven(even))
     return OddPart(2 / (1 + slope) * fit.coefficients[: source.dim].T, fit.residual)
-
-
-class OnePass(NamedTuple):
-    """T and L from one pass."""
-
-    detector: Array
-    product: Array
-
-
-def one_pass_detector(source: Source, *, slope: float = 0.0, memory: int = MEMORY_LIMIT) -> OnePass:
-    """T and L from one pass, for data that can be seen once: all fourth moments of (x, y) that enter are summed.
-
-    Costs n·d²(m+d)²/2 instead of n·m²q²/2, allows neither control variates nor row-space coordinates, and cancels more digits.
-    """
-    _check_slope(slope)
-    m, d = source.outputs, source.dim
-    D, K = d * (d + 1) // 2, m * (m + 1) // 2
-    check_memory(
-        4 * (K + m * d + D) * D, f"The fourth moments of {m} outputs and {d} inputs", "Use two passes (`detector`).", memory)
-    raw, left = (part / source.size for part in source.sum(_FourthMoments(2 * (K + m * d) + 3 * D), stage="detector"))
-    phi = left[K + m * d :]
-    cov = raw - np.outer(left, phi)
-    cross, gram = left[K : K + m * d].reshape(m, d), smat(phi)
-    L = 2 / (1 + slope) * solve_spd(gram, cross.T).T
-    yy, yx, xx = cov[:K], cov[K : K + m * d].reshape(m, d, D), smat(cov[K + m * d :].T)
-    mixed = np.einsum("ibp,jb->pij", yx, L)
-    squares = slope * (L @ xx @ L.T)
-    r = svec(0.5 * (1 + slope) * (mixed + mixed.swapaxes(1, 2)) - squares) - yy.T
-    return OnePass(r, L)
 
 
 def even_quadratic(rows: Array) -> Even:
@@ -142,18 +112,6 @@ class _OddEven:
 
     def __call__(self, x: Array) -> Array:
         return np.concatenate([x, self.even(x)], axis=1)
-
-
-@dataclass(frozen=True)
-class _FourthMoments:
-    """Statistic: [svec(yyᵀ), vec(yxᵀ), svec(xxᵀ)]ᵀ svec(xxᵀ), and the sums of the left features."""
-
-    row_floats: int
-
-    def __call__(self, x: Array, y: Array) -> Sums:
-        phi = svec_squares(x)
-        left = np.concatenate([svec_squares(y), (y[:, :, None] * x[:, None]).reshape(len(x), -1), phi], axis=1)
-        return left.T @ phi, left.sum(axis=0)
 
 
 def _check_size(outputs: int, coordinates: int, memory: int) -> None:

@@ -36,7 +36,7 @@ class Moment(Protocol[T_co]):
 
 
 @dataclass(frozen=True, eq=False)
-class Measured(Generic[T]):
+class Measurement(Generic[T]):
     """A moment and its noise: the half-difference of two half-sample estimates, of the same shape as the value."""
 
     value: T
@@ -48,7 +48,7 @@ def measure(source: Source, moment: Moment[T], *, stage: str = "moments") -> T:
     return moment.read(source.sum(moment, stage=stage), source.size)
 
 
-def measure_with_noise(source: Source, moment: Moment[T], *, stage: str = "moments") -> Measured[T]:
+def measure_with_noise(source: Source, moment: Moment[T], *, stage: str = "moments") -> Measurement[T]:
     """The moment and its split-half noise, in one pass."""
     *sums, rows = source.sum(Halves(moment), stage=stage)
     first, second = sums[: len(sums) // 2], sums[len(sums) // 2 :]
@@ -59,7 +59,7 @@ def measure_with_noise(source: Source, moment: Moment[T], *, stage: str = "momen
     halves: list[Any] = [moment.read(tuple(half), int(size)) for half, size in zip((first, second), rows, strict=True)]
     whole = moment.read(tuple(one + two for one, two in zip(first, second, strict=True)), int(rows.sum()))
     share = float(rows[0] / rows.sum())  # nearly 1/2, where the factor is 1/2
-    return Measured(whole, (halves[0] - halves[1]) * float(np.sqrt(share * (1 - share))))
+    return Measurement(whole, (halves[0] - halves[1]) * float(np.sqrt(share * (1 - share))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from laybare.decomposition.diagonaliser import Diagonalised, balanced, first_order_step, off_share
+from laybare.decomposition.diagonaliser import Diagonalisation, balanced, first_order_step, off_share
 from laybare.shapes import Array
 
 LONGEST = 0.9
@@ -22,7 +22,7 @@ STILL = 1e-14
 MAX_STEPS = 300
 
 
-def ffdiag(slices: Array, start: Array) -> Diagonalised:
+def ffdiag(slices: Array, start: Array) -> Diagonalisation:
     """Rows B with B A_l Bᵀ nearly diagonal: Σ_l (B A_l Bᵀ)_ij (B A_l Bᵀ)_jj = 0 for i ≠ j on return.
 
     Quadratic convergence on exact input, linear on noisy input; it follows the start, so give it a good one. Time s·k³ a step.
@@ -37,4 +37,4 @@ def ffdiag(slices: Array, start: Array) -> Diagonalised:
         inside, rows = balanced(slices, rows)
         if float(np.abs(change).max()) < STILL:
             break
-    return Diagonalised(rows, steps, off_share(slices, rows))
+    return Diagonalisation(rows, steps, off_share(slices, rows))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from laybare.decomposition.diagonaliser import Diagonalised, balanced, first_order_step, off_share
+from laybare.decomposition.diagonaliser import Diagonalisation, balanced, first_order_step, off_share
 from laybare.shapes import Array
 
 STILL = 1e-14
@@ -23,7 +23,7 @@ LONGEST = 3.0
 MAX_STEPS = 300
 
 
-def uwedge(slices: Array, start: Array) -> Diagonalised:
+def uwedge(slices: Array, start: Array) -> Diagonalisation:
     """Rows B with B A_l Bᵀ nearly diagonal; the same fixed points as FFDIAG, reached in fewer steps where A is far from I."""
     inside, rows = balanced(slices, start)
     identity = np.eye(len(start))
@@ -36,4 +36,4 @@ def uwedge(slices: Array, start: Array) -> Diagonalised:
         inside, rows = balanced(slices, rows)
         if float(np.abs(change).max()) < STILL:
             break
-    return Diagonalised(rows, steps, off_share(slices, rows))
+    return Diagonalisation(rows, steps, off_share(slices, rows))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from laybare.decomposition.diagonaliser import Diagonalised, compressed, congruence, off_share, rounds, slice_last, transformed
+from laybare.decomposition.diagonaliser import Diagonalisation, compressed, congruence, off_share, rounds, slice_last, transformed
 from laybare.shapes import Array
 
 ANGLE = 1e-13
@@ -21,7 +21,7 @@ ANGLE = 1e-13
 MAX_SWEEPS = 60
 
 
-def jacobi(slices: Array, start: Array) -> Diagonalised:
+def jacobi(slices: Array, start: Array) -> Diagonalisation:
     """Orthogonal B, from an orthogonal start, minimising the off-diagonal energy of B A_l Bᵀ. Indefinite slices are welcome.
 
     Right for orthogonal directions; otherwise the best orthogonal compromise. Time k⁴ a slice and sweep (BLAS-3), 5-10 sweeps.
@@ -39,7 +39,7 @@ def jacobi(slices: Array, start: Array) -> Diagonalised:
             largest = max(largest, float(np.abs(theta).max(initial=0.0)))
         if largest < ANGLE:
             break
-    return Diagonalised(rows, sweeps, off_share(slices, rows))
+    return Diagonalisation(rows, sweeps, off_share(slices, rows))
 
 
 def angles(inside: Array, p: Array, q: Array) -> Array:

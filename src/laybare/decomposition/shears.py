@@ -15,7 +15,7 @@ import numpy as np
 from laybare.decomposition.components import unit_rows
 from laybare.decomposition.diagonaliser import (
     TINY,
-    Diagonalised,
+    Diagonalisation,
     compressed,
     congruence,
     off_share,
@@ -23,7 +23,7 @@ from laybare.decomposition.diagonaliser import (
     slice_last,
     transformed,
 )
-from laybare.decomposition.jacobi import angles, rotation
+from laybare.decomposition.rotations import angles, rotation
 from laybare.shapes import Array
 
 STILL = 1e-13
@@ -35,7 +35,7 @@ LONGEST = 0.9
 MAX_SWEEPS = 300
 
 
-def qrj1d(slices: Array, start: Array) -> Diagonalised:
+def qrj1d(slices: Array, start: Array) -> Diagonalisation:
     """Rows B minimising the off-diagonal energy of B A_l Bᵀ under |row| = 1.
 
     At rank 5 with 3 % noise as accurate as FFDIAG; in two noisy stacks of rank 32 its error was 1.3 and 2.5 times FFDIAG's,
@@ -49,7 +49,7 @@ def qrj1d(slices: Array, start: Array) -> Diagonalised:
         rows = unit_rows(rows)
         if moved < STILL:
             break
-    return Diagonalised(rows, sweeps, off_share(slices, rows))
+    return Diagonalisation(rows, sweeps, off_share(slices, rows))
 
 
 def _sweep(inside: Array, rows: Array) -> tuple[Array, float]:
