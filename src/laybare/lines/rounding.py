@@ -1,0 +1,71 @@
+"""How exact answers are: measured, because every tolerance follows from it.
+
+An answer is the true value plus rounding. What it was rounded to shows in the answers themselves: all of them are float32
+numbers, or have at most k decimals, or neither (float64). How many such units the computation inside lost shows where the
+function is straight: second differences of equidistant points are zero but for rounding. No query is spent on this alone.
+
+    sd(x) = absolute + relative · (|f(x)| + steepness · |x|)
+
+The second size is that of the sums inside the network, which may cancel in f. Fails if all answers are small whole numbers: then
+they look like decimals, which is what they may be.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.shapes import Array
+
+FEWEST = 8
+"""Distinct answers before "all of them are float32 numbers" means anything: 2⁻²⁹ is the chance for each."""
+
+MOST_DECIMALS = 9
+SPARE = 2.0
+"""The largest of a dozen second differences estimates the standard deviation within this factor."""
+
+LEAST_UNITS = 0.25
+
+
+class Rounding(NamedTuple):
+    """Standard deviation of an answer, as absolute + relative · (size of the answer and of what it was summed from)."""
+
+    unit: float
+    relative: float
+    absolute: float = 0.0
+    steepness: float = 0.0
+
+    def sd(self, x: Array, y: Array) -> Array:
+        """Standard deviations (n,) of answers y (n, outputs) at x (n, dim)."""
+        size = np.abs(y).max(axis=1) + self.steepness * np.linalg.norm(x, axis=1)
+        return np.asarray(self.absolute + self.relative * size)
+
+    @property
+    def name(self) -> str:
+        if self.absolute > 0.0:
+            return f"{round(-np.log10(2.0 * self.absolute))} decimals"
+        return "float32" if self.unit > 1e-9 else "float64"
+
+
+def representation(y: Array) -> Rounding:
+    """What the answers (n, outputs) were rounded to: float64, float32, or k decimals."""
+    values = np.unique(y[y != 0.0])
+    if len(values) < FEWEST:
+        return Rounding(2.0**-53, 2.0**-53)
+    with np.errstate(over="ignore"):
+        single = bool((values == values.astype(np.float32)).all())
+    unit = 2.0**-24 if single else 2.0**-53
+    for decimals in range(MOST_DECIMALS + 1):
+        scaled = values * 10.0**decimals
+        if (np.abs(scaled - np.round(scaled)) <= 4.0 * 2.0**-53 * np.abs(scaled)).all() and np.abs(scaled).max() < 2.0**50:
+            return Rounding(unit, unit, 0.5 * 10.0**-decimals)
+    return Rounding(unit, unit)
+
+
+def calibrated(rounding: Rounding, x: Array, y: Array, bends: Array, steepness: float) -> Rounding:
+    """The same with `relative` measured: `bends` (n, outputs) are second differences at x that should be zero."""
+    size = np.abs(y).max(axis=1) + steepness * np.linalg.norm(x, axis=1)
+    left = np.maximum(np.abs(bends).max(axis=1) - 2.0 * np.sqrt(6.0) * rounding.absolute, 0.0)
+    units = float((left / np.maximum(size, 1e-300)).max(initial=0.0)) / np.sqrt(6.0) / rounding.unit
+    return rounding._replace(relative=rounding.unit * max(LEAST_UNITS, SPARE * units), steepness=steepness)

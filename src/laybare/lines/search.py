@@ -1,0 +1,142 @@
+"""Lines until fresh lines show nothing unknown.
+
+The first line is read completely. Every further line starts where the book is exact and is asked at its two ends only: a unit that is
+not in the book and crosses the line adds a·(n·x - h) to the answer at the end, so the prediction fails there. Only then are the
+kinks of what is left looked for, and only the pieces beside them measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import BudgetExhausted
+from laybare.lines.asking import Purse, Purpose
+from laybare.lines.book import Book, Units
+from laybare.lines.gradients import read_gradients
+from laybare.lines.jumps import first_book, home, units_of
+from laybare.lines.kinks import Along, Bends, find_kinks
+from laybare.lines.line import Line, random_line, random_ray
+from laybare.lines.recognise import first_look
+from laybare.lines.rounding import Rounding
+from laybare.lines.straight import SIGMAS, Sampled, Straight
+from laybare.shapes import Array
+
+FARTHEST = 1e5
+"""Reach of a line in units of its scale; kinks beyond it are hyperplanes that no usual input comes near."""
+
+COARSENESS = 0.01
+"""The reach with coarse answers is COARSENESS / √(unit of rounding): farther out, rounding hides what happens near the middle."""
+
+ENDS = (0.0, 0.02, 0.1)
+"""Points of an end piece, relative to its distance from the middle of the line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """Lines in a row that must show nothing new, how many lines there may be at all, and queries for the kinks of one."""
+
+    quiet: int = 4
+    most_lines: int = 200
+    most_kinks: int = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The book after all lines, the rounding of the answers, the lines looked at, and how many at the end showed nothing new.
+
+    `kinks` counts the kinks of the first line, `short` holds the sentence with which the budget ended, if it did.
+    """
+
+    book: Book
+    rounding: Rounding
+    first: Line
+    lines: int
+    quiet: int
+    kinks: int
+    short: BudgetExhausted | None = None
+
+
+def read_lines(purse: Purse, dim: int, patience: Patience, *, spread: float = 1.0, rng: Generator) -> Reading:
+    """Read a black box line by line. The box of the purse is never left."""
+    line = random_line(dim, FARTHEST * spread * np.sqrt(dim), spread, purse.box, rng=rng)
+    look = first_look(purse, line)
+    reach = line.scale * float(np.clip(COARSENESS / np.sqrt(max(look.rounding.unit, look.rounding.absolute)), 20.0, FARTHEST))
+    line = replace(line, low=max(line.low, -reach), high=min(line.high, reach))
+    along = _along(purse, None, line, look.rounding)
+    pieces = [_end(along, line, line.low), *look.pieces, _end(along, line, line.high)]
+    bends = find_kinks(along, line, pieces, most=patience.most_kinks)
+    gradients = read_gradients(purse, None, bends, look.rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
+    book = first_book(bends, gradients)
+    book = book.with_units(units_of(bends, gradients, book, 0))
+    reading = Reading(book, look.rounding, replace(line, point=book.point), 1, 0, len(bends.kinks))
+    try:
+        while reading.quiet < patience.quiet and reading.lines < patience.most_lines:
+            reading = _next_line(purse, reading, patience, rng)
+    except BudgetExhausted as error:
+        return replace(reading, short=error)
+    return reading
+
+
+def _next_line(purse: Purse, reading: Reading, patience: Patience, rng: Generator) -> Reading:
+    """One more line: quiet, or with units that go into the book."""
+    first, book = reading.first, reading.book
+    line = random_ray(first, first.high - first.low, purse.box, rng=rng)
+    along = _along(purse, book, line, reading.rounding, "checks")
+    ends = np.array([line.low, line.high])
+    y, sd = along(ends)
+    silent = np.abs(y).max(axis=1) <= SIGMAS * sd
+    if silent.all():
+        return replace(reading, lines=reading.lines + 1, quiet=reading.quiet + 1)
+    along = _along(purse, book, line, reading.rounding)
+    bends = find_kinks(along, line, _seeds(along, line, silent, Sampled(y, sd)), most=patience.most_kinks)
+    units = _measured(purse, reading, bends, rng)
+    return replace(reading, book=book.with_units(units), lines=reading.lines + 1, quiet=0)
+
+
+def _measured(purse: Purse, reading: Reading, bends: Bends, rng: Generator) -> Units:
+    known = np.zeros(len(bends.pieces), dtype=bool)
+    known[home(bends)] = True
+    gradients = read_gradients(purse, reading.book, bends, reading.rounding, known, rng=rng)
+    return units_of(bends, gradients, reading.book, reading.lines)
+
+
+def _along(purse: Purse, book: Book | None, line: Line, rounding: Rounding, purpose: Purpose = "kinks") -> Along:
+    """What the book does not explain along a line."""
+
+    def along(t: Array) -> Sampled:
+        x = line(t)
+        y = purse.ask(x, purpose)
+        sd = rounding.sd(x, y)
+        return Sampled(y, sd) if book is None else Sampled(y - book(x), np.hypot(sd, book.sd(x)))
+
+    return along
+
+
+def _end(along: Along, line: Line, end: float) -> Straight:
+    """The last piece at one end of the line: three points, nearer to the end until they lie on one line."""
+    share = 1.0
+    while True:
+        t = np.sort(end * (1.0 - share * np.array(ENDS)))
+        y, sd = along(t)
+        outer = Straight(t[[0, 2]], y[[0, 2]], sd[[0, 2]])
+        if outer.holds(float(t[1]), y[1], float(sd[1])) or share < 1e-6:
+            return Straight(t, y, sd)
+        share /= 16.0
+
+
+def _seeds(along: Along, line: Line, silent: Array, ends: Sampled) -> list[Straight]:
+    """The piece around t = 0, where the book is exact, with the silent ends; and the end pieces that are not silent."""
+    near = 1e-9 * line.scale
+    level = float(ends.sd.min()) * 1e-3
+    t, y, sd = np.array([-near, near]), np.zeros((2, ends.y.shape[1])), np.full(2, level)
+    middle = Straight(t, y, sd)
+    pieces = []
+    if not silent[0]:
+        pieces.append(_end(along, line, line.low))
+    pieces.append(middle)
+    if not silent[1]:
+        pieces.append(_end(along, line, line.high))
+    return pieces
