@@ -110,14 +110,21 @@ def read_gradients(
 
 
 def _centres(bends: Bends) -> tuple[Array, Array]:
-    """Where each piece is measured, and the distance from there to its nearest kink."""
+    """Where each piece is measured, and the length of a step that reaches a kink beside it, as far as that can be guessed.
+
+    A kink at t that is far on the scale of the line mostly belongs to a hyperplane nearly parallel to it: |r| grows like t, and
+    the way across the piece is shorter than the way along it by that factor.
+    """
     t, line = np.array([kink.t for kink in bends.kinks]), bends.line
     if not len(t):
         return np.zeros(1), np.array([line.scale])
     first = min(line.scale + abs(t[0]), 0.5 * (t[0] - line.low))
     last = min(line.scale + abs(t[-1]), 0.5 * (line.high - t[-1]))
     centres = np.concatenate([[t[0] - first], (t[1:] + t[:-1]) / 2.0, [t[-1] + last]])
-    return centres, np.concatenate([[first], np.diff(t) / 2.0, [last]])
+    slant = np.hypot(1.0, t / line.scale)
+    right = np.append(t - centres[:-1], np.inf) / np.append(slant, 1.0)
+    left = np.insert(centres[1:] - t, 0, np.inf) / np.insert(slant, 0, 1.0)
+    return centres, np.minimum(left, right)
 
 
 def _ask(

@@ -1,0 +1,181 @@
+"""Gauss-Newton on everything that was paid for, each answer with the weight of its own rounding.
+
+All answers are equations in the parameters of the book,
+
+    f(x) = c + v·(x - p) + Σᵢ aᵢ relu(zᵢ),      zᵢ = nᵢ·(x - p) - hᵢ,
+
+and the book is so near that it tells for every answer which units are active. Rows of the Jacobian: aᵢ (x - p) and -aᵢ for active
+units, relu(zᵢ) for the readouts, (x - p) and 1; a unit's length is fixed (nᵢ·δnᵢ = 0). The inverse of the normal matrix gives the
+error bars, and they say how many fresh random queries the wanted precision needs: steps of a gradient are short, and answers
+to random points tie them to the size of the whole function.
+
+The normal equations are scaled by columns and solved for corrections only, three times: their own rounding is then of no account.
+Cost n p² for p = width (dim + 1 + outputs) + (dim + 1) outputs parameters; beyond `DENSE` of them it is not done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+from numpy.random import Generator
+
+from laybare.lines.asking import Answers, Purpose, Purse
+from laybare.lines.book import Book
+from laybare.lines.rounding import Rounding
+from laybare.shapes import Array
+
+DENSE = 2600
+"""Parameters up to which the normal matrix is formed: 54 MB, two seconds."""
+
+STEPS = 3
+FAR = 1e3
+"""Points farther from the book's point than this many √dim are left out: they are there to see units, and carry nothing else."""
+
+BATCH = 0.1
+"""Fresh queries at a time, relative to the number of parameters."""
+
+SURE = 4.0
+"""The largest of a thousand normal errors is about four standard deviations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Polished:
+    """The book after the fit, its misfit in standard deviations of rounding (root mean square and largest), and fresh queries."""
+
+    book: Book
+    misfit: float
+    worst: float
+    fresh: int
+
+
+def parameters(book: Book) -> int:
+    """Free numbers of the book, one for each unit's length among them."""
+    dim, outputs = book.gradient.shape
+    return len(book.units) * (dim + 1 + outputs) + (dim + 1) * outputs
+
+
+def error_bar(book: Book) -> float:
+    """The largest standard deviation of a normal's entry, a distance or a readout, relative to the size of each (at least 1)."""
+    units = book.units
+    if not len(units):
+        return book.gradient_sd
+    size = np.abs(units.readouts).max(axis=1)
+    return float(max(
+        units.normal_sd.max(), (units.distance_sd / (1.0 + units.distances)).max(), (units.readout_sd / np.maximum(size, 1e-300)).max()))
+
+
+def polish(
+    purse: Purse, book: Book, rounding: Rounding, *, precision: float, fresh_share: float = 1.2, spread: float = 1.0, rng: Generator
+) -> Polished:
+    """Fit the book to all answers; ask fresh points until its error bars are below `precision`, or the share is used up."""
+    p = parameters(book)
+    if p > DENSE:
+        return Polished(book, np.nan, np.nan, 0)
+    asked, most = 0, int(fresh_share * p)
+    fitted = _fit(purse, book, rounding)
+    while SURE * error_bar(fitted.book) > precision and asked < most:
+        batch = min(max(8, int(BATCH * p)), most - asked)
+        if purse.left is not None:
+            batch = min(batch, purse.left)
+        if batch < 1:
+            break
+        ask_random(purse, book, batch, 2.0 * spread, "polish", rng)
+        asked += batch
+        fitted = _fit(purse, fitted.book, rounding)
+    return replace(fitted, fresh=asked)
+
+
+def ask_random(purse: Purse, book: Book, count: int, spread: float, purpose: Purpose, rng: Generator) -> Answers:
+    """Fresh points: Gaussian, or uniform in the box."""
+    dim = len(book.point)
+    if purse.box is None:
+        x = spread * rng.standard_normal((count, dim))
+    else:
+        x = purse.box.low + (purse.box.high - purse.box.low) * rng.random((count, dim))
+    return Answers(x, purse.ask(x, purpose))
+
+
+def _fit(purse: Purse, book: Book, rounding: Rounding) -> Polished:
+    blocks = [block for block in purse.answers()]
+    x, y = np.vstack([block.x for block in blocks]), np.vstack([block.y for block in blocks])
+    near = np.linalg.norm(x - book.point, axis=1) <= FAR * np.sqrt(x.shape[1])
+    x, y = x[near], y[near]
+    weight = 1.0 / rounding.sd(x, y)
+    misfit = _misfit(book, x, y, weight)
+    for _ in range(STEPS):
+        moved = _step(book, x, y, weight)
+        now = _misfit(moved, x, y, weight)
+        if not now[0] <= misfit[0] * 1.5:
+            break
+        book, misfit = moved, now
+    return Polished(book, *misfit, 0)
+
+
+def _misfit(book: Book, x: Array, y: Array, weight: Array) -> tuple[float, float]:
+    off = np.abs(y - book(x)) * weight[:, None]
+    return float(np.sqrt(np.mean(off**2))), float(off.max())
+
+
+def _step(book: Book, x: Array, y: Array, weight: Array) -> Book:
+    """One Gauss-Newton step, with error bars."""
+    J = _jacobian(book, x) * weight[None, :, None]
+    outputs, _, p = J.shape
+    rest = (y - book(x)).T * weight
+    A, b = np.zeros((p, p)), np.zeros(p)
+    for o in range(outputs):
+        A += J[o].T @ J[o]
+        b += J[o].T @ rest[o]
+    k, dim = book.units.normals.shape
+    heavy = float(np.diag(A).max(initial=1.0))
+    for i in range(k):
+        part = slice(i * dim, (i + 1) * dim)
+        A[part, part] += heavy * np.outer(book.units.normals[i], book.units.normals[i])
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(A), 1e-300))
+    A *= scale[:, None] * scale
+    A[np.diag_indices(p)] += 1e-14
+    factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
+    delta = scale * scipy.linalg.cho_solve(factor, scale * b)
+    inverse = scipy.linalg.cho_solve(factor, np.eye(p), check_finite=False)
+    return _moved(book, delta, scale * np.sqrt(np.maximum(np.diag(inverse), 0.0)))
+
+
+def _jacobian(book: Book, x: Array) -> Array:
+    """(outputs, n, p): normals, distances, readouts, gradient, value."""
+    units, away = book.units, x - book.point
+    n, dim = x.shape
+    k, outputs = units.readouts.shape
+    z = away @ units.normals.T - units.distances
+    active = (z > 0.0).astype(float)
+    J = np.zeros((outputs, n, k * (dim + 1 + outputs) + (dim + 1) * outputs))
+    at = k * (dim + 1)
+    for o in range(outputs):
+        slope = active * units.readouts[:, o]
+        np.multiply(slope[:, :, None], away[:, None, :], out=J[o, :, : k * dim].reshape(n, k, dim))
+        J[o, :, k * dim : at] = -slope
+        J[o, :, at + o * k : at + (o + 1) * k] = np.maximum(z, 0.0)
+        tail = at + outputs * k + o * (dim + 1)
+        J[o, :, tail : tail + dim] = away
+        J[o, :, tail + dim] = 1.0
+    return J
+
+
+def _moved(book: Book, delta: Array, sd: Array) -> Book:
+    units = book.units
+    k, dim = units.normals.shape
+    outputs = units.readouts.shape[1]
+    cuts = np.cumsum([k * dim, k, k * outputs])
+    normals, distances, readouts, tail = np.split(delta, cuts)
+    normal_sd, distance_sd, readout_sd, tail_sd = np.split(sd, cuts)
+    rows = units.normals + normals.reshape(k, dim)
+    lengths = np.linalg.norm(rows, axis=1)
+    fresh = replace(
+        units, normals=rows / lengths[:, None], distances=(units.distances + distances) / lengths,
+        readouts=(units.readouts + readouts.reshape(outputs, k).T) * lengths[:, None],
+        normal_sd=normal_sd.reshape(k, dim).max(axis=1, initial=0.0), distance_sd=distance_sd,
+        readout_sd=readout_sd.reshape(outputs, k).max(axis=0))
+    affine = tail.reshape(outputs, dim + 1)
+    return replace(
+        book, units=fresh, gradient=book.gradient + affine[:, :-1].T, value=book.value + affine[:, -1],
+        gradient_sd=float(tail_sd.reshape(outputs, dim + 1)[:, :-1].max()))
