@@ -36,18 +36,25 @@ FAR = 1e3
 BATCH = 0.1
 """Fresh queries at a time, relative to the number of parameters."""
 
-SURE = 4.0
-"""The largest of a thousand normal errors is about four standard deviations."""
+SURE = 3.0
+"""Error bars that the wanted precision has room for."""
+
+SURPRISE = 30.0
+"""Standard deviations beyond which a fresh answer contradicts the book: a unit is missing, and the fit must wait."""
 
 
 @dataclass(frozen=True, eq=False)
 class Polished:
-    """The book after the fit, its misfit in standard deviations of rounding (root mean square and largest), and fresh queries."""
+    """The book after the fit, its misfit in standard deviations of rounding (root mean square and largest), and fresh queries.
+
+    `surprises` (n, dim) are fresh points whose answers contradict the book; the fit has then stopped before them.
+    """
 
     book: Book
     misfit: float
     worst: float
     fresh: int
+    surprises: Array
 
 
 def parameters(book: Book) -> int:
@@ -57,32 +64,40 @@ def parameters(book: Book) -> int:
 
 
 def error_bar(book: Book) -> float:
-    """The largest standard deviation of a normal's entry, a distance or a readout, relative to the size of each (at least 1)."""
+    """The largest standard deviation of a normal (its length as a vector), a distance, or a readout relative to its size."""
     units = book.units
     if not len(units):
         return book.gradient_sd
     size = np.abs(units.readouts).max(axis=1)
     return float(max(
-        units.normal_sd.max(), (units.distance_sd / (1.0 + units.distances)).max(), (units.readout_sd / np.maximum(size, 1e-300)).max()))
+        np.sqrt(units.normals.shape[1]) * units.normal_sd.max(), (units.distance_sd / (1.0 + units.distances)).max(), (units.readout_sd / np.maximum(size, 1e-300)).max()))
 
 
 def polish(
-    purse: Purse, book: Book, rounding: Rounding, *, precision: float, fresh_share: float = 1.2, spread: float = 1.0, rng: Generator
+    purse: Purse, book: Book, rounding: Rounding, *, precision: float, fresh_share: float = 1.2, spread: float = 1.0,
+    reserve: int = 0, rng: Generator,
 ) -> Polished:
-    """Fit the book to all answers; ask fresh points until its error bars are below `precision`, or the share is used up."""
+    """Fit the book to all answers; ask fresh points until its error bars are below `precision`, or the share is used up.
+
+    `reserve` queries of the budget are left for others.
+    """
     p = parameters(book)
-    if p > DENSE:
-        return Polished(book, np.nan, np.nan, 0)
+    none = np.empty((0, len(book.point)))
+    if p > DENSE or not len(book.units):
+        return Polished(book, np.nan, np.nan, 0, none)
     asked, most = 0, int(fresh_share * p)
     fitted = _fit(purse, book, rounding)
     while SURE * error_bar(fitted.book) > precision and asked < most:
         batch = min(max(8, int(BATCH * p)), most - asked)
         if purse.left is not None:
-            batch = min(batch, purse.left)
+            batch = min(batch, purse.left - reserve)
         if batch < 1:
             break
-        ask_random(purse, book, batch, 2.0 * spread, "polish", rng)
+        fresh = ask_random(purse, book, batch, 2.0 * spread, "polish", rng)
         asked += batch
+        surprises = contradictions(fresh, fitted.book, rounding)
+        if len(surprises):
+            return replace(fitted, fresh=asked, surprises=surprises)
         fitted = _fit(purse, fitted.book, rounding)
     return replace(fitted, fresh=asked)
 
@@ -95,6 +110,17 @@ def ask_random(purse: Purse, book: Book, count: int, spread: float, purpose: Pur
     else:
         x = purse.box.low + (purse.box.high - purse.box.low) * rng.random((count, dim))
     return Answers(x, purse.ask(x, purpose))
+
+
+def contradictions(fresh: Answers, book: Book, rounding: Rounding) -> Array:
+    """The points (n, dim) among fresh ones whose answers the book does not predict."""
+    return np.asarray(fresh.x[misfits(fresh, book, rounding) > SURPRISE])
+
+
+def misfits(fresh: Answers, book: Book, rounding: Rounding) -> Array:
+    """Differences of answers and predictions, (n,), in standard deviations of the two together."""
+    sd = np.hypot(rounding.sd(fresh.x, fresh.y), book.sd(fresh.x))
+    return np.asarray(np.abs(fresh.y - book(fresh.x)).max(axis=1) / sd)
 
 
 def _fit(purse: Purse, book: Book, rounding: Rounding) -> Polished:
@@ -110,7 +136,7 @@ def _fit(purse: Purse, book: Book, rounding: Rounding) -> Polished:
         if not now[0] <= misfit[0] * 1.5:
             break
         book, misfit = moved, now
-    return Polished(book, *misfit, 0)
+    return Polished(book, *misfit, 0, np.empty((0, x.shape[1])))
 
 
 def _misfit(book: Book, x: Array, y: Array, weight: Array) -> tuple[float, float]:

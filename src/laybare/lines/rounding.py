@@ -25,7 +25,7 @@ MOST_DECIMALS = 9
 SPARE = 2.0
 """The largest of a dozen second differences estimates the standard deviation within this factor."""
 
-LEAST_UNITS = 0.25
+LEAST_UNITS = 0.5
 
 
 class Rounding(NamedTuple):

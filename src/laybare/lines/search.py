@@ -18,7 +18,7 @@ from laybare.lines.book import Book, Units
 from laybare.lines.gradients import read_gradients
 from laybare.lines.jumps import first_book, home, units_of
 from laybare.lines.kinks import Along, Bends, find_kinks
-from laybare.lines.line import Line, random_line, random_ray
+from laybare.lines.line import Line, line_through, random_line, random_ray
 from laybare.lines.recognise import first_look
 from laybare.lines.rounding import Rounding
 from laybare.lines.straight import SIGMAS, Sampled, Straight
@@ -56,13 +56,19 @@ class Reading:
     lines: int
     quiet: int
     kinks: int
+    patience: Patience = Patience()
     short: BudgetExhausted | None = None
 
+    def with_book(self, book: Book) -> Reading:
+        """The same with a better book."""
+        return replace(self, book=book)
 
-def read_lines(purse: Purse, dim: int, patience: Patience, *, spread: float = 1.0, rng: Generator) -> Reading:
+
+def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spread: float = 1.0, rng: Generator) -> Reading:
     """Read a black box line by line. The box of the purse is never left."""
     line = random_line(dim, FARTHEST * spread * np.sqrt(dim), spread, purse.box, rng=rng)
     look = first_look(purse, line)
+    patience = patience or _patience(purse, look.rounding)
     reach = line.scale * float(np.clip(COARSENESS / np.sqrt(max(look.rounding.unit, look.rounding.absolute)), 20.0, FARTHEST))
     line = replace(line, low=max(line.low, -reach), high=min(line.high, reach))
     along = _along(purse, None, line, look.rounding)
@@ -71,19 +77,38 @@ def read_lines(purse: Purse, dim: int, patience: Patience, *, spread: float = 1.
     gradients = read_gradients(purse, None, bends, look.rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
     book = first_book(bends, gradients)
     book = book.with_units(units_of(bends, gradients, book, 0))
-    reading = Reading(book, look.rounding, replace(line, point=book.point), 1, 0, len(bends.kinks))
+    reading = Reading(book, look.rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience)
     try:
         while reading.quiet < patience.quiet and reading.lines < patience.most_lines:
-            reading = _next_line(purse, reading, patience, rng)
+            reading = _next_line(purse, reading, rng)
     except BudgetExhausted as error:
         return replace(reading, short=error)
     return reading
 
 
-def _next_line(purse: Purse, reading: Reading, patience: Patience, rng: Generator) -> Reading:
+def _patience(purse: Purse, rounding: Rounding) -> Patience:
+    """A long line meets nearly every unit; lines that end at a box or where rounding begins do not."""
+    if purse.box is not None:
+        return Patience(quiet=30)
+    return Patience(quiet=4 if rounding.unit < 1e-9 and rounding.absolute == 0.0 else 8)
+
+
+def _next_line(purse: Purse, reading: Reading, rng: Generator) -> Reading:
     """One more line: quiet, or with units that go into the book."""
-    first, book = reading.first, reading.book
-    line = random_ray(first, first.high - first.low, purse.box, rng=rng)
+    first = reading.first
+    return follow(purse, reading, random_ray(first, first.high - first.low, purse.box, rng=rng), rng=rng)
+
+
+def toward(purse: Purse, reading: Reading, target: Array, *, rng: Generator) -> Reading:
+    """One more line, through a point whose answer contradicts the book."""
+    first = reading.first
+    line = line_through(first.point, target - first.point, first.high - first.low, first.scale, purse.box)
+    return follow(purse, reading, line, rng=rng)
+
+
+def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Reading:
+    """Look at both ends of a line through the book's point; read it if the book does not predict them."""
+    book = reading.book
     along = _along(purse, book, line, reading.rounding, "checks")
     ends = np.array([line.low, line.high])
     y, sd = along(ends)
@@ -91,7 +116,7 @@ def _next_line(purse: Purse, reading: Reading, patience: Patience, rng: Generato
     if silent.all():
         return replace(reading, lines=reading.lines + 1, quiet=reading.quiet + 1)
     along = _along(purse, book, line, reading.rounding)
-    bends = find_kinks(along, line, _seeds(along, line, silent, Sampled(y, sd)), most=patience.most_kinks)
+    bends = find_kinks(along, line, _seeds(along, line, silent, Sampled(y, sd)), most=reading.patience.most_kinks)
     units = _measured(purse, reading, bends, rng)
     return replace(reading, book=book.with_units(units), lines=reading.lines + 1, quiet=0)
 
