@@ -9,7 +9,7 @@ units, relu(zᵢ) for the readouts, (x - p) and 1; a unit's length is fixed (n�
 error bars, and they say how many fresh random queries the wanted precision needs: steps of a gradient are short, and answers
 to random points tie them to the size of the whole function.
 
-The normal equations are scaled by columns and solved for corrections only, three times: their own rounding is then of no account.
+The normal equations are scaled by columns and solved for corrections only, more than once: their own rounding is then of no account.
 Cost n p² for p = width (dim + 1 + outputs) + (dim + 1) outputs parameters; beyond `DENSE` of them it is not done.
 """
 
@@ -29,9 +29,9 @@ from laybare.shapes import Array
 DENSE = 2600
 """Parameters up to which the normal matrix is formed: 54 MB, two seconds."""
 
-STEPS = 3
-FAR = 1e3
-"""Points farther from the book's point than this many √dim are left out: they are there to see units, and carry nothing else."""
+STEPS = 2
+PRIOR = 10.0
+"""A parameter that the answers leave open stays where it is within so many of its earlier error bars."""
 
 BATCH = 0.1
 """Fresh queries at a time, relative to the number of parameters."""
@@ -126,12 +126,10 @@ def misfits(fresh: Answers, book: Book, rounding: Rounding) -> Array:
 def _fit(purse: Purse, book: Book, rounding: Rounding) -> Polished:
     blocks = [block for block in purse.answers()]
     x, y = np.vstack([block.x for block in blocks]), np.vstack([block.y for block in blocks])
-    near = np.linalg.norm(x - book.point, axis=1) <= FAR * np.sqrt(x.shape[1])
-    x, y = x[near], y[near]
     weight = 1.0 / rounding.sd(x, y)
-    misfit = _misfit(book, x, y, weight)
-    for _ in range(STEPS):
-        moved = _step(book, x, y, weight)
+    misfit, prior = _misfit(book, x, y, weight), _bars(book)
+    for step in range(STEPS):
+        moved = _step(book, x, y, weight, prior, bars=step == STEPS - 1)
         now = _misfit(moved, x, y, weight)
         if not now[0] <= misfit[0] * 1.5:
             break
@@ -144,46 +142,66 @@ def _misfit(book: Book, x: Array, y: Array, weight: Array) -> tuple[float, float
     return float(np.sqrt(np.mean(off**2))), float(off.max())
 
 
-def _step(book: Book, x: Array, y: Array, weight: Array) -> Book:
-    """One Gauss-Newton step, with error bars."""
-    J = _jacobian(book, x) * weight[None, :, None]
-    outputs, _, p = J.shape
-    rest = (y - book(x)).T * weight
-    A, b = np.zeros((p, p)), np.zeros(p)
-    for o in range(outputs):
-        A += J[o].T @ J[o]
-        b += J[o].T @ rest[o]
-    k, dim = book.units.normals.shape
-    heavy = float(np.diag(A).max(initial=1.0))
-    for i in range(k):
-        part = slice(i * dim, (i + 1) * dim)
-        A[part, part] += heavy * np.outer(book.units.normals[i], book.units.normals[i])
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(A), 1e-300))
-    A *= scale[:, None] * scale
-    A[np.diag_indices(p)] += 1e-14
-    factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
-    delta = scale * scipy.linalg.cho_solve(factor, scale * b)
-    inverse = scipy.linalg.cho_solve(factor, np.eye(p), check_finite=False)
+def _bars(book: Book) -> Array:
+    """Error bars in the order of the parameters, (p,)."""
+    units, (dim, outputs) = book.units, book.gradient.shape
+    parts = [np.repeat(units.normal_sd, dim), units.distance_sd, np.tile(units.readout_sd, outputs)]
+    return np.concatenate([*parts, np.full(outputs * (dim + 1), book.gradient_sd)])
+
+
+def _step(book: Book, x: Array, y: Array, weight: Array, prior: Array, *, bars: bool) -> Book:
+    """One Gauss-Newton step; with new error bars if asked for."""
+    A, b = _normal_equations(book, x, y, weight)
+    A[np.diag_indices(len(A))] += 1.0 / np.maximum(PRIOR * prior, 1e-300) ** 2
+    _fix_lengths(A, book.units.normals)
+    scale = 1.0 / np.sqrt(np.diag(A))
+    A *= scale[:, None]
+    A *= scale
+    A[np.diag_indices(len(A))] += 1e-15
+    factor, _ = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    delta = scale * scipy.linalg.cho_solve((factor, True), scale * b, check_finite=False)
+    if not bars:
+        return _moved(book, delta, prior)
+    inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     return _moved(book, delta, scale * np.sqrt(np.maximum(np.diag(inverse), 0.0)))
 
 
-def _jacobian(book: Book, x: Array) -> Array:
-    """(outputs, n, p): normals, distances, readouts, gradient, value."""
+def _normal_equations(book: Book, x: Array, y: Array, weight: Array) -> tuple[Array, Array]:
+    rest = (y - book(x)).T * weight
+    p = parameters(book)
+    A, b = np.zeros((p, p)), np.zeros(p)
+    for o in range(len(rest)):
+        J = _jacobian(book, x, o)
+        J *= weight[:, None]
+        A += J.T @ J
+        b += J.T @ rest[o]
+    return A, b
+
+
+def _fix_lengths(A: Array, normals: Array) -> None:
+    """Weight on nᵢ·δnᵢ, the direction that changes nothing: a unit's length against its readout."""
+    k, dim = normals.shape
+    diagonal = np.diag(A)
+    for i in range(k):
+        part = slice(i * dim, (i + 1) * dim)
+        A[part, part] += float(diagonal[part].max()) * np.outer(normals[i], normals[i])
+
+
+def _jacobian(book: Book, x: Array, output: int) -> Array:
+    """(n, p) of one output: normals, distances, readouts, gradient, value."""
     units, away = book.units, x - book.point
     n, dim = x.shape
     k, outputs = units.readouts.shape
     z = away @ units.normals.T - units.distances
-    active = (z > 0.0).astype(float)
-    J = np.zeros((outputs, n, k * (dim + 1 + outputs) + (dim + 1) * outputs))
+    J = np.zeros((n, parameters(book)))
+    slope = (z > 0.0) * units.readouts[:, output]
+    np.multiply(slope[:, :, None], away[:, None, :], out=J[:, : k * dim].reshape(n, k, dim))
     at = k * (dim + 1)
-    for o in range(outputs):
-        slope = active * units.readouts[:, o]
-        np.multiply(slope[:, :, None], away[:, None, :], out=J[o, :, : k * dim].reshape(n, k, dim))
-        J[o, :, k * dim : at] = -slope
-        J[o, :, at + o * k : at + (o + 1) * k] = np.maximum(z, 0.0)
-        tail = at + outputs * k + o * (dim + 1)
-        J[o, :, tail : tail + dim] = away
-        J[o, :, tail + dim] = 1.0
+    J[:, k * dim : at] = -slope
+    J[:, at + output * k : at + (output + 1) * k] = np.maximum(z, 0.0)
+    tail = at + outputs * k + output * (dim + 1)
+    J[:, tail : tail + dim] = away
+    J[:, tail + dim] = 1.0
     return J
 
 
