@@ -93,7 +93,7 @@ def polish(
             batch = min(batch, purse.left - reserve)
         if batch < 1:
             break
-        fresh = ask_random(purse, book, batch, 2.0 * spread, "polish", rng)
+        fresh = _ask_aimed(purse, fitted.book, batch, 2.0 * spread, rng)
         asked += batch
         surprises = contradictions(fresh, fitted.book, rounding)
         if len(surprises):
@@ -110,6 +110,20 @@ def ask_random(purse: Purse, book: Book, count: int, spread: float, purpose: Pur
     else:
         x = purse.box.low + (purse.box.high - purse.box.low) * rng.random((count, dim))
     return Answers(x, purse.ask(x, purpose))
+
+
+def _ask_aimed(purse: Purse, book: Book, count: int, spread: float, rng: Generator) -> Answers:
+    """Fresh points for the polish: half of them random, half around the units with the largest error bars, wherever these are."""
+    units = book.units
+    if purse.box is not None:
+        return ask_random(purse, book, count, spread, "polish", rng)
+    bars = np.sqrt(units.normals.shape[1]) * units.normal_sd + units.distance_sd / (1.0 + units.distances)
+    worst = rng.choice(len(units), size=count // 2, p=bars / bars.sum())
+    away = spread * rng.standard_normal((count, len(book.point)))
+    reach = units.distances[worst] + 1.0
+    x = np.vstack([
+        book.point + units.normals[worst] * units.distances[worst, None] + away[: count // 2] * reach[:, None], away[count // 2 :]])
+    return Answers(x, purse.ask(x, "polish"))
 
 
 def contradictions(fresh: Answers, book: Book, rounding: Rounding) -> Array:

@@ -30,6 +30,9 @@ FARTHEST = 1e5
 COARSENESS = 0.01
 """The reach with coarse answers is COARSENESS / √(unit of rounding): farther out, rounding hides what happens near the middle."""
 
+NEARBY = 1e-6
+"""Around the book's point f is that of the book, within this share of the line's scale."""
+
 ENDS = (0.0, 0.02, 0.1)
 """Points of an end piece, relative to its distance from the middle of the line."""
 
@@ -116,7 +119,7 @@ def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Rea
     if silent.all():
         return replace(reading, lines=reading.lines + 1, quiet=reading.quiet + 1)
     along = _along(purse, book, line, reading.rounding)
-    bends = find_kinks(along, line, _seeds(along, line, silent, Sampled(y, sd)), most=reading.patience.most_kinks)
+    bends = find_kinks(along, line, _seeds(along, line, silent, book.gradient_sd, y.shape[1]), most=reading.patience.most_kinks)
     units = _measured(purse, reading, bends, rng)
     return replace(reading, book=book.with_units(units), lines=reading.lines + 1, quiet=0)
 
@@ -152,16 +155,12 @@ def _end(along: Along, line: Line, end: float) -> Straight:
         share /= 16.0
 
 
-def _seeds(along: Along, line: Line, silent: Array, ends: Sampled) -> list[Straight]:
-    """The piece around t = 0, where the book is exact, with the silent ends; and the end pieces that are not silent."""
-    near = 1e-9 * line.scale
-    level = float(ends.sd.min()) * 1e-3
-    t, y, sd = np.array([-near, near]), np.zeros((2, ends.y.shape[1])), np.full(2, level)
-    middle = Straight(t, y, sd)
-    pieces = []
+def _seeds(along: Along, line: Line, silent: Array, slope_sd: float, outputs: int) -> list[Straight]:
+    """The piece around t = 0, where value and slope are those of the book, and the ends at which it is wrong."""
+    near = NEARBY * line.scale
+    pieces = [Straight(np.array([-near, near]), np.zeros((2, outputs)), np.full(2, near * max(slope_sd, 1e-300)))]
     if not silent[0]:
-        pieces.append(_end(along, line, line.low))
-    pieces.append(middle)
+        pieces.insert(0, _end(along, line, line.low))
     if not silent[1]:
         pieces.append(_end(along, line, line.high))
     return pieces
