@@ -98,7 +98,7 @@ class Book:
                 keep.append(i)
             else:
                 readouts[twin] += readouts[i]
-        bound = 1e3 * together.readout_sd + 1e-9 * np.abs(together.readouts).max(axis=1)
+        bound = 8.0 * together.readout_sd + 1e-9 * np.abs(together.readouts).max(axis=1)
         left = np.array([i for i in keep if np.abs(readouts[i]).max() > bound[i]], dtype=int)
         return replace(self, units=replace(together, readouts=readouts).take(left))
 

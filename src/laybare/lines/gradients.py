@@ -200,7 +200,7 @@ def _agrees(state: Measured, values: Array, k: int) -> bool:
     line, piece = state.bends.line, state.bends.pieces[k]
     off = np.abs(line.direction @ values[k] - piece.slope).max()
     noise = float(np.linalg.norm(line.direction * state.noise[k] / state.steps[k]))
-    return bool(off <= SIGMAS * np.hypot(noise, piece.slope_sd))
+    return bool(off <= 2.0 * SIGMAS * np.hypot(noise, piece.slope_sd))
 
 
 def _repaired(
@@ -242,7 +242,7 @@ def _suspects(
             noise = np.hypot(rounding.sd(x, y)[0], piece.sd_at(tau))
             y = y if book is None else y - book(x)
             off = np.abs(y[0] - piece.value(tau) - step @ values[k]).max()
-            if off > SIGMAS * (noise + float(np.linalg.norm(step * state.noise[k] / state.steps[k]))):
+            if off > 2.0 * SIGMAS * (noise + float(np.linalg.norm(step * state.noise[k] / state.steps[k]))):
                 open_.append(part)
         if len(found) > max(4, len(centre) // 8):
             return np.arange(len(centre))

@@ -29,9 +29,9 @@ Along: TypeAlias = Callable[[Array], Sampled]
 Point: TypeAlias = tuple[float, Array, float]
 """A place, the values there (outputs,), and their standard deviation."""
 
-BESIDE = 1e-6
-"""How far from the meeting point the two lines are tried, relative to the gap; twice this is the smallest distance of two kinks
-that is told apart if rounding allows it."""
+BESIDE, NEAR = 1e-6, 1e-4
+"""How far from the meeting point the two lines are tried if rounding allows it, and how near to it they must have been seen to
+hold, both relative to the pieces: kinks closer than this may be taken for one."""
 
 SHORT, LONG = 1e-3, 0.25
 """Least and largest distance of the second point of a new piece, relative to the gap. A short one hardly ever spans a kink."""
@@ -59,14 +59,10 @@ class Bends:
 
 @dataclass
 class _Gap:
-    """What lies between two neighbouring pieces: points on neither of them, and how far the meeting point is confirmed.
-
-    `beside` is the side of the meeting point that is asked now, if any; `half` says that its right side was confirmed.
-    """
+    """What lies between two neighbouring pieces: points on neither of them, and whether anything was asked there."""
 
     loose: list[Point] = field(default_factory=list)
-    beside: str = ""
-    half: bool = False
+    asked: bool = False
     done: bool = False
 
 
@@ -139,25 +135,24 @@ def _point(piece: Straight, i: int) -> Point:
 def _next_point(line: Line, left: Straight, right: Straight, gap: _Gap) -> float | None:
     """Where to look next in a gap; None closes it."""
     a, b = left.high, right.low
-    gap.beside = ""
     if gap.loose:
         return _partner(left, right, gap.loose[0])
     m = meeting(left, right)
-    if not (a < m.t < b):
-        if b - a <= _resolution(m, left, right) or b - a <= 1e-13 * max(abs(a), abs(b)):
-            gap.done = True
-            return None
+    t = float(np.clip(m.t, a, b))
+    if np.abs(left.value(t) - right.value(t)).max() > SIGMAS * np.hypot(left.sd_at(t), right.sd_at(t)):
+        gap.done = b - a <= 1e-12 * max(abs(a), abs(b))
+        return None if gap.done else line.between(a, b)
+    length = b - a + min(a - left.low, right.high - b)
+    away = max(_resolution(m, left, right), BESIDE * length)
+    enough = max(4.0 * away, NEAR * length)
+    if b - a > enough and not a < m.t < b:
         return line.between(a, b)
-    least = _resolution(m, left, right)
-    above, below = max(BESIDE * (b - m.t), least), max(BESIDE * (m.t - a), least)
-    if not gap.half and m.t + above < b:
-        gap.beside = "right"
-        return m.t + above
-    if m.t - below > a:
-        gap.beside = "left"
-        return m.t - below
-    gap.done = True
-    return None
+    if b - t > enough:
+        return t + away
+    if t - a > enough:
+        return t - away
+    gap.done = gap.asked or b - a <= 1e-12 * max(abs(a), abs(b))
+    return None if gap.done else line.between(a, b)
 
 
 def _resolution(m: Meeting, left: Straight, right: Straight) -> float:
@@ -178,12 +173,9 @@ def _partner(left: Straight, right: Straight, point: Point) -> float:
 
 def _absorb(pieces: list[Straight], gaps: list[_Gap], g: int, point: Point) -> None:
     """Give a new point to the left piece, to the right piece, or to a new piece between them."""
-    before, edges = gaps[g], (pieces[g].high, pieces[g + 1].low)
-    points = _claimed(pieces, g, [*before.loose, point])
+    points = _claimed(pieces, g, [*gaps[g].loose, point])
     if len(points) < 2:
-        alone = not points and not before.loose
-        half = alone and before.beside == "right" and pieces[g + 1].low < edges[1]
-        gaps[g] = _Gap(points, half=half, done=alone and before.beside == "left" and pieces[g].high > edges[0])
+        gaps[g] = _Gap(points, asked=True)
         return
     t, y, sd = (np.array(column) for column in zip(*points, strict=True))
     first = int(np.argmin(np.diff(t)))
@@ -194,8 +186,16 @@ def _absorb(pieces: list[Straight], gaps: list[_Gap], g: int, point: Point) -> N
 def _claimed(pieces: list[Straight], g: int, points: list[Point]) -> list[Point]:
     """The points of a gap that neither neighbour takes; neighbours grow by what they take."""
     points = sorted(points, key=lambda entry: entry[0])
-    while points and pieces[g].holds(*points[0]):
+    while points and _owner(pieces[g], pieces[g + 1], points[0]) == "left":
         pieces[g] = pieces[g].joined(*points.pop(0))
-    while points and pieces[g + 1].holds(*points[-1]):
+    while points and _owner(pieces[g], pieces[g + 1], points[-1]) == "right":
         pieces[g + 1] = pieces[g + 1].joined(*points.pop())
     return points
+
+
+def _owner(left: Straight, right: Straight, point: Point) -> str:
+    """The piece that a point lies on; the one whose line is known better there, if it may be either."""
+    on_left, on_right = left.holds(*point), right.holds(*point)
+    if on_left and on_right:
+        return "left" if left.sd_at(point[0]) <= right.sd_at(point[0]) else "right"
+    return "left" if on_left else "right" if on_right else ""

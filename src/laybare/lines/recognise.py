@@ -111,7 +111,7 @@ def _check_repeatable(purse: Purse, clusters: list[_Cluster]) -> None:
     x, y = np.vstack([c.x[0] for c in clusters[:2]]), np.vstack([c.y[0] for c in clusters[:2]])
     again = purse.ask(x, "recognise")
     moved = float(np.abs(again - y).max())
-    if moved > 64.0 * 2.0**-53 * float(np.abs(y).max()):
+    if moved > 64.0 * representation(np.vstack([c.y for c in clusters])).unit * float(np.abs(y).max()):
         raise AssumptionViolated(
             f"The same question had answers that differ by {moved:.2g}: the black box is noisy.",
             "Lines read weights from differences of answers, and need a box that repeats itself.",

@@ -4,10 +4,10 @@ An answer is the true value plus rounding. What it was rounded to shows in the a
 numbers, or have at most k decimals, or neither (float64). How many such units the computation inside lost shows where the
 function is straight: second differences of equidistant points are zero but for rounding. No query is spent on this alone.
 
-    sd(x) = absolute + relative · (|f(x)| + steepness · |x|)
+    sd(x) = absolute + unit · |f(x)| / 2 + inner · steepness · |x|
 
-The second size is that of the sums inside the network, which may cancel in f. Fails if all answers are small whole numbers: then
-they look like decimals, which is what they may be.
+The last part is the rounding of the sums inside the network, which may cancel in f; it is what is measured. Fails if all answers are
+small whole numbers: then they look like decimals, which is what they may be.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ MOST_DECIMALS = 9
 SPARE = 2.0
 """The largest of a dozen second differences estimates the standard deviation within this factor."""
 
-LEAST_UNITS = 0.5
+LEAST_INNER = 1.0 / 16.0
+"""Units of rounding that the sums inside lose at least."""
 
 
 class Rounding(NamedTuple):
-    """Standard deviation of an answer, as absolute + relative · (size of the answer and of what it was summed from)."""
+    """Standard deviation of an answer, as absolute + unit · |answer| / 2 + inner · (size of what it was summed from)."""
 
     unit: float
-    relative: float
+    inner: float
     absolute: float = 0.0
     steepness: float = 0.0
 
     def sd(self, x: Array, y: Array) -> Array:
         """Standard deviations (n,) of answers y (n, outputs) at x (n, dim)."""
-        size = np.abs(y).max(axis=1) + self.steepness * np.linalg.norm(x, axis=1)
-        return np.asarray(self.absolute + self.relative * size)
+        inside = self.inner * self.steepness * np.linalg.norm(x, axis=1)
+        return np.asarray(self.absolute + 0.5 * self.unit * np.abs(y).max(axis=1) + inside)
 
     @property
     def name(self) -> str:
@@ -64,8 +65,9 @@ def representation(y: Array) -> Rounding:
 
 
 def calibrated(rounding: Rounding, x: Array, y: Array, bends: Array, steepness: float) -> Rounding:
-    """The same with `relative` measured: `bends` (n, outputs) are second differences at x that should be zero."""
-    size = np.abs(y).max(axis=1) + steepness * np.linalg.norm(x, axis=1)
-    left = np.maximum(np.abs(bends).max(axis=1) - 2.0 * np.sqrt(6.0) * rounding.absolute, 0.0)
-    units = float((left / np.maximum(size, 1e-300)).max(initial=0.0)) / np.sqrt(6.0) / rounding.unit
-    return rounding._replace(relative=rounding.unit * max(LEAST_UNITS, SPARE * units), steepness=steepness)
+    """The same with `inner` measured: `bends` (n, outputs) are second differences at x that should be zero."""
+    outer = rounding._replace(inner=0.0).sd(x, y)
+    excess = np.maximum(np.abs(bends).max(axis=1) / np.sqrt(6.0) - outer, 0.0)
+    size = np.maximum(steepness * np.linalg.norm(x, axis=1), 1e-300)
+    inner = max(LEAST_INNER * rounding.unit, SPARE * float((excess / size).max(initial=0.0)))
+    return rounding._replace(inner=inner, steepness=steepness)

@@ -115,7 +115,7 @@ def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Rea
     along = _along(purse, book, line, reading.rounding, "checks")
     ends = np.array([line.low, line.high])
     y, sd = along(ends)
-    silent = np.abs(y).max(axis=1) <= SIGMAS * sd
+    silent = np.abs(y).max(axis=1) <= 2.0 * SIGMAS * sd
     if silent.all():
         return replace(reading, lines=reading.lines + 1, quiet=reading.quiet + 1)
     along = _along(purse, book, line, reading.rounding)

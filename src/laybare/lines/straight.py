@@ -14,9 +14,9 @@ import numpy as np
 
 from laybare.shapes import Array
 
-SIGMAS = 8.0
-"""Deviations in standard deviations that still count as rounding. Rounding is bounded, and its level is measured within a factor of
-two; a bend that is smaller than this cannot be told from it."""
+SIGMAS = 4.0
+"""Deviations in standard deviations that still count as rounding: rounding to a last digit is at most twice what `Rounding` has for
+it, and a line through rounded points extrapolates that by less than three; what is measured is measured generously."""
 
 
 class Sampled(NamedTuple):
