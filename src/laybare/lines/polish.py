@@ -9,7 +9,7 @@ units, relu(zᵢ) for the readouts, (x - p) and 1; a unit's length is fixed (n�
 error bars, and they say how many fresh random queries the wanted precision needs: steps of a gradient are short, and answers
 to random points tie them to the size of the whole function.
 
-The normal equations are scaled by columns and solved for corrections only, more than once: their own rounding is then of no account.
+The normal equations are scaled by columns and solved for corrections only: their own rounding is then of no account.
 Cost n p² for p = width (dim + 1 + outputs) + (dim + 1) outputs parameters; beyond `DENSE` of them it is not done.
 """
 
@@ -29,12 +29,11 @@ from laybare.shapes import Array
 DENSE = 2600
 """Parameters up to which the normal matrix is formed: 54 MB, two seconds."""
 
-STEPS = 2
 PRIOR = 10.0
 """A parameter that the answers leave open stays where it is within so many of its earlier error bars."""
 
 BATCH = 0.1
-"""Fresh queries at a time, relative to the number of parameters."""
+"""Fresh queries of the first batch, relative to the number of parameters; later ones are larger."""
 
 SURE = 3.0
 """Error bars that the wanted precision has room for."""
@@ -88,7 +87,7 @@ def polish(
     asked, most = 0, int(fresh_share * p)
     fitted = _fit(purse, book, rounding)
     while SURE * error_bar(fitted.book) > precision and asked < most:
-        batch = min(max(8, int(BATCH * p)), most - asked)
+        batch = min(max(8, int(BATCH * p), asked // 2), most - asked)
         if purse.left is not None:
             batch = min(batch, purse.left - reserve)
         if batch < 1:
@@ -141,12 +140,9 @@ def _fit(purse: Purse, book: Book, rounding: Rounding) -> Polished:
     blocks = [block for block in purse.answers()]
     x, y = np.vstack([block.x for block in blocks]), np.vstack([block.y for block in blocks])
     weight = 1.0 / rounding.sd(x, y)
-    misfit, prior = _misfit(book, x, y, weight), _bars(book)
-    for step in range(STEPS):
-        moved = _step(book, x, y, weight, prior, bars=step == STEPS - 1)
-        now = _misfit(moved, x, y, weight)
-        if not now[0] <= misfit[0] * 1.5:
-            break
+    misfit, moved = _misfit(book, x, y, weight), _step(book, x, y, weight)
+    now = _misfit(moved, x, y, weight)
+    if now[0] <= 1.5 * misfit[0]:
         book, misfit = moved, now
     return Polished(book, *misfit, 0, np.empty((0, x.shape[1])))
 
@@ -163,10 +159,10 @@ def _bars(book: Book) -> Array:
     return np.concatenate([*parts, np.full(outputs * (dim + 1), book.gradient_sd)])
 
 
-def _step(book: Book, x: Array, y: Array, weight: Array, prior: Array, *, bars: bool) -> Book:
-    """One Gauss-Newton step; with new error bars if asked for."""
+def _step(book: Book, x: Array, y: Array, weight: Array) -> Book:
+    """One Gauss-Newton step, with new error bars. The book is so near that the square of its error is below rounding."""
     A, b = _normal_equations(book, x, y, weight)
-    A[np.diag_indices(len(A))] += 1.0 / np.maximum(PRIOR * prior, 1e-300) ** 2
+    A[np.diag_indices(len(A))] += 1.0 / np.maximum(PRIOR * _bars(book), 1e-300) ** 2
     _fix_lengths(A, book.units.normals)
     scale = 1.0 / np.sqrt(np.diag(A))
     A *= scale[:, None]
@@ -174,8 +170,6 @@ def _step(book: Book, x: Array, y: Array, weight: Array, prior: Array, *, bars: 
     A[np.diag_indices(len(A))] += 1e-15
     factor, _ = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
     delta = scale * scipy.linalg.cho_solve((factor, True), scale * b, check_finite=False)
-    if not bars:
-        return _moved(book, delta, prior)
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     return _moved(book, delta, scale * np.sqrt(np.maximum(np.diag(inverse), 0.0)))
 
