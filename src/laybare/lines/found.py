@@ -40,7 +40,7 @@ class Reader:
     """
 
     activation: Activation | None = relu
-    precision: float = 3e-11
+    precision: float = 6e-11
     spread: float = 1.0
     patience: Patience | None = None
     fresh_share: float = 1.2

@@ -18,9 +18,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from laybare.errors import AssumptionViolated
+from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.line import Line
-from laybare.lines.straight import SIGMAS, Meeting, Sampled, Straight, meeting, same_line
+from laybare.lines.straight import SIGMAS, Meeting, Sampled, Straight, contrast, meeting, same_line
 from laybare.shapes import Array
 
 Along: TypeAlias = Callable[[Array], Sampled]
@@ -35,6 +35,9 @@ hold, both relative to the pieces: kinks closer than this may be taken for one."
 
 SHORT, LONG = 1e-3, 0.25
 """Least and largest distance of the second point of a new piece, relative to the gap. A short one hardly ever spans a kink."""
+
+WEAK, FEW_WEAK, WEAK_SHARE = 40.0, 6, 0.2
+"""Kinks below this many standard deviations are rare: a line with at least so many, and such a share of them, splits rounding."""
 
 SLOPE = 1e-3
 """Wanted accuracy of a new piece's line across its gap, relative to what is seen there."""
@@ -71,13 +74,16 @@ def find_kinks(along: Along, line: Line, pieces: list[Straight], *, most: int = 
 
     `most` bounds the queries: a function that is not piecewise linear has no last kink.
     """
-    pieces, gaps, asked = list(pieces), [_Gap() for _ in pieces[1:]], 0
+    pieces, gaps, asked, checked = list(pieces), [_Gap() for _ in pieces[1:]], 0, 2 * FEW_WEAK
     while True:
         _tidy(pieces, gaps)
         plans = [(g, _next_point(line, pieces[g], pieces[g + 1], gaps[g])) for g in range(len(gaps)) if not gaps[g].done]
         plans = [(g, t) for g, t in plans if t is not None]
         if not plans:
             return _read(line, pieces)
+        if len(pieces) >= checked:
+            checked = 2 * len(pieces)
+            _check_contrast(pieces)
         places = np.array([t for _, t in plans])
         asked += len(places)
         _check(asked, most, len(pieces))
@@ -90,6 +96,16 @@ def _read(line: Line, pieces: list[Straight]) -> Bends:
     meetings = [meeting(a, b) for a, b in zip(pieces, pieces[1:], strict=False)]
     places = [float(np.clip(m.t, a.high, b.low)) for m, a, b in zip(meetings, pieces, pieces[1:], strict=False)]
     return Bends(line, tuple(Kink(t, m.sd, m.jump) for t, m in zip(places, meetings, strict=True)), tuple(pieces))
+
+
+def _check_contrast(pieces: list[Straight]) -> None:
+    """Refuse to split rounding into pieces: most kinks then are hardly visible, and true ones are not."""
+    weak = sum(contrast(a, b) < WEAK for a, b in zip(pieces, pieces[1:], strict=False))
+    if weak >= FEW_WEAK and weak > WEAK_SHARE * len(pieces):
+        raise NotSeparated(
+            f"{weak} of {len(pieces) - 1} kinks are hardly larger than the rounding of the answers.",
+            "Either the answers are coarser than was measured, or the function is curved.",
+            "Look at the answers along a short segment.", weak=weak, pieces=len(pieces))
 
 
 def _check(asked: int, most: int, pieces: int) -> None:

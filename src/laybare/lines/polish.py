@@ -32,11 +32,14 @@ DENSE = 2600
 PRIOR = 10.0
 """A parameter that the answers leave open stays where it is within so many of its earlier error bars."""
 
-BATCH = 0.1
+BATCH = 0.06
 """Fresh queries of the first batch, relative to the number of parameters; later ones are larger."""
 
 SURE = 3.0
 """Error bars that the wanted precision has room for."""
+
+FEWEST_FREE, ALLOWANCE = 20, 2.0
+"""Answers beyond the parameters before their scatter says how large rounding is, and a factor to be on the safe side."""
 
 SURPRISE = 30.0
 """Standard deviations beyond which a fresh answer contradicts the book: a unit is missing, and the fit must wait."""
@@ -143,8 +146,20 @@ def _fit(purse: Purse, book: Book, rounding: Rounding) -> Polished:
     misfit, moved = _misfit(book, x, y, weight), _step(book, x, y, weight)
     now = _misfit(moved, x, y, weight)
     if now[0] <= 1.5 * misfit[0]:
-        book, misfit = moved, now
+        book, misfit = _rescaled(moved, now[0], y.size), now
     return Polished(book, *misfit, 0, np.empty((0, x.shape[1])))
+
+
+def _rescaled(book: Book, misfit: float, answers: int) -> Book:
+    """Error bars by what the answers scatter, if there are enough of them: the level of rounding is taken generously before."""
+    free = answers - parameters(book) + len(book.units)
+    if free < FEWEST_FREE:
+        return book
+    share = min(1.0, ALLOWANCE * misfit * float(np.sqrt(answers / free)))
+    units = book.units
+    smaller = replace(
+        units, normal_sd=share * units.normal_sd, distance_sd=share * units.distance_sd, readout_sd=share * units.readout_sd)
+    return replace(book, units=smaller, gradient_sd=share * book.gradient_sd)
 
 
 def _misfit(book: Book, x: Array, y: Array, weight: Array) -> tuple[float, float]:

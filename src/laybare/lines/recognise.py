@@ -79,8 +79,8 @@ def first_look(purse: Purse, line: Line) -> FirstLook:
     if len(good) < 2:
         raise _not_straight(purse, len(bad))
     steepness = max(c.slope for c in clusters) * np.sqrt(len(line.point))
-    x, y = np.vstack([c.x[1:3] for c in good]), np.vstack([c.y[1:3] for c in good])
-    rounding = calibrated(unit, x, y, np.vstack([c.bends for c in good]), steepness)
+    x, y = np.vstack([c.x[1] for c in good]), np.vstack([c.y[1] for c in good])
+    rounding = calibrated(unit, x, y, np.vstack([np.abs(c.bends).max(axis=0) for c in good]), steepness)
     good.sort(key=lambda c: float(c.t[0]))
     _check_steps(clusters, purse, line)
     return FirstLook(rounding, [Straight(c.t, c.y, rounding.sd(c.x, c.y)) for c in good], y.shape[1])

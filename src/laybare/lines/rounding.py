@@ -23,10 +23,11 @@ FEWEST = 8
 
 MOST_DECIMALS = 9
 SPARE = 2.0
-"""The largest of a dozen second differences estimates the standard deviation within this factor."""
+"""The second largest of four pairs of second differences estimates the standard deviation within about this factor."""
 
-LEAST_INNER = 1.0 / 16.0
-"""Units of rounding that the sums inside lose at least."""
+LEAST_INNER, LEAST_COARSE = 2.0, 0.125
+"""Units of rounding that the sums inside lose at least: of float64, in which the inputs themselves are rounded, and of anything
+coarser. The steepness is a guess from a few slopes; a float64 tolerance may be generous."""
 
 
 class Rounding(NamedTuple):
@@ -41,6 +42,10 @@ class Rounding(NamedTuple):
         """Standard deviations (n,) of answers y (n, outputs) at x (n, dim)."""
         inside = self.inner * self.steepness * np.linalg.norm(x, axis=1)
         return np.asarray(self.absolute + 0.5 * self.unit * np.abs(y).max(axis=1) + inside)
+
+    def coarser(self, factor: float) -> Rounding:
+        """With more rounding inside."""
+        return self._replace(inner=factor * self.inner)
 
     @property
     def name(self) -> str:
@@ -65,9 +70,13 @@ def representation(y: Array) -> Rounding:
 
 
 def calibrated(rounding: Rounding, x: Array, y: Array, bends: Array, steepness: float) -> Rounding:
-    """The same with `inner` measured: `bends` (n, outputs) are second differences at x that should be zero."""
+    """The same with `inner` measured: `bends` (clusters, outputs) are second differences at x that should be zero.
+
+    The largest one is not counted: a weak kink may hide in it.
+    """
     outer = rounding._replace(inner=0.0).sd(x, y)
     excess = np.maximum(np.abs(bends).max(axis=1) / np.sqrt(6.0) - outer, 0.0)
     size = np.maximum(steepness * np.linalg.norm(x, axis=1), 1e-300)
-    inner = max(LEAST_INNER * rounding.unit, SPARE * float((excess / size).max(initial=0.0)))
+    least = max(LEAST_INNER * 2.0**-53, LEAST_COARSE * rounding.unit if rounding.unit > 2.0**-53 else 0.0)
+    inner = max(least, SPARE * float(np.sort(excess / size)[-2]))
     return rounding._replace(inner=inner, steepness=steepness)

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import Generator
 
-from laybare.errors import BudgetExhausted
+from laybare.errors import AssumptionViolated, BudgetExhausted, NotSeparated
 from laybare.lines.asking import Purse, Purpose
 from laybare.lines.book import Book, Units
 from laybare.lines.gradients import read_gradients
 from laybare.lines.jumps import first_book, home, units_of
 from laybare.lines.kinks import Along, Bends, find_kinks
 from laybare.lines.line import Line, line_through, random_line, random_ray
-from laybare.lines.recognise import first_look
+from laybare.lines.recognise import FirstLook, first_look
 from laybare.lines.rounding import Rounding
-from laybare.lines.straight import SIGMAS, Sampled, Straight
+from laybare.lines.straight import SIGMAS, Sampled, Straight, scatter
 from laybare.shapes import Array
 
 FARTHEST = 1e5
@@ -29,6 +29,9 @@ FARTHEST = 1e5
 
 COARSENESS = 0.01
 """The reach with coarse answers is COARSENESS / √(unit of rounding): farther out, rounding hides what happens near the middle."""
+
+COARSER, RETRIES = 8.0, 3
+"""If the first line splits rounding into pieces, rounding is taken to be so much coarser, and the line is read again."""
 
 NEARBY = 1e-6
 """Around the book's point f is that of the book, within this share of the line's scale."""
@@ -74,19 +77,38 @@ def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spre
     patience = patience or _patience(purse, look.rounding)
     reach = line.scale * float(np.clip(COARSENESS / np.sqrt(max(look.rounding.unit, look.rounding.absolute)), 20.0, FARTHEST))
     line = replace(line, low=max(line.low, -reach), high=min(line.high, reach))
-    along = _along(purse, None, line, look.rounding)
-    pieces = [_end(along, line, line.low), *look.pieces, _end(along, line, line.high)]
-    bends = find_kinks(along, line, pieces, most=patience.most_kinks)
-    gradients = read_gradients(purse, None, bends, look.rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
+    bends, rounding = _first_bends(purse, line, look, patience)
+    gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
     book = first_book(bends, gradients)
     book = book.with_units(units_of(bends, gradients, book, 0))
-    reading = Reading(book, look.rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience)
+    reading = Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience)
     try:
         while reading.quiet < patience.quiet and reading.lines < patience.most_lines:
             reading = _next_line(purse, reading, rng)
     except BudgetExhausted as error:
         return replace(reading, short=error)
     return reading
+
+
+def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) -> tuple[Bends, Rounding]:
+    """The kinks of the first line. If they turn out to be rounding, it is coarser than the first look could tell."""
+    rounding = look.rounding
+    along = _along(purse, None, line, rounding)
+    ends = [_end(along, line, line.low), _end(along, line, line.high)]
+    steep = max(float(np.abs(end.slope).max()) for end in ends) * np.sqrt(len(line.point))
+    rounding = rounding._replace(steepness=max(rounding.steepness, steep))
+    for _ in range(RETRIES):
+        pieces = [replace(piece, sd=rounding.sd(line(piece.t), piece.y)) for piece in (ends[0], *look.pieces, ends[1])]
+        try:
+            bends = find_kinks(_along(purse, None, line, rounding), line, pieces, most=patience.most_kinks)
+        except NotSeparated:
+            rounding = rounding.coarser(COARSER)
+        else:
+            return bends, rounding.coarser(max(1.0, 2.0 * scatter(bends.pieces)))
+    raise AssumptionViolated(
+        f"The answers along a line scatter by more than {rounding.inner / rounding.unit:.0f} units of their last digit.",
+        "They are noisy, or the function is curved; lines need a piecewise-linear black box.", "Use a method for samples.",
+        kind="noisy")
 
 
 def _patience(purse: Purse, rounding: Rounding) -> Patience:
@@ -119,7 +141,10 @@ def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Rea
     if silent.all():
         return replace(reading, lines=reading.lines + 1, quiet=reading.quiet + 1)
     along = _along(purse, book, line, reading.rounding)
-    bends = find_kinks(along, line, _seeds(along, line, silent, book.gradient_sd, y.shape[1]), most=reading.patience.most_kinks)
+    try:
+        bends = find_kinks(along, line, _seeds(along, line, silent, book.gradient_sd, y.shape[1]), most=reading.patience.most_kinks)
+    except NotSeparated:
+        return replace(reading, rounding=reading.rounding.coarser(COARSER), lines=reading.lines + 1, quiet=0)
     units = _measured(purse, reading, bends, rng)
     return replace(reading, book=book.with_units(units), lines=reading.lines + 1, quiet=0)
 

@@ -6,6 +6,7 @@ where two pieces meet, are then questions with error bars and not with a toleran
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -106,3 +107,18 @@ def meeting(left: Straight, right: Straight) -> Meeting:
 def same_line(left: Straight, right: Straight) -> bool:
     """Whether all points of each lie on the other."""
     return all(b.holds(float(a.t[i]), a.y[i], float(a.sd[i])) for a, b in ((left, right), (right, left)) for i in range(len(a.t)))
+
+
+def scatter(pieces: Sequence[Straight]) -> float:
+    """Root mean square of the points' distances from their lines, in standard deviations, two of n points of a piece being free."""
+    square, free = 0.0, 0
+    for piece in pieces:
+        off = np.array([np.abs(y - piece.value(float(t))).max() for t, y in zip(piece.t, piece.y, strict=True)]) / piece.sd
+        square, free = square + float(off @ off), free + len(off) - 2
+    return float(np.sqrt(square / max(free, 1)))
+
+
+def contrast(left: Straight, right: Straight) -> float:
+    """How far points of one piece are from the line of the other, at most, in standard deviations."""
+    off = [np.abs(right.y[i] - left.value(float(t))).max() / np.hypot(left.sd_at(float(t)), right.sd[i]) for i, t in enumerate(right.t)]
+    return float(max(off))
