@@ -11,7 +11,8 @@ from laybare.activations import Activation, relu
 from laybare.errors import BudgetExhausted
 from laybare.lines.asking import Ask, Box, Purse
 from laybare.lines.book import Book
-from laybare.lines.polish import ask_random, contradictions, error_bar, misfits, polish
+from laybare.lines.polish import DENSE, ask_random, contradictions, error_bar, misfits, parameters, polish
+from laybare.lines.remeasure import remeasure
 from laybare.lines.rounding import Rounding
 from laybare.lines.search import Patience, Reading, read_lines, toward
 from laybare.lines.unfolding import name_units
@@ -20,6 +21,9 @@ from laybare.shapes import Array
 
 FRESH = 6
 """Queries at random points that the result must predict; none of them is used for it."""
+
+FINE, LARGE = 6e-11, 2e-8
+"""Precision that is wanted unless another is asked for."""
 
 RETURNS = 40
 """Times that a contradiction may send the search back to the lines."""
@@ -33,14 +37,14 @@ class Reader:
     ----------
     activation : what the units are; None: found out (ReLU, leaky ReLU, absolute value)
     precision : wanted accuracy of weights, distances and readouts; fresh queries are spent until the error bars are below it,
-        but not beyond what the rounding of the answers allows
+        but not beyond what the rounding of the answers allows. None: 6e-11, or 2e-8 for networks too large for the polish
     spread : scale of the inputs
     patience : how many lines must show nothing new; None: 4, more in a box or with coarse answers
     fresh_share : queries for the polish at most, relative to the number of parameters
     """
 
     activation: Activation | None = relu
-    precision: float = 6e-11
+    precision: float | None = None
     spread: float = 1.0
     patience: Patience | None = None
     fresh_share: float = 1.2
@@ -106,10 +110,11 @@ def read_network(
 
 def _finished(purse: Purse, reading: Reading, reader: Reader, rng: Generator) -> LinesFound:
     """Polish and check with fresh queries; what contradicts the book sends the search back to the lines."""
-    precision = max(reader.precision, 100.0 * reading.rounding.unit)
+    precision = _precision(reading, reader)
     fresh, misfit, complete = np.empty(0), np.nan, reading.short is None
     try:
         for _ in range(RETURNS if complete else 0):
+            reading = reading.with_book(_measured_again(purse, reading, reader, precision, rng))
             polished = polish(
                 purse, reading.book, reading.rounding, precision=precision, fresh_share=reader.fresh_share, spread=reader.spread,
                 reserve=FRESH, rng=rng)
@@ -129,6 +134,20 @@ def _finished(purse: Purse, reading: Reading, reader: Reader, rng: Generator) ->
     except BudgetExhausted:
         complete = False
     return _result(purse, reading, reader, complete, misfit, fresh)
+
+
+def _precision(reading: Reading, reader: Reader) -> float:
+    usual = FINE if parameters(reading.book) <= DENSE else LARGE
+    return max(usual if reader.precision is None else reader.precision, 100.0 * reading.rounding.unit)
+
+
+def _measured_again(purse: Purse, reading: Reading, reader: Reader, precision: float, rng: Generator) -> Book:
+    """For networks too large for the polish: the worst units once more."""
+    p = parameters(reading.book)
+    if p <= DENSE or purse.box is not None:
+        return reading.book
+    most = int(reader.fresh_share * p)
+    return remeasure(purse, reading.book, reading.rounding, precision=precision, most=most, spread=reader.spread, rng=rng)
 
 
 def _result(purse: Purse, reading: Reading, reader: Reader, complete: bool, misfit: float, fresh: Array) -> LinesFound:

@@ -66,10 +66,10 @@ def random_line(dim: int, reach: float, spread: float, box: Box | None = None, *
 
 
 def random_ray(line: Line, reach: float, box: Box | None = None, *, rng: Generator) -> Line:
-    """A further line through the same point; in a box half of them are aimed at its corners, which hold what is rarely met."""
+    """A further line through the same point; in a box most of them are aimed at its corners, which hold what is rarely met."""
     dim = len(line.point)
     if box is None:
         return line_through(line.point, rng.standard_normal(dim), reach, line.scale)
-    corner = rng.random() < 0.5
+    corner = rng.random() < 0.8
     share = rng.integers(0, 2, dim) if corner else rng.random(dim)
     return line_through(line.point, box.low + (box.high - box.low) * share - line.point, reach, np.inf, box)

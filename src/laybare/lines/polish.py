@@ -65,14 +65,17 @@ def parameters(book: Book) -> int:
     return len(book.units) * (dim + 1 + outputs) + (dim + 1) * outputs
 
 
-def error_bar(book: Book) -> float:
-    """The largest standard deviation of a normal (its length as a vector), a distance, or a readout relative to its size."""
+def error_bars(book: Book) -> Array:
+    """For every unit the largest standard deviation of its normal (as a vector), its distance, its readout relative to its size."""
     units = book.units
-    if not len(units):
-        return book.gradient_sd
-    size = np.abs(units.readouts).max(axis=1)
-    return float(max(
-        np.sqrt(units.normals.shape[1]) * units.normal_sd.max(), (units.distance_sd / (1.0 + units.distances)).max(), (units.readout_sd / np.maximum(size, 1e-300)).max()))
+    size = np.maximum(np.abs(units.readouts).max(axis=1, initial=0.0), 1e-300)
+    parts = [np.sqrt(units.normals.shape[1]) * units.normal_sd, units.distance_sd / (1.0 + units.distances), units.readout_sd / size]
+    return np.asarray(np.max(parts, axis=0))
+
+
+def error_bar(book: Book) -> float:
+    """The largest of them."""
+    return float(error_bars(book).max()) if len(book.units) else book.gradient_sd
 
 
 def polish(
@@ -119,7 +122,7 @@ def _ask_aimed(purse: Purse, book: Book, count: int, spread: float, rng: Generat
     units = book.units
     if purse.box is not None:
         return ask_random(purse, book, count, spread, "polish", rng)
-    bars = np.sqrt(units.normals.shape[1]) * units.normal_sd + units.distance_sd / (1.0 + units.distances)
+    bars = error_bars(book)
     worst = rng.choice(len(units), size=count // 2, p=bars / bars.sum())
     away = spread * rng.standard_normal((count, len(book.point)))
     reach = units.distances[worst] + 1.0

@@ -64,17 +64,17 @@ def first_look(purse: Purse, line: Line) -> FirstLook:
     clusters = _ask(purse, line, centres, 1.0)
     _check_repeatable(purse, clusters)
     unit = representation(np.vstack([c.y for c in clusters]))
-    good, smooth = [c for c in clusters if _straight(c, unit)], 0
+    good, smooth, before = [c for c in clusters if _straight(c, unit)], 0, 0
     bad = [c for c in clusters if not _straight(c, unit)]
     for round_ in range(1, SHRINKS + 1):
         if len(good) >= 2 and not smooth:
             break
         smaller = _ask(purse, line, np.array([c.t[0] for c in bad]), SHRINK**-round_)
-        smooth = sum(_smooth(old, new, unit) for old, new in zip(bad, smaller, strict=True))
+        before, smooth = smooth, sum(_smooth(old, new, unit) for old, new in zip(bad, smaller, strict=True))
         _check_noise(bad, smaller, unit)
         good += [c for c in smaller if _straight(c, unit)]
         bad = [c for c in smaller if not _straight(c, unit)]
-        if smooth >= 2 or (smooth and smooth == len(bad)):
+        if smooth >= 2 or (smooth and before):
             raise _not_straight(purse, smooth)
     if len(good) < 2:
         raise _not_straight(purse, len(bad))
@@ -111,7 +111,8 @@ def _check_repeatable(purse: Purse, clusters: list[_Cluster]) -> None:
     x, y = np.vstack([c.x[0] for c in clusters[:2]]), np.vstack([c.y[0] for c in clusters[:2]])
     again = purse.ask(x, "recognise")
     moved = float(np.abs(again - y).max())
-    if moved > 64.0 * representation(np.vstack([c.y for c in clusters])).unit * float(np.abs(y).max()):
+    unit = representation(np.vstack([c.y for c in clusters])).unit
+    if moved > STRAIGHT * unit * max(_size(c) for c in clusters):  # sums may depend on how many rows are asked at once
         raise AssumptionViolated(
             f"The same question had answers that differ by {moved:.2g}: the black box is noisy.",
             "Lines read weights from differences of answers, and need a box that repeats itself.",

@@ -114,7 +114,7 @@ def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) 
 def _patience(purse: Purse, rounding: Rounding) -> Patience:
     """A long line meets nearly every unit; lines that end at a box or where rounding begins do not."""
     if purse.box is not None:
-        return Patience(quiet=30)
+        return Patience(quiet=100, most_lines=2000)
     return Patience(quiet=4 if rounding.unit < 1e-9 and rounding.absolute == 0.0 else 8)
 
 
