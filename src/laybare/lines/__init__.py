@@ -23,6 +23,6 @@ from laybare.lines.search import Patience, Reading, read_lines
 from laybare.lines.straight import Sampled, Straight
 
 __all__ = [
-    "Answers", "Ask", "Box", "Purse", "Line", "line_through", "random_line", "Straight", "Sampled", "Rounding", "FirstLook", "first_look",
-    "Bends", "Kink", "find_kinks", "Gradients", "read_gradients", "Book", "Units", "Patience", "Reading", "read_lines", "Polished",
-    "polish", "Reader", "LinesFound", "read_network"]
+    "Answers", "Ask", "Box", "Purse", "Line", "line_through", "random_line", "Straight", "Sampled", "Rounding",
+    "FirstLook", "first_look", "Bends", "Kink", "find_kinks", "Gradients", "read_gradients", "Book", "Units",
+    "Patience", "Reading", "read_lines", "Polished", "polish", "Reader", "LinesFound", "read_network"]

@@ -1,7 +1,7 @@
 """What was asked of a black box, by purpose, and every answer: the only thing in this package that changes.
 
-Answers are kept in blocks. A star (one point and one step along each axis) is kept as its centre and its steps, because the points
-themselves would take dim times the room.
+Answers are kept in blocks. A star (one point and one step along each axis) is kept as its centre and its steps, because the
+points themselves would take dim times the room.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Everything is counted from one point p, at which no known unit is active:
 
     f(x) = c + v·(x - p) + Σᵢ aᵢ relu(nᵢ·(x - p) - hᵢ),      |nᵢ| = 1,  hᵢ > 0 the distance of unit i from p.
 
-c and v are value and gradient at p. This is the same function whatever the signs of the units are, and units that are not known yet
-leave it exact around p. What a fresh line shows beyond this prediction belongs to units that are not in the book.
+c and v are value and gradient at p. This is the same function whatever the signs of the units are, and units that are not known
+yet leave it exact around p. What a fresh line shows beyond this prediction belongs to units that are not in the book.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ class Units:
     def take(self, index: Array) -> Units:
         """Some of them."""
         return Units(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+
+    def joined(self, more: Units) -> Units:
+        """These and further ones."""
+        return Units(*(np.concatenate([getattr(part, name) for part in (self, more)]) for name in self.__dataclass_fields__))
 
     @staticmethod
     def none(dim: int, outputs: int) -> Units:
@@ -86,12 +90,13 @@ class Book:
     def crossings(self, point: Array, direction: Array) -> Array:
         """Where the line point + t · direction meets each unit's hyperplane, (k,)."""
         with np.errstate(divide="ignore"):
-            return np.asarray((self.units.distances - (point - self.point) @ self.units.normals.T) / (direction @ self.units.normals.T))
+            left = self.units.distances - (point - self.point) @ self.units.normals.T
+            return np.asarray(left / (direction @ self.units.normals.T))
 
     def with_units(self, units: Units) -> Book:
-        """With further units; those on a hyperplane that is known already are added to what is there, and gone if nothing is left."""
-        together = Units(*(np.concatenate([getattr(part, name) for part in (self.units, units)]) for name in units.__dataclass_fields__))
-        keep, readouts = [], together.readouts.copy()
+        """With further units; those on a known hyperplane are added to what is there, and gone if nothing is left."""
+        together, keep = self.units.joined(units), list[int]()
+        readouts = together.readouts.copy()
         for i in range(len(together)):
             twin = next((j for j in keep if _one_hyperplane(together, i, j)), None)
             if twin is None:

@@ -14,7 +14,7 @@ from laybare.lines.book import Book
 from laybare.lines.polish import DENSE, ask_random, contradictions, error_bar, misfits, parameters, polish
 from laybare.lines.remeasure import remeasure
 from laybare.lines.rounding import Rounding
-from laybare.lines.search import Patience, Reading, read_lines, toward
+from laybare.lines.search import Patience, Reading, needed, read_lines, toward
 from laybare.lines.unfolding import name_units
 from laybare.network import Network
 from laybare.shapes import Array
@@ -92,7 +92,8 @@ class LinesFound:
 
 
 def read_network(
-    ask: Ask, dim: int, reader: Reader = Reader(), *, budget: int | None = None, box: tuple[Array, Array] | None = None, rng: Generator
+    ask: Ask, dim: int, reader: Reader = Reader(), *, budget: int | None = None, box: tuple[Array, Array] | None = None,
+    rng: Generator,
 ) -> LinesFound:
     """Read a network with one hidden layer of ReLU-like units out of a black box, to rounding.
 
@@ -157,14 +158,10 @@ def _result(purse: Purse, reading: Reading, reader: Reader, complete: bool, misf
     tol = float(np.clip(100.0 * bar, 1e-9, 1e-3))
     named = name_units(fitted, reader.activation, tol)
     notes = named.notes
+    wanted = None
     if not complete:
+        wanted = max(purse.total + len(book.point), needed(len(book.point), max(len(book.units), reading.kinks)))
         notes = (f"at least {max(len(book.units), reading.kinks)} units; {len(book.units)} were measured", *notes)
     return LinesFound(
         named.network, fitted, book, complete, named.unique, reading.rounding, reading.lines, reading.quiet, dict(purse.spent),
-        misfit, fresh, bar, None if complete else _needed(reading, purse), notes)
-
-
-def _needed(reading: Reading, purse: Purse) -> int:
-    """Queries that as many units as were seen would take."""
-    dim, units = len(reading.book.point), max(len(reading.book.units), reading.kinks)
-    return max(purse.total + dim, int(1.1 * ((units + 1) * (dim + 1) + 8 * units + 60)))
+        misfit, fresh, bar, wanted, notes)

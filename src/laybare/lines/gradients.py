@@ -1,20 +1,20 @@
 """Gradients of the pieces of a line, and from their differences the units: dim queries a piece.
 
-At a kink the gradient jumps by δ ⊗ r: δ (outputs,) is the jump of the slope along the line, which the line itself has told to many
-digits, and r (dim,) the normal of the unit's hyperplane, scaled so that r·u = 1. A gradient is measured by one step along each
-axis from the middle of the piece, whose value is known from the line. One gradient serves the kinks on both of its sides.
+At a kink the gradient jumps by δ ⊗ r: δ (outputs,) is the jump of the slope along the line, which the line itself has told to
+many digits, and r (dim,) the normal of the unit's hyperplane, scaled so that r·u = 1. A gradient is measured by one step along
+each axis from the middle of the piece, whose value is known from the line. One gradient serves the kinks on both of its sides.
 
 **Steps are long**, because rounding counts as rounding / step: a few per cent of the piece's length. Some of them then cross
 hyperplanes. Where the line has met unit i at tᵢ, the unit's part of the answer at x(τ) + s e_j is
 
     δᵢ relu(τ - tᵢ + s rᵢⱼ)
 
-so a crossing is no accident but a known function of what is asked for: it is computed from the first estimate and taken off. Only a
-step across one of the two kinks next to the piece says nothing about the piece; it shows as |s rᵢⱼ| ≥ |τ - tᵢ|, and the axis is
-asked again backwards.
+so a crossing is no accident but a known function of what is asked for: it is computed from the first estimate and taken off.
+Only a step across one of the two kinks next to the piece says nothing about the piece; it shows as |s rᵢⱼ| ≥ |τ - tᵢ|, and the
+axis is asked again backwards.
 
-**Free check.** g·u must be the slope of the piece. If not, a unit that the line has not met was crossed: the axis is found
-by halving (sums over half of the axes, with short steps) and asked again with a short step.
+**Free check.** g·u must be the slope of the piece. If not, a unit that the line has not met was crossed: the axis is found by
+halving (sums over half of the axes, with short steps) and asked again with a short step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from laybare.lines.straight import SIGMAS
 from laybare.shapes import Array
 
 STEP, COARSE_STEP = 0.03, 0.15
-"""Length of a step relative to half a piece: with float64 answers, and with coarser ones. Of the axes, 2·STEP/π are asked again."""
+"""Length of a step relative to half a piece: with float64 answers, and with coarser ones. A share 2·STEP/π of the axes is asked
+again."""
 
 NEXT_TO = 0.7
 """Share of the way to the next kink beyond which a step says nothing about the piece."""
@@ -105,7 +106,7 @@ def read_gradients(
     except BudgetExhausted:
         values, normals = _decoded(state)
     good = state.asked & np.array([known[k] or _agrees(state, values, int(k)) for k in range(len(known))])
-    sd = np.array([0.0 if known[k] else float(np.sqrt(np.mean((state.noise[k] / state.steps[k]) ** 2))) for k in range(len(known))])
+    sd = np.where(known, 0.0, np.sqrt(np.mean((state.noise / state.steps) ** 2, axis=1)))
     return Gradients(state.centres, values, sd, normals, good)
 
 

@@ -1,7 +1,7 @@
 """From the kinks of a line and the gradients beside them to units.
 
-The jump of the gradient at kink i is δᵢ ⊗ rᵢ, a matrix of rank one for several outputs: δ is known from the line, r is the projection
-of the jump onto it. Both sides of the hyperplane are told apart by the book's point, at which no unit is active.
+The jump of the gradient at kink i is δᵢ ⊗ rᵢ, a matrix of rank one for several outputs: δ is known from the line, r is the
+projection of the jump onto it. Both sides of the hyperplane are told apart by the book's point, at which no unit is active.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def units_of(bends: Bends, gradients: Gradients, book: Book, number: int) -> Uni
     side = np.where(ahead >= 0.0, 1.0, -1.0)
     sd = np.hypot(gradients.sd[index], gradients.sd[index + 1]) / np.linalg.norm(jumps, axis=1) / lengths
     slack = np.array([bends.kinks[i].sd for i in index]) / lengths
-    units = Units(
-        (side / lengths)[:, None] * r, np.abs(ahead) / lengths, jumps * lengths[:, None], sd, np.abs(ahead) / lengths * sd + slack,
+    distances = np.abs(ahead) / lengths
+    return Units(
+        (side / lengths)[:, None] * r, distances, jumps * lengths[:, None], sd, distances * sd + slack,
         np.linalg.norm(jumps, axis=1) * lengths * sd, np.full(len(index), number))
-    return units
 
 
 def _with_slope(gradient: Array, u: Array, slope: Array) -> Array:

@@ -1,24 +1,25 @@
 """All kinks of a function along a line, their number unknown: about four queries each.
 
-Between two straight pieces there is one kink, or there are more. If there is one, it is where the two lines meet, at t*. It is one
-only if the right line still holds just right of t* and the left line just left of it. (Asking at t* alone is wrong: two kinks with
-jumps of opposite signs make the outer lines meet outside of both, where f agrees with the prediction.) If a point lies on
-neither line, it belongs to a piece in between: one more point beside it gives that piece's line, and there are two gaps instead
-of one. No grid is needed, and the scale of the kinks may differ by any factor along the line.
+Between two straight pieces there is one kink, or there are more. If there is one, it is where the two lines meet, at t*. It is
+one only if the right line still holds just right of t* and the left line just left of it. (Asking at t* alone is wrong: two
+kinks with jumps of opposite signs make the outer lines meet outside of both, where f agrees with the prediction.) If a point
+lies on neither line, it belongs to a piece in between: one more point beside it gives that piece's line, and there are two gaps
+instead of one. No grid is needed, and the scale of the kinks may differ by any factor along the line.
 
-Two kinks that are closer than rounding can tell are taken for one; further lines show them apart.
-Nothing here knows about layers: the function may bend wherever it likes, as long as it is straight in between.
+Two kinks that are closer than rounding can tell are taken for one; further lines show them apart. Nothing here knows about
+layers: the function may bend wherever it likes, as long as it is straight in between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from laybare.errors import AssumptionViolated, NotSeparated
+from laybare.errors import AssumptionViolated, BudgetExhausted, NotSeparated
 from laybare.lines.line import Line
 from laybare.lines.straight import SIGMAS, Meeting, Sampled, Straight, contrast, meeting, same_line
 from laybare.shapes import Array
@@ -38,6 +39,9 @@ SHORT, LONG = 1e-3, 0.25
 
 WEAK, FEW_WEAK, WEAK_SHARE = 40.0, 6, 0.2
 """Kinks below this many standard deviations are rare: a line with at least so many, and such a share of them, splits rounding."""
+
+TINY, MANY_TINY = 1e-5, 12
+"""Of a thousand random kinks on a line, about three pairs are closer than this share of its scale."""
 
 SLOPE = 1e-3
 """Wanted accuracy of a new piece's line across its gap, relative to what is seen there."""
@@ -84,28 +88,44 @@ def find_kinks(along: Along, line: Line, pieces: list[Straight], *, most: int = 
         if len(pieces) >= checked:
             checked = 2 * len(pieces)
             _check_contrast(pieces)
+            _check_lengths(line, pieces)
         places = np.array([t for _, t in plans])
         asked += len(places)
         _check(asked, most, len(pieces))
-        y, sd = along(places)
+        try:
+            y, sd = along(places)
+        except BudgetExhausted as ended:
+            ended.values["kinks"] = len(pieces) - 1
+            raise
         for (g, t), value, error in reversed(list(zip(plans, y, sd, strict=True))):
             _absorb(pieces, gaps, g, (t, value, float(error)))
 
 
 def _read(line: Line, pieces: list[Straight]) -> Bends:
-    meetings = [meeting(a, b) for a, b in zip(pieces, pieces[1:], strict=False)]
-    places = [float(np.clip(m.t, a.high, b.low)) for m, a, b in zip(meetings, pieces, pieces[1:], strict=False)]
+    meetings = [meeting(a, b) for a, b in pairwise(pieces)]
+    places = [float(np.clip(m.t, a.high, b.low)) for m, (a, b) in zip(meetings, pairwise(pieces), strict=True)]
     return Bends(line, tuple(Kink(t, m.sd, m.jump) for t, m in zip(places, meetings, strict=True)), tuple(pieces))
 
 
 def _check_contrast(pieces: list[Straight]) -> None:
     """Refuse to split rounding into pieces: most kinks then are hardly visible, and true ones are not."""
-    weak = sum(contrast(a, b) < WEAK for a, b in zip(pieces, pieces[1:], strict=False))
+    weak = sum(contrast(a, b) < WEAK for a, b in pairwise(pieces))
     if weak >= FEW_WEAK and weak > WEAK_SHARE * len(pieces):
         raise NotSeparated(
             f"{weak} of {len(pieces) - 1} kinks are hardly larger than the rounding of the answers.",
             "Either the answers are coarser than was measured, or the function is curved.",
             "Look at the answers along a short segment.", weak=weak, pieces=len(pieces))
+
+
+def _check_lengths(line: Line, pieces: list[Straight]) -> None:
+    """Refuse to follow a curve by ever shorter pieces."""
+    ends = np.array([piece.low for piece in pieces])
+    short = int(np.sum(np.diff(ends) < TINY * line.scale))
+    if short >= MANY_TINY:
+        raise AssumptionViolated(
+            f"{short} of {len(pieces)} pieces along a line are shorter than {TINY:g} of its scale: the function is curved there.",
+            "Units with a smooth but steep bend have no kinks.", "Use a method for samples and give the activation.",
+            kind="smooth", pieces=len(pieces))
 
 
 def _check(asked: int, most: int, pieces: int) -> None:

@@ -41,6 +41,9 @@ SURE = 3.0
 FEWEST_FREE, ALLOWANCE = 20, 2.0
 """Answers beyond the parameters before their scatter says how large rounding is, and a factor to be on the safe side."""
 
+LEAST_SHARE = 0.01
+"""Answers may be free of rounding by chance (all of them zero, for instance): error bars do not shrink below this."""
+
 SURPRISE = 30.0
 """Standard deviations beyond which a fresh answer contradicts the book: a unit is missing, and the fit must wait."""
 
@@ -62,15 +65,15 @@ class Polished:
 def parameters(book: Book) -> int:
     """Free numbers of the book, one for each unit's length among them."""
     dim, outputs = book.gradient.shape
-    return len(book.units) * (dim + 1 + outputs) + (dim + 1) * outputs
+    return int(len(book.units) * (dim + 1 + outputs) + (dim + 1) * outputs)
 
 
 def error_bars(book: Book) -> Array:
-    """For every unit the largest standard deviation of its normal (as a vector), its distance, its readout relative to its size."""
+    """For every unit the largest standard deviation of its normal (as a vector), its distance, its relative readout."""
     units = book.units
     size = np.maximum(np.abs(units.readouts).max(axis=1, initial=0.0), 1e-300)
-    parts = [np.sqrt(units.normals.shape[1]) * units.normal_sd, units.distance_sd / (1.0 + units.distances), units.readout_sd / size]
-    return np.asarray(np.max(parts, axis=0))
+    normals = np.sqrt(units.normals.shape[1]) * units.normal_sd
+    return np.asarray(np.max([normals, units.distance_sd / (1.0 + units.distances), units.readout_sd / size], axis=0))
 
 
 def error_bar(book: Book) -> float:
@@ -126,8 +129,8 @@ def _ask_aimed(purse: Purse, book: Book, count: int, spread: float, rng: Generat
     worst = rng.choice(len(units), size=count // 2, p=bars / bars.sum())
     away = spread * rng.standard_normal((count, len(book.point)))
     reach = units.distances[worst] + 1.0
-    x = np.vstack([
-        book.point + units.normals[worst] * units.distances[worst, None] + away[: count // 2] * reach[:, None], away[count // 2 :]])
+    feet = book.point + units.normals[worst] * units.distances[worst, None]
+    x = np.vstack([feet + away[: count // 2] * reach[:, None], away[count // 2 :]])
     return Answers(x, purse.ask(x, "polish"))
 
 
@@ -143,7 +146,7 @@ def misfits(fresh: Answers, book: Book, rounding: Rounding) -> Array:
 
 
 def _fit(purse: Purse, book: Book, rounding: Rounding) -> Polished:
-    blocks = [block for block in purse.answers()]
+    blocks = list(purse.answers())
     x, y = np.vstack([block.x for block in blocks]), np.vstack([block.y for block in blocks])
     weight = 1.0 / rounding.sd(x, y)
     misfit, moved = _misfit(book, x, y, weight), _step(book, x, y, weight)
@@ -158,7 +161,7 @@ def _rescaled(book: Book, misfit: float, answers: int) -> Book:
     free = answers - parameters(book) + len(book.units)
     if free < FEWEST_FREE:
         return book
-    share = min(1.0, ALLOWANCE * misfit * float(np.sqrt(answers / free)))
+    share = np.clip(ALLOWANCE * misfit * float(np.sqrt(answers / free)), LEAST_SHARE, 1.0)
     units = book.units
     smaller = replace(
         units, normal_sd=share * units.normal_sd, distance_sd=share * units.distance_sd, readout_sd=share * units.readout_sd)
@@ -223,7 +226,7 @@ def _jacobian(book: Book, x: Array, output: int) -> Array:
     slope = (z > 0.0) * units.readouts[:, output]
     np.multiply(slope[:, :, None], away[:, None, :], out=J[:, : k * dim].reshape(n, k, dim))
     at = k * (dim + 1)
-    J[:, k * dim : at] = -slope
+    J[:, k * dim : at] = -1.0 * slope
     J[:, at + output * k : at + (output + 1) * k] = np.maximum(z, 0.0)
     tail = at + outputs * k + output * (dim + 1)
     J[:, tail : tail + dim] = away

@@ -82,7 +82,7 @@ def first_look(purse: Purse, line: Line) -> FirstLook:
     x, y = np.vstack([c.x[1] for c in good]), np.vstack([c.y[1] for c in good])
     rounding = calibrated(unit, x, y, np.vstack([np.abs(c.bends).max(axis=0) for c in good]), steepness)
     good.sort(key=lambda c: float(c.t[0]))
-    _check_steps(clusters, purse, line)
+    _check_steps(clusters, good, purse, line)
     return FirstLook(rounding, [Straight(c.t, c.y, rounding.sd(c.x, c.y)) for c in good], y.shape[1])
 
 
@@ -131,9 +131,9 @@ def _check_noise(old: list[_Cluster], new: list[_Cluster], unit: Rounding) -> No
             kind="noisy", level=level)
 
 
-def _check_steps(clusters: list[_Cluster], purse: Purse, line: Line) -> None:
-    """Flat everywhere, and not everywhere the same."""
-    if any(c.slope > 0.0 for c in clusters):
+def _check_steps(clusters: list[_Cluster], good: list[_Cluster], purse: Purse, line: Line) -> None:
+    """Flat wherever it is straight, and not everywhere the same."""
+    if any(c.slope > 0.0 for c in good):
         return
     levels = np.vstack([c.y[0] for c in clusters])
     far = purse.ask(line(np.array([line.low, 0.9 * line.low, 0.9 * line.high, line.high])), "recognise")
@@ -141,7 +141,8 @@ def _check_steps(clusters: list[_Cluster], purse: Purse, line: Line) -> None:
         raise AssumptionViolated(
             "The answers are constant around every point that was looked at, and differ between them: a function of steps.",
             "Steps have no slope from which a weight could be read.",
-            "For step units use HighThreshold(activation=step); for labels ask for scores or probabilities instead.", kind="steps")
+            "For step units use HighThreshold(activation=step); for labels ask for scores or probabilities instead.",
+            kind="steps")
 
 
 def _not_straight(purse: Purse, bent: int) -> AssumptionViolated:

@@ -1,8 +1,8 @@
 """Units measured again where it is best to measure them, for networks too large for the polish.
 
-On the first line a unit is measured wherever the line happens to meet it, between neighbours that may be very near. Once all units are
-known, a better place can be chosen: a point on the unit's hyperplane that is far from all others. One star on each side of it, with
-steps as long as the known hyperplanes allow, gives two affine functions; the unit is their difference:
+On the first line a unit is measured wherever the line happens to meet it, between neighbours that may be very near. Once all
+units are known, a better place can be chosen: a point on the unit's hyperplane that is far from all others. One star on each
+side of it, with steps as long as the known hyperplanes allow, gives two affine functions; the unit is their difference:
 
     G₊ - G₋ = n ⊗ a,      and the two agree on the hyperplane.
 
@@ -36,8 +36,14 @@ class _Side(NamedTuple):
     gradient: Array
     sd: float
 
+    def at(self, x: Array) -> Array:
+        """The affine function of this side at a point, (outputs,)."""
+        return np.asarray(self.value + (x - self.centre) @ self.gradient)
 
-def remeasure(purse: Purse, book: Book, rounding: Rounding, *, precision: float, most: int, spread: float = 1.0, rng: Generator) -> Book:
+
+def remeasure(
+    purse: Purse, book: Book, rounding: Rounding, *, precision: float, most: int, spread: float = 1.0, rng: Generator
+) -> Book:
     """The book with its worst units measured again, until all error bars are below `precision` or `most` queries are spent."""
     begin, price = purse.total, 2 * (len(book.point) + 1)
     tried: set[int] = set()
@@ -62,7 +68,7 @@ def _again(purse: Purse, book: Book, rounding: Rounding, i: int, spread: float, 
     row = jump @ along
     size = float(np.linalg.norm(row))
     normal = row / size
-    apart = (plus.value - (plus.centre - book.point) @ plus.gradient) - (minus.value - (minus.centre - book.point) @ minus.gradient)
+    apart = plus.at(book.point) - minus.at(book.point)
     readout = jump.T @ normal
     sd = float(np.hypot(plus.sd, minus.sd)) / size
     fresh = _replaced(units, i, normal, -float(apart @ along) / size, readout, sd, float(np.linalg.norm(foot - book.point)))
@@ -77,7 +83,8 @@ def _replaced(units: Units, i: int, normal: Array, distance: float, readout: Arr
         return new
 
     return replace(
-        units, normals=put(units.normals, normal), distances=put(units.distances, distance), readouts=put(units.readouts, readout),
+        units,
+        normals=put(units.normals, normal), distances=put(units.distances, distance), readouts=put(units.readouts, readout),
         normal_sd=put(units.normal_sd, sd), distance_sd=put(units.distance_sd, far * sd),
         readout_sd=put(units.readout_sd, sd * float(np.abs(readout).max())))
 

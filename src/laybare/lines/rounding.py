@@ -6,8 +6,8 @@ function is straight: second differences of equidistant points are zero but for 
 
     sd(x) = absolute + unit · |f(x)| / 2 + inner · steepness · |x|
 
-The last part is the rounding of the sums inside the network, which may cancel in f; it is what is measured. Fails if all answers are
-small whole numbers: then they look like decimals, which is what they may be.
+The last part is the rounding of the sums inside the network, which may cancel in f; it is what is measured. Fails if all
+answers are small whole numbers: then they look like decimals, which is what they may be.
 """
 
 from __future__ import annotations

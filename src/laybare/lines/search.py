@@ -1,8 +1,8 @@
 """Lines until fresh lines show nothing unknown.
 
-The first line is read completely. Every further line starts where the book is exact and is asked at its two ends only: a unit that is
-not in the book and crosses the line adds a·(n·x - h) to the answer at the end, so the prediction fails there. Only then are the
-kinks of what is left looked for, and only the pieces beside them measured.
+The first line is read completely. Every further line starts where the book is exact and is asked at its two ends only: a unit
+that is not in the book and crosses the line adds a·(n·x - h) to the answer at the end, so the prediction fails there. Only then
+are the kinks of what is left looked for, and only the pieces beside them measured.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import Generator
 
-from laybare.errors import AssumptionViolated, BudgetExhausted, NotSeparated
-from laybare.lines.asking import Purse, Purpose
+from laybare.errors import AssumptionViolated, BudgetExhausted, LaybareError, NotSeparated
+from laybare.lines.asking import Purpose, Purse
 from laybare.lines.book import Book, Units
 from laybare.lines.gradients import read_gradients
 from laybare.lines.jumps import first_book, home, units_of
@@ -70,8 +70,47 @@ class Reading:
         return replace(self, book=book)
 
 
+def needed(dim: int, units: int) -> int:
+    """Queries that a network with so many units takes: a gradient a piece, five queries a kink, and the checks; rarely more."""
+    return int(1.1 * ((units + 1) * (dim + 1) + 8 * units + 60))
+
+
+def _too_few(purse: Purse, dim: int, units: int, least: str) -> BudgetExhausted:
+    return BudgetExhausted(
+        f"{purse.total} of {purse.budget} queries have shown {least}{units} units and measured none.",
+        f"Every unit takes dim + 1 = {dim + 1} queries and a few more.",
+        f"Grant {least}{max(needed(dim, units), (purse.budget or 0) + dim):,} queries.", units=units, spent=purse.total,
+        needed=needed(dim, units))
+
+
+def _unclear(purse: Purse, dim: int, bends: Bends) -> LaybareError:
+    """Why the first gradient could not be had."""
+    if purse.left is not None and purse.left < dim:
+        return _too_few(purse, dim, len(bends.kinks), "")
+    return NotSeparated(
+        f"The gradient around the first point does not agree with the slope along the line, after {purse.total} queries.",
+        "The function may be curved, or bend on surfaces that are no hyperplanes of one layer.",
+        "Try another seed; if it fails again, use a method for samples.", kinks=len(bends.kinks))
+
+
 def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spread: float = 1.0, rng: Generator) -> Reading:
     """Read a black box line by line. The box of the purse is never left."""
+    try:
+        reading = _first_line(purse, dim, patience, spread, rng)
+    except BudgetExhausted as error:
+        raise _too_few(purse, dim, int(error.values.get("kinks", error.values.get("units", 0))), "at least ") from None
+    if reading.short is not None:
+        return reading
+    try:
+        while reading.quiet < reading.patience.quiet and reading.lines < reading.patience.most_lines:
+            reading = _next_line(purse, reading, rng)
+    except BudgetExhausted as error:
+        return replace(reading, short=error)
+    return reading
+
+
+def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float, rng: Generator) -> Reading:
+    """The first line, read completely or as far as the budget goes."""
     line = random_line(dim, FARTHEST * spread * np.sqrt(dim), spread, purse.box, rng=rng)
     look = first_look(purse, line)
     patience = patience or _patience(purse, look.rounding)
@@ -79,15 +118,12 @@ def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spre
     line = replace(line, low=max(line.low, -reach), high=min(line.high, reach))
     bends, rounding = _first_bends(purse, line, look, patience)
     gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
+    if not gradients.good[home(bends)]:
+        raise _unclear(purse, dim, bends)
     book = first_book(bends, gradients)
     book = book.with_units(units_of(bends, gradients, book, 0))
-    reading = Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience)
-    try:
-        while reading.quiet < patience.quiet and reading.lines < patience.most_lines:
-            reading = _next_line(purse, reading, rng)
-    except BudgetExhausted as error:
-        return replace(reading, short=error)
-    return reading
+    short = None if gradients.good.all() or purse.left is None else _too_few(purse, dim, len(bends.kinks), "")
+    return Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience, short)
 
 
 def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) -> tuple[Bends, Rounding]:
@@ -142,7 +178,8 @@ def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Rea
         return replace(reading, lines=reading.lines + 1, quiet=reading.quiet + 1)
     along = _along(purse, book, line, reading.rounding)
     try:
-        bends = find_kinks(along, line, _seeds(along, line, silent, book.gradient_sd, y.shape[1]), most=reading.patience.most_kinks)
+        seeds = _seeds(along, line, silent, book.gradient_sd, y.shape[1])
+        bends = find_kinks(along, line, seeds, most=reading.patience.most_kinks)
     except NotSeparated:
         return replace(reading, rounding=reading.rounding.coarser(COARSER), lines=reading.lines + 1, quiet=0)
     units = _measured(purse, reading, bends, rng)

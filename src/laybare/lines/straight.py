@@ -1,7 +1,7 @@
 """A straight piece of a function along a line: points that lie on one line, and how well they tell it.
 
-The fit is weighted least squares, so that every prediction has a standard deviation: whether a further point lies on the piece, and
-where two pieces meet, are then questions with error bars and not with a tolerance.
+The fit is weighted least squares, so that every prediction has a standard deviation: whether a further point lies on the piece,
+and where two pieces meet, are then questions with error bars and not with a tolerance.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from laybare.shapes import Array
 
 SIGMAS = 4.0
-"""Deviations in standard deviations that still count as rounding: rounding to a last digit is at most twice what `Rounding` has for
-it, and a line through rounded points extrapolates that by less than three; what is measured is measured generously."""
+"""Deviations in standard deviations that still count as rounding: rounding to a last digit is at most twice what `Rounding` has
+for it, and a line through rounded points extrapolates that by less than three; what is measured is measured generously."""
 
 
 class Sampled(NamedTuple):
@@ -78,7 +78,7 @@ class Straight:
         """Whether the point lies on this line, up to rounding."""
         return bool(np.abs(y - self.value(t)).max() <= SIGMAS * np.hypot(self.sd_at(t), sd))
 
-    def joined(self, t: Array, y: Array, sd: Array) -> Straight:
+    def joined(self, t: Array | float, y: Array, sd: Array | float) -> Straight:
         """With further points."""
         every = np.concatenate([self.t, np.atleast_1d(t)])
         order = np.argsort(every, kind="stable")
@@ -110,7 +110,7 @@ def same_line(left: Straight, right: Straight) -> bool:
 
 
 def scatter(pieces: Sequence[Straight]) -> float:
-    """Root mean square of the points' distances from their lines, in standard deviations, two of n points of a piece being free."""
+    """Root mean square of the points' distances from their lines, in standard deviations; a line takes up two points."""
     square, free = 0.0, 0
     for piece in pieces:
         off = np.array([np.abs(y - piece.value(float(t))).max() for t, y in zip(piece.t, piece.y, strict=True)]) / piece.sd
@@ -120,5 +120,5 @@ def scatter(pieces: Sequence[Straight]) -> float:
 
 def contrast(left: Straight, right: Straight) -> float:
     """How far points of one piece are from the line of the other, at most, in standard deviations."""
-    off = [np.abs(right.y[i] - left.value(float(t))).max() / np.hypot(left.sd_at(float(t)), right.sd[i]) for i, t in enumerate(right.t)]
-    return float(max(off))
+    points = zip(map(float, right.t), right.y, right.sd, strict=True)
+    return float(max(np.abs(y - left.value(t)).max() / np.hypot(left.sd_at(t), sd) for t, y, sd in points))

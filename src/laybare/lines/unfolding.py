@@ -1,13 +1,14 @@
 """From the sign-free book to a network of ReLU-like units: which activation, which signs.
 
-act(t) = odd · t + even · |t|. The book tells α and the rows of Σ αᵢ|uᵢ| + v·x + c; the signs ξᵢ of the units and the ratio κ = odd/even
-(ReLU 1, leaky ReLU with slope λ (1 + λ)/(1 - λ), absolute value 0) are in the linear part,
+act(t) = odd · t + even · |t|. The book tells α and the rows of Σ αᵢ|uᵢ| + v·x + c; the signs ξᵢ of the units and the ratio κ =
+odd/even (ReLU 1, leaky ReLU with slope λ (1 + λ)/(1 - λ), absolute value 0) are in the linear part,
 
     v = κ Σᵢ ξᵢ αᵢ wᵢ.
 
-With independent rows (width ≤ dim · outputs) the coefficients of v in the αᵢwᵢ are κξᵢ: one equation tells κ, all tell the signs. A
-coefficient that differs from the others is a pair of opposite units on one hyperplane, a relu(u) + b relu(-u), or a linear part;
-both are the same function. With more units the signs are decoded (`laybare.assembly.signs`) for a given activation.
+With independent rows (width ≤ dim · outputs) the coefficients of v in the αᵢwᵢ are κξᵢ: one equation tells κ, all tell the
+signs. A coefficient that differs from the others is a pair of opposite units on one hyperplane, a relu(u) + b relu(-u), or a
+linear part; both are the same function. With more units the signs are decoded (`laybare.assembly.signs`) for a given
+activation.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _given(fitted: Network, activation: Activation, tol: float) -> Named:
     fits = bool(found.signs.alternatives)
     if fits:
         count = len(found.signs.alternatives)
-        note = () if count == 1 else (f"{count} patterns of signs give the same function; the one with the smallest offset is taken",)
+        note = () if count == 1 else (f"{count} patterns of signs give the same function; that of the smallest offset is taken",)
         return Named(found.network, count == 1, note)
     if not found.signs.searched:
         return Named(found.network, False, ("too many units to decide their signs: the linear part holds what is open",))
@@ -95,7 +96,7 @@ def _with_pairs(fitted: Network, activation: Activation, otherwise: Network, tol
     offset = float(fitted.offset) - fold.odd * float(units[:, -1] @ readout)
     pairs = int(np.sum(~single))
     note = (
-        f"{pairs} hyperplanes carry two opposite units each, a act(u) + b act(-u); one unit and a linear part would be the same function",)
+        f"{pairs} hyperplanes carry two opposite units each, a act(u) + b act(-u); one unit and a linear part would be the same",)
     return Named(Network(Layer(units[:, :-1], units[:, -1], activation), readout, offset), True, note)
 
 
@@ -119,4 +120,4 @@ def _usual(fitted: Network, tol: float) -> Named:
 
 
 def _linear_note(linear: Array | None) -> tuple[str, ...]:
-    return () if linear is None else ("there is a linear part beside the units: a skip connection, or units that never bend here",)
+    return () if linear is None else ("a linear part beside the units: a skip connection, or units that never bend here",)
