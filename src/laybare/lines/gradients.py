@@ -40,9 +40,9 @@ again."""
 NEXT_TO = 0.7
 """Share of the way to the next kink beyond which a step says nothing about the piece."""
 
-TRIES = 6
-ROUNDS = 12
-"""Axes are asked again at most so often; crossings settle in two or three rounds."""
+TRIES, REPAIRS, ROUNDS = 6, 3, 12
+"""Axes are asked again at most so often, and pieces repaired; crossings settle in two or three rounds. A piece that still does not
+agree is left to another line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def read_gradients(
     raised: pieces that could not be paid for are not `good`.
     """
     state = Measured(bends, bends.pieces[0].y.shape[1], known, rounding)
-    order = np.argsort(np.abs(np.arange(len(known)) - int(np.argmin(np.abs(state.centres)))), kind="stable")
+    order = np.argsort(np.abs(np.arange(len(known)) - int(np.argmin(np.abs(state.centres)))), kind="stable").tolist()
     every = np.arange(len(bends.line.point))
     try:
         for k in order:
@@ -208,10 +208,10 @@ def _repaired(
     purse: Purse, book: Book | None, state: Measured, rounding: Rounding, k: int, values: Array, normals: Array, rng: Generator
 ) -> tuple[Array, Array]:
     """Find and ask again the axes of piece k that crossed an unknown unit, until gradient and slope agree."""
-    for turn in range(TRIES):
+    for turn in range(REPAIRS):
         if _agrees(state, values, k):
             break
-        axes = _suspects(purse, book, state, rounding, k, values, rng) if turn < 2 else np.arange(values.shape[1])
+        axes = _suspects(purse, book, state, rounding, k, values, rng) if turn < REPAIRS - 1 else np.arange(values.shape[1])
         if not len(axes):
             axes = np.arange(values.shape[1])
         _ask(purse, book, state, rounding, k, axes, -state.steps[k, axes] / 8.0)

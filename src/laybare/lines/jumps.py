@@ -15,8 +15,8 @@ from laybare.shapes import Array
 
 
 def first_book(bends: Bends, gradients: Gradients) -> Book:
-    """Value and gradient at the middle of the piece around t = 0, and no units yet."""
-    k = home(bends)
+    """Value and gradient at the middle of the good piece that is nearest to t = 0, and no units yet."""
+    k = int(np.argmin(np.where(gradients.good, np.abs(gradients.centres), np.inf)))
     tau, line = float(gradients.centres[k]), bends.line
     gradient = _with_slope(gradients.values[k], line.direction, bends.pieces[k].slope)
     units = Units.none(len(line.point), gradient.shape[1])

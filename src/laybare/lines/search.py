@@ -7,7 +7,9 @@ are the kinks of what is left looked for, and only the pieces beside them measur
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -96,7 +98,7 @@ def _unclear(purse: Purse, dim: int, bends: Bends) -> LaybareError:
 def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spread: float = 1.0, rng: Generator) -> Reading:
     """Read a black box line by line. The box of the purse is never left."""
     try:
-        reading = _first_line(purse, dim, patience, spread, rng)
+        reading = _some_line(partial(_first_line, purse, dim, patience, spread, rng))
     except BudgetExhausted as error:
         raise _too_few(purse, dim, int(error.values.get("kinks", error.values.get("units", 0))), "at least ") from None
     if reading.short is not None:
@@ -109,6 +111,16 @@ def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spre
     return reading
 
 
+def _some_line(first_line: Callable[[], Reading]) -> Reading:
+    """The first line that can be measured: near-coincident kinks and coarse answers may spoil one."""
+    for _ in range(RETRIES - 1):
+        try:
+            return first_line()
+        except NotSeparated:
+            continue
+    return first_line()
+
+
 def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float, rng: Generator) -> Reading:
     """The first line, read completely or as far as the budget goes."""
     line = random_line(dim, FARTHEST * spread * np.sqrt(dim), spread, purse.box, rng=rng)
@@ -118,7 +130,7 @@ def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float
     line = replace(line, low=max(line.low, -reach), high=min(line.high, reach))
     bends, rounding = _first_bends(purse, line, look, patience)
     gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
-    if not gradients.good[home(bends)]:
+    if not gradients.good.any():
         raise _unclear(purse, dim, bends)
     book = first_book(bends, gradients)
     book = book.with_units(units_of(bends, gradients, book, 0))

@@ -46,7 +46,7 @@ class Straight:
     @cached_property
     def _fit(self) -> tuple[float, Array, Array, float, float]:
         """Centre, value there, slope, and the variances of the two."""
-        w = 1.0 / np.maximum(self.sd, 1e-300) ** 2
+        w = 1.0 / np.maximum(self.sd, 1e-140) ** 2
         weight = w.sum()
         best = int(np.argmin(self.sd))  # differences to the most exact point come first: they are nearly free of rounding
         centre = float(self.t[best] + w @ (self.t - self.t[best]) / weight)
