@@ -89,7 +89,8 @@ def test_nothing_is_asked_outside_of_the_box(rng):
 
 
 def test_units_that_never_bend_in_the_box_are_part_of_its_linear_map(rng):
-    truth = lb.Network(lb.Layer(np.array([[1.0, 1.0], [1.0, -1.0], [0.3, 0.2]]), np.array([-1.0, 0.1, 5.0])), np.array([1.0, -1.0, 2.0]))
+    layer = lb.Layer(np.array([[1.0, 1.0], [1.0, -1.0], [0.3, 0.2]]), np.array([-1.0, 0.1, 5.0]))
+    truth = lb.Network(layer, np.array([1.0, -1.0, 2.0]))
     found = read_network(truth, 2, box=(np.zeros(2), np.ones(2)), rng=rng)
     x = rng.random((500, 2))
     assert found.width == 2 and np.abs(found.network(x) - truth(x)).max() < 1e-10
@@ -97,8 +98,8 @@ def test_units_that_never_bend_in_the_box_are_part_of_its_linear_map(rng):
 
 
 def with_copy(truth, row, bias, readout):
-    layer = truth.layer
-    return lb.Network(lb.Layer(np.vstack([layer.weights, row]), np.append(layer.biases, bias)), np.append(truth.readout, readout), 0.3)
+    layer = lb.Layer(np.vstack([truth.layer.weights, row]), np.append(truth.layer.biases, bias))
+    return lb.Network(layer, np.append(truth.readout, readout), 0.3)
 
 
 def test_parallel_duplicate_and_opposite_units(rng):

@@ -25,8 +25,8 @@ FRESH = 6
 FINE, LARGE = 6e-11, 2e-8
 """Precision that is wanted unless another is asked for."""
 
-RETURNS = 40
-"""Times that a contradiction may send the search back to the lines."""
+RETURNS, ATTEMPTS = 8, 3
+"""Times that a contradiction may send the search back to the lines, and that it may begin anew if it does not end well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,7 @@ class LinesFound:
     fresh : misfits of the fresh queries that check the result, in standard deviations
     error_bar : largest standard deviation of a normal, a distance or a relative readout
     needed : about how many queries it would have taken, if they ended too early
+    ended : the budget ended before the search did
     notes : what is to be said about the units
     """
 
@@ -84,6 +85,7 @@ class LinesFound:
     fresh: Array
     error_bar: float
     needed: int | None = None
+    ended: bool = False
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -105,6 +107,19 @@ def read_network(
     """
     within = None if box is None else Box(*(np.broadcast_to(np.asarray(side, dtype=float), (dim,)) for side in box))
     purse = Purse(ask, budget=budget, box=within)
+    found = _attempt(purse, dim, reader, rng)
+    for _ in range(ATTEMPTS - 1):
+        if found.complete or found.ended:
+            break
+        try:
+            found = _attempt(purse, dim, reader, rng)
+        except BudgetExhausted:
+            break
+    return found
+
+
+def _attempt(purse: Purse, dim: int, reader: Reader, rng: Generator) -> LinesFound:
+    """From the first line to the result; answers of earlier attempts are used again by the polish."""
     reading = read_lines(purse, dim, reader.patience, spread=reader.spread, rng=rng)
     return _finished(purse, reading, reader, rng)
 
@@ -132,8 +147,8 @@ def _finished(purse: Purse, reading: Reading, reader: Reader, rng: Generator) ->
             complete = True
         else:
             complete = False
-    except BudgetExhausted:
-        complete = False
+    except BudgetExhausted as ended:
+        complete, reading = False, reading.ended(ended)
     return _result(purse, reading, reader, complete, misfit, fresh)
 
 
@@ -164,4 +179,4 @@ def _result(purse: Purse, reading: Reading, reader: Reader, complete: bool, misf
         notes = (f"at least {max(len(book.units), reading.kinks)} units; {len(book.units)} were measured", *notes)
     return LinesFound(
         named.network, fitted, book, complete, named.unique, reading.rounding, reading.lines, reading.quiet, dict(purse.spent),
-        misfit, fresh, bar, wanted, notes)
+        misfit, fresh, bar, wanted, reading.short is not None, notes)

@@ -41,8 +41,8 @@ NEXT_TO = 0.7
 """Share of the way to the next kink beyond which a step says nothing about the piece."""
 
 TRIES, REPAIRS, ROUNDS = 6, 3, 12
-"""Axes are asked again at most so often, and pieces repaired; crossings settle in two or three rounds. A piece that still does not
-agree is left to another line."""
+"""Axes are asked again at most so often, and pieces repaired; crossings settle in two or three rounds. A piece that still
+does not agree is left to another line."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ class Patience:
     """Lines in a row that must show nothing new, how many lines there may be at all, and queries for the kinks of one."""
 
     quiet: int = 4
-    most_lines: int = 200
+    most_lines: int = 40
     most_kinks: int = 100_000
 
 
@@ -70,6 +70,10 @@ class Reading:
     def with_book(self, book: Book) -> Reading:
         """The same with a better book."""
         return replace(self, book=book)
+
+    def ended(self, by: BudgetExhausted) -> Reading:
+        """The same, ended by the budget."""
+        return replace(self, short=by)
 
 
 def needed(dim: int, units: int) -> int:
