@@ -7,6 +7,7 @@ points themselves would take dim times the room.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from laybare.errors import BudgetExhausted, InvalidInput
 from laybare.shapes import Array
 
 Ask: TypeAlias = Callable[[Array], Array]
+Booking: TypeAlias = Callable[[str], AbstractContextManager[object]]
 Purpose: TypeAlias = Literal["recognise", "kinks", "gradients", "checks", "polish", "verify"]
 
 
@@ -50,8 +52,11 @@ class Star(NamedTuple):
 class Purse:
     """Asks within a budget and a box, counts by purpose, keeps everything."""
 
-    def __init__(self, ask: Ask, *, budget: int | None = None, box: Box | None = None) -> None:
+    def __init__(
+        self, ask: Ask, *, budget: int | None = None, box: Box | None = None, book: Booking = nullcontext
+    ) -> None:
         self._ask = ask
+        self._book = book
         self._blocks: list[Answers | Star] = []
         self.budget = budget
         self.box = box
@@ -91,7 +96,8 @@ class Purse:
                 f"{len(x)} more queries were needed and {self.left} are left.",
                 f"{self.total} of the {self.budget} queries that were granted are spent.", "Grant more queries.",
                 spent=self.total, asked=len(x))
-        y = np.asarray(self._ask(x), dtype=float)
+        with self._book(purpose):
+            y = np.asarray(self._ask(x), dtype=float)
         self.spent[purpose] = self.spent.get(purpose, 0) + len(x)
         y = y.reshape(len(x), -1)
         if not np.isfinite(y).all():

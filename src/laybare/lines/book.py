@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from laybare.activations import absolute
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.shapes import Array
 
 SAME_DIRECTION = 1e-6

@@ -16,7 +16,7 @@ from laybare.lines.remeasure import remeasure
 from laybare.lines.rounding import Rounding
 from laybare.lines.search import Patience, Reading, needed, read_lines, toward
 from laybare.lines.unfolding import name_units
-from laybare.network import Network
+from laybare.networks import Network
 from laybare.shapes import Array
 
 FRESH = 6

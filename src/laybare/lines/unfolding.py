@@ -19,7 +19,7 @@ import numpy as np
 
 from laybare.activations import Activation, absolute, leaky_relu, relu
 from laybare.assembly.unfold import folding, unfold
-from laybare.network import Layer, Network
+from laybare.networks import Layer, Network
 from laybare.shapes import Array
 
 USUAL_SLOPES = (0.01, 0.1, 0.2, 0.3, 0.05)
