@@ -130,7 +130,7 @@ def _finished(purse: Purse, reading: Reading, reader: Reader, rng: Generator) ->
     fresh, misfit, complete = np.empty(0), np.nan, reading.short is None
     try:
         for _ in range(RETURNS if complete else 0):
-            reading = reading.with_book(_measured_again(purse, reading, reader, precision, rng))
+            reading = reading.with_book(_measured_again(purse, reading, reader, precision))
             polished = polish(
                 purse, reading.book, reading.rounding, precision=precision, fresh_share=reader.fresh_share, spread=reader.spread,
                 reserve=FRESH, rng=rng)
@@ -157,13 +157,13 @@ def _precision(reading: Reading, reader: Reader) -> float:
     return max(usual if reader.precision is None else reader.precision, 100.0 * reading.rounding.unit)
 
 
-def _measured_again(purse: Purse, reading: Reading, reader: Reader, precision: float, rng: Generator) -> Book:
+def _measured_again(purse: Purse, reading: Reading, reader: Reader, precision: float) -> Book:
     """For networks too large for the polish: the worst units once more."""
     p = parameters(reading.book)
     if p <= DENSE or purse.box is not None:
         return reading.book
     most = int(reader.fresh_share * p)
-    return remeasure(purse, reading.book, reading.rounding, precision=precision, most=most, spread=reader.spread, rng=rng)
+    return remeasure(purse, reading.book, reading.rounding, precision=precision, most=most, spread=reader.spread)
 
 
 def _result(purse: Purse, reading: Reading, reader: Reader, complete: bool, misfit: float, fresh: Array) -> LinesFound:
