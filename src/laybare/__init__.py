@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         GeneralReLU,
         JointSpan,
         LandscapeDesign,
+        Lines,
         PolarRoute,
         PracticalRoute,
         PrintedDescent,
@@ -114,7 +115,7 @@ __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | 
         "Annealing DeltaAscent FacetSearch HalfSpaces HighThreshold LayerRecovery MonomialTop OneByOne PrintedRoute RandomSearch "
         "RegressorTop Simultaneous ThirdMoments UnionOfHalfSpaces learn_union recover_layer"),
     "laybare.methods": (
-        "AnnihilatorRoute GeneralReLU JointSpan LandscapeDesign PolarRoute PracticalRoute PrintedDescent PrintedDesign "
+        "AnnihilatorRoute GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
         "PrintedMoments PrintedNeurons PrintedReLU RefinedMoments SpectralRoute SymmetricInputs TensorInit TensorRoute "
         "WhitenedRoute"),
 }))
@@ -144,6 +145,7 @@ __all__ = [
     "Layer",
     "LayerMatch",
     "LayerRecovery",
+    "Lines",
     "Match",
     "Method",
     "MonomialTop",

@@ -16,7 +16,7 @@ from laybare.lines.polish import error_bar, error_bars
 from laybare.lines.remeasure import remeasure
 from laybare.lines.rounding import representation
 from laybare.lines.search import toward
-from laybare.network import sign_free
+from laybare.networks import sign_free
 
 
 @pytest.mark.parametrize(("round_", "name"), [

@@ -18,11 +18,11 @@ from laybare.lines.kinks import Bends, Kink, find_kinks
 from laybare.lines.line import Line, line_through, random_line
 from laybare.lines.polish import Polished, polish
 from laybare.lines.recognise import FirstLook, first_look
-from laybare.lines.rounding import Rounding
+from laybare.lines.rounding import AnswerError
 from laybare.lines.search import Patience, Reading, read_lines
 from laybare.lines.straight import Sampled, Straight
 
 __all__ = [
-    "Answers", "Ask", "Box", "Purse", "Line", "line_through", "random_line", "Straight", "Sampled", "Rounding",
+    "Answers", "Ask", "Box", "Purse", "Line", "line_through", "random_line", "Straight", "Sampled", "AnswerError",
     "FirstLook", "first_look", "Bends", "Kink", "find_kinks", "Gradients", "read_gradients", "Book", "Units",
     "Patience", "Reading", "read_lines", "Polished", "polish", "Reader", "LinesFound", "read_network"]

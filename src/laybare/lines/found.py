@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,11 +10,11 @@ from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.errors import BudgetExhausted
-from laybare.lines.asking import Ask, Box, Purse
+from laybare.lines.asking import Ask, Booking, Box, Purse
 from laybare.lines.book import Book
 from laybare.lines.polish import DENSE, ask_random, contradictions, error_bar, misfits, parameters, polish
 from laybare.lines.remeasure import remeasure
-from laybare.lines.rounding import Rounding
+from laybare.lines.rounding import AnswerError
 from laybare.lines.search import Patience, Reading, needed, read_lines, toward
 from laybare.lines.unfolding import name_units
 from laybare.networks import Network
@@ -77,7 +78,7 @@ class LinesFound:
     book: Book
     complete: bool
     signs_unique: bool
-    rounding: Rounding
+    rounding: AnswerError
     lines: int
     quiet: int
     queries: dict[str, int]
@@ -95,18 +96,18 @@ class LinesFound:
 
 def read_network(
     ask: Ask, dim: int, reader: Reader = Reader(), *, budget: int | None = None, box: tuple[Array, Array] | None = None,
-    rng: Generator,
+    purpose: Booking = nullcontext, rng: Generator,
 ) -> LinesFound:
     """Read a network with one hidden layer of ReLU-like units out of a black box, to rounding.
 
     `ask` answers x (n, dim) with (n,) or (n, outputs). At most `budget` queries are asked, all of them inside the box (low,
-    high). AssumptionViolated if the box is noisy, smooth or made of steps (at most 100 queries are then spent);
-    BudgetExhausted if the budget ends before the first unit. Otherwise too small a budget gives the units found so far,
-    `complete` False and `needed`.
+    high), each inside the context `purpose(name)`. AssumptionViolated if the box is noisy, smooth or made of steps (at most 100
+    queries are then spent); BudgetExhausted if the budget ends before the first unit. Otherwise too small a budget gives the
+    units found so far, `complete` False and `needed`.
     About (width + 1) · dim + 5 · width + 40 queries. Sources: Jagielski et al. (2020), Carlini et al. (2020) for kinks and jumps.
     """
     within = None if box is None else Box(*(np.broadcast_to(np.asarray(side, dtype=float), (dim,)) for side in box))
-    purse = Purse(ask, budget=budget, box=within)
+    purse = Purse(ask, budget=budget, box=within, book=purpose)
     found = _attempt(purse, dim, reader, rng)
     for _ in range(ATTEMPTS - 1):
         if found.complete or found.ended:

@@ -23,7 +23,7 @@ from numpy.random import Generator
 
 from laybare.lines.asking import Answers, Purpose, Purse
 from laybare.lines.book import Book
-from laybare.lines.rounding import Rounding
+from laybare.lines.rounding import AnswerError
 from laybare.shapes import Array
 
 DENSE = 2600
@@ -82,7 +82,7 @@ def error_bar(book: Book) -> float:
 
 
 def polish(
-    purse: Purse, book: Book, rounding: Rounding, *, precision: float, fresh_share: float = 1.2, spread: float = 1.0,
+    purse: Purse, book: Book, rounding: AnswerError, *, precision: float, fresh_share: float = 1.2, spread: float = 1.0,
     reserve: int = 0, rng: Generator,
 ) -> Polished:
     """Fit the book to all answers; ask fresh points until its error bars are below `precision`, or the share is used up.
@@ -134,18 +134,18 @@ def _ask_aimed(purse: Purse, book: Book, count: int, spread: float, rng: Generat
     return Answers(x, purse.ask(x, "polish"))
 
 
-def contradictions(fresh: Answers, book: Book, rounding: Rounding) -> Array:
+def contradictions(fresh: Answers, book: Book, rounding: AnswerError) -> Array:
     """The points (n, dim) among fresh ones whose answers the book does not predict."""
     return np.asarray(fresh.x[misfits(fresh, book, rounding) > SURPRISE])
 
 
-def misfits(fresh: Answers, book: Book, rounding: Rounding) -> Array:
+def misfits(fresh: Answers, book: Book, rounding: AnswerError) -> Array:
     """Differences of answers and predictions, (n,), in standard deviations of the two together."""
     sd = np.hypot(rounding.sd(fresh.x, fresh.y), book.sd(fresh.x))
     return np.asarray(np.abs(fresh.y - book(fresh.x)).max(axis=1) / sd)
 
 
-def _fit(purse: Purse, book: Book, rounding: Rounding) -> Polished:
+def _fit(purse: Purse, book: Book, rounding: AnswerError) -> Polished:
     blocks = list(purse.answers())
     x, y = np.vstack([block.x for block in blocks]), np.vstack([block.y for block in blocks])
     weight = 1.0 / rounding.sd(x, y)

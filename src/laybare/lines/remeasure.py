@@ -21,7 +21,7 @@ import numpy as np
 from laybare.lines.asking import Purse
 from laybare.lines.book import Book, Units
 from laybare.lines.polish import SURE, error_bars
-from laybare.lines.rounding import Rounding
+from laybare.lines.rounding import AnswerError
 from laybare.shapes import Array
 
 ROOM = 1.0
@@ -51,7 +51,7 @@ class _Star(NamedTuple):
 
 
 def remeasure(
-    purse: Purse, book: Book, rounding: Rounding, *, precision: float, most: int, spread: float = 1.0
+    purse: Purse, book: Book, rounding: AnswerError, *, precision: float, most: int, spread: float = 1.0
 ) -> Book:
     """The book with its worst units measured again, until all error bars are below `precision` or `most` queries are spent.
 
@@ -120,7 +120,7 @@ def _replaced(units: Units, i: int, normal: Array, distance: float, readout: Arr
         readout_sd=put(units.readout_sd, sd * float(np.abs(readout).max())))
 
 
-def _star(purse: Purse, book: Book, rounding: Rounding, centre: Array) -> _Star:
+def _star(purse: Purse, book: Book, rounding: AnswerError, centre: Array) -> _Star:
     """Value and gradient at a point, with steps that stay on its side of every known hyperplane."""
     units = book.units
     z = np.abs((centre - book.point) @ units.normals.T - units.distances)

@@ -30,7 +30,7 @@ LEAST_INNER, LEAST_COARSE = 2.0, 0.125
 coarser. The steepness is a guess from a few slopes; a float64 tolerance may be generous."""
 
 
-class Rounding(NamedTuple):
+class AnswerError(NamedTuple):
     """Standard deviation of an answer, as absolute + unit · |answer| / 2 + inner · (size of what it was summed from)."""
 
     unit: float
@@ -43,7 +43,7 @@ class Rounding(NamedTuple):
         inside = self.inner * self.steepness * np.linalg.norm(x, axis=1)
         return np.asarray(self.absolute + 0.5 * self.unit * np.abs(y).max(axis=1) + inside)
 
-    def coarser(self, factor: float) -> Rounding:
+    def coarser(self, factor: float) -> AnswerError:
         """With more rounding inside."""
         return self._replace(inner=factor * self.inner)
 
@@ -54,22 +54,22 @@ class Rounding(NamedTuple):
         return "float32" if self.unit > 1e-9 else "float64"
 
 
-def representation(y: Array) -> Rounding:
+def representation(y: Array) -> AnswerError:
     """What the answers (n, outputs) were rounded to: float64, float32, or k decimals."""
     values = np.unique(y[y != 0.0])
     if len(values) < FEWEST:
-        return Rounding(2.0**-53, 2.0**-53)
+        return AnswerError(2.0**-53, 2.0**-53)
     with np.errstate(over="ignore"):
         single = bool((values == values.astype(np.float32)).all())
     unit = 2.0**-24 if single else 2.0**-53
     for decimals in range(MOST_DECIMALS + 1):
         scaled = values * 10.0**decimals
         if (np.abs(scaled - np.round(scaled)) <= 4.0 * 2.0**-53 * np.abs(scaled)).all() and np.abs(scaled).max() < 2.0**50:
-            return Rounding(unit, unit, 0.5 * 10.0**-decimals)
-    return Rounding(unit, unit)
+            return AnswerError(unit, unit, 0.5 * 10.0**-decimals)
+    return AnswerError(unit, unit)
 
 
-def calibrated(rounding: Rounding, x: Array, y: Array, bends: Array, steepness: float) -> Rounding:
+def calibrated(rounding: AnswerError, x: Array, y: Array, bends: Array, steepness: float) -> AnswerError:
     """The same with `inner` measured: `bends` (clusters, outputs) are second differences at x that should be zero.
 
     The largest one is not counted: a weak kink may hide in it.

@@ -22,7 +22,7 @@ from laybare.lines.jumps import first_book, home, units_of
 from laybare.lines.kinks import Along, Bends, find_kinks
 from laybare.lines.line import Line, line_through, random_line, random_ray
 from laybare.lines.recognise import FirstLook, first_look
-from laybare.lines.rounding import Rounding
+from laybare.lines.rounding import AnswerError
 from laybare.lines.straight import SIGMAS, Sampled, Straight, scatter
 from laybare.shapes import Array
 
@@ -59,7 +59,7 @@ class Reading:
     """
 
     book: Book
-    rounding: Rounding
+    rounding: AnswerError
     first: Line
     lines: int
     quiet: int
@@ -142,7 +142,7 @@ def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float
     return Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience, short)
 
 
-def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) -> tuple[Bends, Rounding]:
+def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) -> tuple[Bends, AnswerError]:
     """The kinks of the first line. If they turn out to be rounding, it is coarser than the first look could tell."""
     rounding = look.rounding
     along = _along(purse, None, line, rounding)
@@ -163,7 +163,7 @@ def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) 
         kind="noisy")
 
 
-def _patience(purse: Purse, rounding: Rounding) -> Patience:
+def _patience(purse: Purse, rounding: AnswerError) -> Patience:
     """A long line meets nearly every unit; lines that end at a box or where rounding begins do not."""
     if purse.box is not None:
         return Patience(quiet=100, most_lines=2000)
@@ -209,7 +209,7 @@ def _measured(purse: Purse, reading: Reading, bends: Bends, rng: Generator) -> U
     return units_of(bends, gradients, reading.book, reading.lines)
 
 
-def _along(purse: Purse, book: Book | None, line: Line, rounding: Rounding, purpose: Purpose = "kinks") -> Along:
+def _along(purse: Purse, book: Book | None, line: Line, rounding: AnswerError, purpose: Purpose = "kinks") -> Along:
     """What the book does not explain along a line."""
 
     def along(t: Array) -> Sampled:

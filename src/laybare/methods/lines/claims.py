@@ -18,9 +18,10 @@ COARSE = 1e-2
 """Error bar beyond which a weight is not known: a hundredth of the length of its row."""
 
 
-def lines_certificate(found: LinesFound, network: Network) -> Certificate:
-    """Claims about what was read, with error bars of every number of `network`."""
-    claims = (_complete(found), _quiet(found), _predicted(found), _known(found), _signs(found), *_notes(found))
+def lines_certificate(found: LinesFound, network: Network, width: int | None = None) -> Certificate:
+    """Claims about what was read, with error bars of every number of `network`; `width` if it was told."""
+    claims = (
+        _complete(found), *_told(found, width), _quiet(found), _predicted(found), _known(found), _signs(found), *_notes(found))
     level = float(np.max(found.rounding.sd(np.zeros((1, network.dim)), np.ones((1, network.outputs)))))
     return Certificate(claims, error_bars(found, network), level)
 
@@ -33,7 +34,8 @@ def error_bars(found: LinesFound, network: Network) -> StandardErrors:
     size = float(np.abs(network.readout).max(initial=0.0)) * float(rows.max(initial=1.0))
     weights: Array = bar * np.repeat(rows[:, None], network.dim, axis=1)
     return StandardErrors(
-        weights, bar * np.maximum(rows, np.abs(biases)), bar * np.abs(network.readout), np.full(np.shape(network.offset), bar * size))
+        weights, bar * np.maximum(rows, np.abs(biases)), bar * np.abs(network.readout),
+        np.full(np.shape(network.offset), bar * size))
 
 
 def _complete(found: LinesFound) -> Claim:
@@ -45,19 +47,27 @@ def _complete(found: LinesFound) -> Claim:
     return Claim("units read", float(found.width), float(found.width), found.complete, "tested", text)
 
 
+def _told(found: LinesFound, width: int | None) -> tuple[Claim, ...]:
+    if width is None:
+        return ()
+    return (Claim(
+        "width that was told", float(found.width), float(width), found.width == width, "tested",
+        f"{found.width} units were read, {width} were told. Units on one hyperplane are one, and what never bends is no unit."),)
+
+
 def _quiet(found: LinesFound) -> Claim:
     return Claim(
         "last lines that showed nothing new", float(found.quiet), 1.0, found.quiet >= 1, "tested",
-        f"of {found.lines} lines through random points; every kink on them was predicted by a unit that was known. A unit that no "
-        "line has met is not seen: those active far from all lines, or outside of the box.")
+        f"of {found.lines} lines through random points; every kink on them was predicted by a unit that was known. A unit that "
+        "no line has met is not seen: those active far from all lines, or outside of the box.")
 
 
 def _predicted(found: LinesFound) -> Claim:
     worst = float(found.fresh.max()) if len(found.fresh) else np.inf
     return Claim(
         "fresh answers against predictions", worst, SURPRISE, worst <= SURPRISE, "tested",
-        f"largest difference at {len(found.fresh)} random points that nothing else used, in standard deviations of rounding and of "
-        "the prediction; a larger one means that something is missing.", decisive=found.complete and len(found.fresh) > 0)
+        f"largest difference at {len(found.fresh)} random points that nothing else used, in standard deviations of rounding and "
+        "of the prediction; a larger one means that something is missing.", decisive=found.complete and len(found.fresh) > 0)
 
 
 def _known(found: LinesFound) -> Claim:
