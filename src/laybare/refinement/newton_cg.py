@@ -41,9 +41,6 @@ FAR = 1e-2
 ENOUGH = 4
 """Samples a parameter in a sub-sample."""
 
-NEARBY = 8
-"""Steps for which the curvature where a part was fitted is good enough: a fit that needs more has gone elsewhere."""
-
 
 def newton_cg(
     source: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
@@ -62,12 +59,7 @@ def newton_from_part(
     source: Source, part: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
 ) -> Refined:
     """Minimise the squared error over `source` from a point where `part`, some of its rows, is fitted, with their curvature."""
-    curvature = PartCurvature(part, source.size)
-    near = _descend(source, start, scale, replace(effort, max_steps=NEARBY), curvature.held(start), progress)
-    if near.trace.reason != "steps":
-        return near
-    far = _descend(source, near.point, scale, effort, curvature, progress)
-    return far._replace(trace=near.trace.then(far.trace))
+    return _descend(source, start, scale, effort, PartCurvature.of(part, source.size, start), progress)
 
 
 def _by_kronecker(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> Refined:
@@ -97,7 +89,7 @@ class Curvature(Protocol[Y]):
 def _descend(
     source: Source, start: Point, scale: float, effort: Effort, curvature: Curvature[Y], progress: Progress | None
 ) -> Refined:
-    """Slopes in single precision for as long as they lead somewhere, then in double."""
+    """Slopes in single precision down to where they are too coarse; if that is not where the fit ends, the rest in double."""
     effort = replace(effort, floor=max(effort.floor, DIGITS_LOSS))
     share = overfit(source, start)
     point, _ = project(start, Fit(*source.sum(FitStatistic(start), stage="loss")))
@@ -105,15 +97,14 @@ def _descend(
     coarse = replace(effort, floor=max(effort.floor, SINGLE_LOSS))
     end = damped_descent(single, point, scale, effort=coarse, size=source.size, before=2, overfit=share, progress=progress)
     best, trace = end.best, end.trace
-    if trace.reason == "settled":
-        return Refined(*project(best.point, Fit(*source.sum(FitStatistic(best.point), stage="loss"))), trace)
     left = effort.max_steps - (len(trace.rows) - 1)
-    if trace.loss > effort.floor and trace.finished and left > 0:
-        rest = replace(effort, max_steps=left, damping=min(trace.rows[-1].damping, effort.damping))
-        double = replace(single, dtype=np.float64)
-        end = damped_descent(double, best.point, scale, effort=rest, size=source.size, overfit=share, progress=progress)
-        best, trace = end.best, trace.then(end.trace._replace(rows=end.trace.rows[1:] or end.trace.rows))
-    return Refined(best.point, best.loss, trace)
+    if trace.loss <= effort.floor or trace.reason not in ("floor", "flat") or left == 0:
+        return Refined(*project(best.point, Fit(*source.sum(FitStatistic(best.point), stage="loss"))), trace)
+    rest = replace(effort, max_steps=left, damping=min(trace.rows[-1].damping, effort.damping))
+    double = replace(single, dtype=np.float64)
+    end = damped_descent(double, best.point, scale, effort=rest, size=source.size, overfit=share, progress=progress)
+    trace = trace.then(end.trace._replace(rows=end.trace.rows[1:] or end.trace.rows))
+    return Refined(end.best.point, end.best.loss, trace)
 
 
 @dataclass(frozen=True, eq=False)
