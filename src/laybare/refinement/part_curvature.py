@@ -12,16 +12,14 @@ The metric eliminates the coefficients exactly, as `normal.py` does, with E = Fá
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from laybare.damping import Place
 from laybare.refinement.conjugate import Direction, Factor, ridged_factor
 from laybare.refinement.levenberg import damping_weight, reduced, tangent, with_gauge
 from laybare.refinement.normal import Point, Step, StepStatistic
-from laybare.refinement.products import Slope
 from laybare.shapes import Array
 from laybare.source import Source
 
@@ -70,26 +68,24 @@ class PartCurvature:
     part: Source
     size: int
     first: PartNormal
-    close: ClassVar[bool] = True
 
     @staticmethod
     def of(part: Source, size: int, point: Point) -> PartCurvature:
+        """One pass over the part."""
         return PartCurvature(part, size, _normal(part, size, point))
 
-    @property
-    def passes(self) -> float:
-        return self.part.size / self.size
-
-    def at(self, here: Place[Point, Slope]) -> PartNormal:
+    def at(self, point: Point) -> PartNormal:
         """At most one pass over the part."""
-        near = _moved(self.first.point, here.point) <= NEAR
-        return self.first._replace(normals=here.point.normals) if near else _normal(self.part, self.size, here.point)
+        near = _moved(self.first.point, point) <= NEAR
+        return self.first._replace(normals=point.normals) if near else _normal(self.part, self.size, point)
 
-    def metric(self, normal: PartNormal, damping: float) -> PartMetric:
-        weight = damping_weight(normal.schur).reshape(normal.point.units.shape)
-        matrix = with_gauge(normal.schur, normal.point.normals, weight)
-        matrix[np.diag_indices(len(matrix))] += damping * weight.ravel()
-        return PartMetric(normal, damping * weight, ridged_factor(matrix))
+
+def metric_of(normal: PartNormal, damping: float) -> PartMetric:
+    """Factored at a damping: PÂ³/3."""
+    weight = damping_weight(normal.schur).reshape(normal.point.units.shape)
+    matrix = with_gauge(normal.schur, normal.point.normals, weight)
+    matrix[np.diag_indices(len(matrix))] += damping * weight.ravel()
+    return PartMetric(normal, damping * weight, ridged_factor(matrix))
 
 
 def _normal(part: Source, size: int, point: Point) -> PartNormal:
@@ -100,7 +96,7 @@ def _normal(part: Source, size: int, point: Point) -> PartNormal:
 
 
 def _moved(before: Point, after: Point) -> float:
-    """Largest change of a hidden row or of its readout, as a share of its length."""
-    k = before.width
+    """Largest change of a hidden row or of its readout, as a share of its length; huge for units that had no readout."""
+    k, tiny = before.width, 1e-150
     pairs = (before.units, after.units), (before.coefficients[:k], after.coefficients[:k])
-    return max(float(np.max(np.linalg.norm(a - b, axis=1) / np.linalg.norm(a, axis=1))) for a, b in pairs)
+    return max(float(np.max(np.linalg.norm(b - a, axis=1) / (np.linalg.norm(a, axis=1) + tiny))) for a, b in pairs)
