@@ -265,3 +265,21 @@ def test_recover_layer_prints_thresholds_and_saves_them(tmp_path: Path, monkeypa
 def test_recover_layer_of_unknown_activation(folder: Path) -> None:
     done = shell("recover-layer", "data.npz", "--activation", "nothing")
     assert done.returncode == 2 and "No activation is called" in done.stderr
+
+
+def test_recover_layer_by_the_printed_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two units in dimension 4; the printed objective needs no threshold where rows are silent."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    target = Target(threshold_layer(4, 2, lb.relu, 2.0, rng=rng), polynomial_top(2, 2, rng=rng))
+    x = rng.standard_normal((20_000, 4))
+    np.savez("data.npz", x=x, y=target(x))
+    result = run("recover-layer", "data.npz", "--width", "2", "--literal", "--report", "layer.html")
+    assert result.exit_code == 0
+    assert "HighThreshold, literal," in result.output and "verdict: refuted" in result.output
+    assert "local minimum of the printed objective" in (tmp_path / "layer.html").read_text()
+
+
+def test_threshold_belongs_to_the_literal_form(folder: Path) -> None:
+    done = shell("recover-layer", "data.npz", "--threshold", "2")
+    assert done.returncode == 2 and "without --literal" in done.stderr

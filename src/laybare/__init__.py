@@ -1,10 +1,10 @@
 """Lay bare the hidden layer: recover a neural network's weights from samples or queries, with a certificate.
 
-    samples / files / oracle           ->  Source
-    Source.sum(statistics)             ->  sums                (one verb for every pass over the data)
-    sums                               ->  Network             (a method finds a start)
-    Network + Source.sum(statistics)   ->  Network             (refinement: machine precision, or the statistical floor)
-    Network + fresh samples            ->  Certificate         (claims with numbers; never silently wrong)
+    samples / files / black box        ->  Source              (every pass over the data is source.sum(statistic))
+    Source                             ->  Problem             (posed once: used and fresh rows, white, kept if they fit)
+    Problem                            ->  Start               (a method says where units may be: rows and claims)
+    Start + Source.sum(Gauss-Newton)   ->  Network             (one search: spares, repairs, pruning, signs)
+    Network + fresh rows               ->  Certificate         (claims with numbers; never silently wrong)
     Recovery                           ->  report | save | predict
 
 Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them, methods when first named.
@@ -28,6 +28,7 @@ from laybare.activations import (
     tanh,
 )
 from laybare.certificate import Certificate, Claim
+from laybare.damping import Effort
 from laybare.errors import (
     AssumptionViolated,
     BudgetExhausted,
@@ -37,74 +38,173 @@ from laybare.errors import (
     TooFewSamples,
     Unidentifiable,
 )
-from laybare.export import from_sklearn, to_sklearn
-from laybare.lazy import on_demand
-from laybare.methods import RandomStart
-from laybare.networks import Layer, Match, Network, compare, load
+from laybare.lazy import homes_of, on_demand
+from laybare.methods import Method, RandomStart, Route, Start
+from laybare.networks import Layer, LayerMatch, Match, Network, compare, load
 from laybare.pipeline import Recovery, recover, refine
 from laybare.planted import random_network
-from laybare.source import Gaussian, Oracle, Samples, Schedule, Symmetric, Unknown, open_samples
+from laybare.refinement.descent import Descent
+from laybare.refinement.overwide import Search
+from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Source, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
-    from laybare import landscape
-    from laybare.lowest_layer import HighThreshold
-    from laybare.lowest_layer.loop import LayerRecovery, learn_union, recover_layer
-    from laybare.methods import GeneralReLU, LandscapeDesign, SymmetricInputs, TensorInit
+    from laybare import decomposition, landscape, moments, planted, theory
+    from laybare.export import (
+        from_json,
+        from_npz,
+        from_onnx,
+        from_sklearn,
+        from_torch,
+        initialise,
+        to_json,
+        to_npz,
+        to_onnx,
+        to_sklearn,
+        to_torch,
+    )
+    from laybare.insight import Insight, first_look
+    from laybare.lowest_layer import (
+        Annealing,
+        DeltaAscent,
+        FacetSearch,
+        HalfSpaces,
+        HighThreshold,
+        LayerRecovery,
+        MonomialTop,
+        OneByOne,
+        PrintedRoute,
+        RandomSearch,
+        RegressorTop,
+        Simultaneous,
+        ThirdMoments,
+        UnionOfHalfSpaces,
+        learn_union,
+        recover_layer,
+    )
+    from laybare.methods import (
+        AnnihilatorRoute,
+        GeneralReLU,
+        JointSpan,
+        LandscapeDesign,
+        Lines,
+        PolarRoute,
+        PracticalRoute,
+        PrintedDescent,
+        PrintedDesign,
+        PrintedMoments,
+        PrintedNeurons,
+        PrintedReLU,
+        RefinedMoments,
+        SpectralRoute,
+        SymmetricInputs,
+        TensorInit,
+        TensorRoute,
+        WhitenedRoute,
+    )
 
 __version__ = "0.1.0"
 
-__getattr__ = on_demand(__name__, {
-    "GeneralReLU": "laybare.methods",
-    "HighThreshold": "laybare.lowest_layer",
-    "LandscapeDesign": "laybare.methods",
-    "SymmetricInputs": "laybare.methods",
-    "TensorInit": "laybare.methods",
-    "LayerRecovery": "laybare.lowest_layer.loop",
-    "landscape": "laybare.landscape",
-    "learn_union": "laybare.lowest_layer.loop",
-    "recover_layer": "laybare.lowest_layer.loop",
-})
+ROOMS = ("decomposition", "landscape", "moments", "planted", "theory")
+"""Packages that are reached as lb.room without an import of their own."""
+
+__getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | homes_of({
+    "laybare.export": (
+        "from_json from_npz from_onnx from_sklearn from_torch initialise to_json to_npz to_onnx to_sklearn to_torch"),
+    "laybare.insight": "Insight first_look",
+    "laybare.lowest_layer": (
+        "Annealing DeltaAscent FacetSearch HalfSpaces HighThreshold LayerRecovery MonomialTop OneByOne PrintedRoute RandomSearch "
+        "RegressorTop Simultaneous ThirdMoments UnionOfHalfSpaces learn_union recover_layer"),
+    "laybare.methods": (
+        "AnnihilatorRoute GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
+        "PrintedMoments PrintedNeurons PrintedReLU RefinedMoments SpectralRoute SymmetricInputs TensorInit TensorRoute "
+        "WhitenedRoute"),
+}))
 
 __all__ = [
     "Activation",
+    "Annealing",
+    "AnnihilatorRoute",
     "AssumptionViolated",
     "BudgetExhausted",
     "Certificate",
     "Claim",
+    "DeltaAscent",
+    "Descent",
+    "Effort",
+    "Endpoint",
+    "FacetSearch",
     "Gaussian",
     "GeneralReLU",
+    "HalfSpaces",
     "HighThreshold",
+    "Insight",
     "InvalidInput",
+    "JointSpan",
     "LandscapeDesign",
-    "Layer",
-    "LayerRecovery",
     "LaybareError",
+    "Layer",
+    "LayerMatch",
+    "LayerRecovery",
+    "Lines",
     "Match",
+    "Method",
+    "MonomialTop",
     "Network",
     "NotSeparated",
+    "OneByOne",
     "Oracle",
+    "PolarRoute",
+    "PracticalRoute",
+    "PrintedDescent",
+    "PrintedDesign",
+    "PrintedMoments",
+    "PrintedNeurons",
+    "PrintedReLU",
+    "PrintedRoute",
+    "RandomSearch",
     "RandomStart",
     "Recovery",
+    "RefinedMoments",
+    "RegressorTop",
+    "Route",
     "Samples",
     "Schedule",
+    "Search",
+    "Simultaneous",
+    "Source",
+    "SpectralRoute",
+    "Start",
     "Symmetric",
     "SymmetricInputs",
     "TensorInit",
+    "TensorRoute",
+    "ThirdMoments",
     "TooFewSamples",
     "Unidentifiable",
+    "UnionOfHalfSpaces",
     "Unknown",
+    "WhitenedRoute",
     "absolute",
     "activation_named",
     "compare",
+    "decomposition",
     "erf",
     "exponential",
+    "first_look",
+    "from_json",
+    "from_npz",
+    "from_onnx",
     "from_sklearn",
+    "from_torch",
     "gelu",
+    "initialise",
     "landscape",
     "leaky_relu",
     "learn_union",
     "load",
+    "moments",
     "open_samples",
+    "planted",
     "power_relu",
     "random_network",
     "recover",
@@ -115,7 +215,12 @@ __all__ = [
     "softplus",
     "step",
     "tanh",
+    "theory",
+    "to_json",
+    "to_npz",
+    "to_onnx",
     "to_sklearn",
+    "to_torch",
 ]
 
 

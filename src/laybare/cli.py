@@ -26,6 +26,7 @@ from laybare.errors import LaybareError
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
 from laybare.networks.storage import put
 from laybare.report import Pair, Unit, side_by_side, write_report
+from laybare.report.tables import text_table
 
 METHODS: dict[str, Callable[..., Method]] = {
     "general-relu": GeneralReLU,
@@ -127,11 +128,14 @@ def recover(
 @click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
 @click.option("--width", type=click.IntRange(1), help="Units of the layer; counted if not given.")
 @click.option("--activation", default="relu", show_default=True, help="For example relu, step, sigmoid, exponential(0.5).")
-@click.option("--literal", type=click.FloatRange(0.0), metavar="THRESHOLD", help="The printed algorithm, told the threshold.")
+@click.option("--literal", is_flag=True, help="The paper's own algorithm, with nothing after it.")
+@click.option("--threshold", type=click.FloatRange(0.0), help="Told to --literal; smooth units need it.")
 @click.option("--out", help="Save weights, biases and thresholds here (.npz).", **NEW_FILE)
+@click.option("--report", help="Write an HTML page here.", **NEW_FILE)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Same seed, same result.")
 def recover_layer(
-    data: str, target: str, width: int | None, activation: str, literal: float | None, out: str | None, seed: int
+    data: str, target: str, width: int | None, activation: str, *, literal: bool, threshold: float | None, out: str | None,
+    report: str | None, seed: int,
 ) -> None:
     """Recover the units u(w·x - t) of the lowest layer behind the samples in DATA, whatever lies above them.
 
@@ -139,7 +143,10 @@ def recover_layer(
     """
     console = Console(highlight=False)
     units = lb.activation_named(activation)
-    method = lb.HighThreshold(activation=units) if literal is None else lb.HighThreshold.literal(units, literal)
+    if threshold is not None and not literal:
+        raise lb.InvalidInput(
+            f"--threshold {threshold:g} was given without --literal.", "Only the literal form is told it.", "Leave it out.")
+    method = lb.HighThreshold.literal(units, threshold) if literal else lb.HighThreshold(activation=units)
     with _bar() as progress:
         found = lb.recover_layer(lb.open_samples(data, target=target), method, width, rng=seed, progress=progress)
     console.print(_layer_table(found.layer, console.width))
@@ -149,6 +156,9 @@ def recover_layer(
         np.savez(contents, weights=found.layer.weights, biases=-found.thresholds, thresholds=found.thresholds)
         put(Path(out), contents.getvalue())
         _print_path(console, "layer", out)
+    if report is not None:
+        found.report(report)
+        _print_path(console, "report", report)
 
 
 @commands.command(short_help="Compare two saved networks.")
@@ -170,8 +180,8 @@ def compare(found: str, truth: str, tol: float | None) -> None:
 @click.option("--full", is_flag=True, help="The whole grid, which may take hours, instead of minutes.")
 @click.option("--out", default="studies", show_default=True, type=click.Path(file_okay=False), help="Folder for the table.")
 def reproduce(study: str | None, listing: bool, seeds: range, full: bool, out: str) -> None:
-    """Run STUDY: print its table, say what it shows, write it as CSV."""
-    from laybare.studies import STUDIES, Settings
+    """Run STUDY: print its table, say what it shows, write table and figure (SVG, and its points as CSV)."""
+    from laybare.studies import STUDIES
 
     console = Console(highlight=False)
     if listing or study is None:
@@ -182,11 +192,9 @@ def reproduce(study: str | None, listing: bool, seeds: range, full: bool, out: s
         raise click.BadParameter(f"there is no study {study!r}; known are {', '.join(STUDIES)}.", param_hint="STUDY")
     chosen = STUDIES[study]
     with _bar() as progress:
-        outcome = chosen.run(Settings(seeds, full, progress))
-    table = Table(*outcome.columns, title=chosen.title, box=SIMPLE_HEAD)
-    for row in outcome.rows:
-        table.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row))
-    console.print(table)
+        outcome = chosen.run(chosen.settings(seeds, full=full, progress=progress))
+    table = text_table(outcome.columns, outcome.rows, console.width)
+    console.print(f"{chosen.title}\n\n{table}\n", markup=False, soft_wrap=True)
     console.print(f"Stated before: {chosen.claim}\nMeasured: {outcome.sentence}", markup=False, soft_wrap=True)
     for path in outcome.write(Path(out), chosen.name):
         _print_path(console, path.suffix[1:], str(path))

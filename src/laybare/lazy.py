@@ -20,3 +20,8 @@ def on_demand(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
         return found
 
     return find
+
+
+def homes_of(names: dict[str, str]) -> dict[str, str]:
+    """From modules with the names that they have, in one text, to names with their module."""
+    return {name: module for module, text in names.items() for name in text.split()}

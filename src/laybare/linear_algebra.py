@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from laybare.blas import threads_for
 from laybare.levels import GRAM
 from laybare.shapes import Array
 
@@ -15,6 +16,11 @@ def solve_spd(matrix: Array, right: Array) -> Array:
     `right` is (p,) or (p, columns). Scaling to a unit diagonal is within a factor √p of the best diagonal scaling
     (van der Sluis 1969), so that units of very different size do not spoil each other.
     """
+    with threads_for(len(matrix)):
+        return _solved(matrix, right)
+
+
+def _solved(matrix: Array, right: Array) -> Array:
     scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
     scaled = matrix * scale[:, None] * scale
     columns = right.reshape(len(right), -1) * scale[:, None]

@@ -31,6 +31,11 @@ def tensor(c, u, order=3):
     return (c @ powers(u, order)).reshape((u.shape[1],) * order)
 
 
+def rank_one_sum(parts, order=None):
+    """Σᵢ cᵢ uᵢ^{⊗order} of components; None means their own order."""
+    return tensor(parts.coefficients, parts.directions, parts.order if order is None else order)
+
+
 def stack(weights, u):
     """Slices Σᵢ λ_lᵢ uᵢuᵢᵀ for loadings (s, r)."""
     return (weights @ powers(u, 2)).reshape(len(weights), u.shape[1], u.shape[1])

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 from laybare.decomposition import directions_of, ffdiag, jacobi, qrj1d, rows_for, uwedge
 from laybare.decomposition.diagonaliser import compressed, off_share, rounds, slice_last
-from laybare.decomposition.jacobi import angles, rotation
-from laybare.decomposition.qrj1d import best_shear
+from laybare.decomposition.rotations import angles, rotation
+from laybare.decomposition.shears import best_shear
 
 SKEWED = {"ffdiag": ffdiag, "uwedge": uwedge, "qrj1d": qrj1d}
 

@@ -9,12 +9,12 @@ from numpy.testing import assert_allclose
 
 from laybare.decomposition import (
     KCL,
+    AfterWhitening,
     Components,
-    Diagonalised,
+    Diagonalisation,
     GaussNewton,
     Jennrich,
     JointDiagonalisation,
-    Whitened,
     best_of,
     deduplicate,
     definite_jacobi,
@@ -23,16 +23,15 @@ from laybare.decomposition import (
     joint_diagonalisation,
     joint_span,
     kcl,
-    rank_one_sum,
     rows_for,
     separation,
     subspace_power,
     tensor_power,
 )
 from laybare.decomposition.components import in_canonical_form, powers, unit_rows
-from laybare.decomposition.kcl import singling_out
 from laybare.decomposition.pencil import plane_parts, real_eigenvectors
 from laybare.decomposition.power import iterate
+from laybare.decomposition.random_projections import singling_out
 from laybare.decomposition.spm import climb, gradient, height, later_starts, newton
 
 NOISY = {
@@ -83,7 +82,8 @@ def test_order_of_slices_does_not_matter(name, rng):
 def test_residual_is_the_relative_misfit(rng):
     tensor = problem("joint", rng)
     parts = joint_diagonalisation(tensor, 5, rng=rng)
-    assert parts.residual == pytest.approx(np.linalg.norm(tensor - rank_one_sum(parts)) / np.linalg.norm(tensor), rel=1e-9)
+    misfit = np.linalg.norm(tensor - planted.rank_one_sum(parts))
+    assert parts.residual == pytest.approx(misfit / np.linalg.norm(tensor), rel=1e-9)
 
 
 def test_gauge(rng):
@@ -94,8 +94,8 @@ def test_gauge(rng):
     assert_allclose(odd.directions[0], -u[1])
     assert_allclose(even.coefficients, [-3.0, 2.0, 1.0])
     assert all(row[np.argmax(np.abs(row))] > 0 for row in even.directions)
-    assert_allclose(rank_one_sum(odd), planted.tensor(np.array([1.0, -3.0, 2.0]), u), atol=1e-14)
-    assert_allclose(rank_one_sum(even, 2), planted.tensor(np.array([1.0, -3.0, 2.0]), u, 2), atol=1e-14)
+    assert_allclose(planted.rank_one_sum(odd), planted.tensor(np.array([1.0, -3.0, 2.0]), u), atol=1e-14)
+    assert_allclose(planted.rank_one_sum(even, 2), planted.tensor(np.array([1.0, -3.0, 2.0]), u, 2), atol=1e-14)
 
 
 def test_separation_by_hand():
@@ -182,7 +182,7 @@ def test_whitened_power_and_joint_diagonalisation_agree_on_noisy_definite_input(
     u = planted.directions(4, 4, 2, rng)
     second = planted.tensor(np.ones(4), u, 2)
     tensor = planted.tensor(np.ones(4), u) + 1e-5 * planted.symmetric_noise((4, 4, 4), rng)
-    first = Whitened(second)(tensor, 4, rng=rng).directions
+    first = AfterWhitening(second)(tensor, 4, rng=rng).directions
     assert planted.error(first, joint_diagonalisation(tensor, 4, rng=rng).directions) < 1e-3
     assert planted.error(tensor_power(tensor, 4, rng=rng).directions, u) > 1e-2  # without whitening it is wrong
 
@@ -210,7 +210,8 @@ def test_better_start_wins(rng):
         return explain_tensor(planted.tensor(c, u), planted.directions(rank, rank, 2, np.random.default_rng(5)))
 
     for starts in ((wrong, jennrich), (jennrich, wrong)):
-        joint = JointDiagonalisation(starts=starts, polish=False, diagonalise=lambda slices, start: Diagonalised(start, 0, 0.0))
+        joint = JointDiagonalisation(
+            starts=starts, polish=False, diagonalise=lambda slices, start: Diagonalisation(start, 0, 0.0))
         assert planted.error(joint(planted.tensor(c, u), 4, rng=rng).directions, u) < 1e-9
 
 

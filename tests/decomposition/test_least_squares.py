@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from laybare.decomposition import explain_tensor, loadings, nearest_orthogonal, polish_stack, polish_tensor, shrink_to_orthogonal
 from laybare.decomposition.components import powers, unit_rows
 from laybare.decomposition.cp import TensorFit
-from laybare.decomposition.explain import contract, tensor_coefficients
+from laybare.decomposition.explanation import contract, tensor_coefficients
 from laybare.decomposition.stack_fit import StackFit
 
 STEP = 1e-6

@@ -9,13 +9,13 @@ from numpy.testing import assert_allclose
 
 from laybare.decomposition import (
     KCL,
+    AfterWhitening,
     AlternatingLeastSquares,
     GaussNewton,
     Jennrich,
     JointDiagonalisation,
     SubspacePower,
     TensorPower,
-    Whitened,
     best_of,
     definite_jacobi,
     ffdiag,
@@ -24,7 +24,6 @@ from laybare.decomposition import (
     kcl,
     loadings,
     qrj1d,
-    rank_one_sum,
     subspace_power,
     tensor_power,
     uwedge,
@@ -57,7 +56,7 @@ def test_planted_tensor_is_found(name, rank, dim, rng):
     assert parts.residual < 1e-10
     assert parts.order == 3
     assert_allclose(np.sort(parts.coefficients), np.sort(np.abs(c)), rtol=1e-9)  # odd order: the sign is in the direction
-    assert_allclose(rank_one_sum(parts), tensor, atol=1e-10)
+    assert_allclose(planted.rank_one_sum(parts), tensor, atol=1e-10)
 
 
 @pytest.mark.slow
@@ -100,7 +99,7 @@ def test_power_finds_orthogonal_parts(order, rank, dim, rng):
     parts = tensor_power(tensor, rank, rng=rng)
     assert planted.error(parts.directions, u) < 1e-12
     assert_allclose(np.sort(parts.coefficients), np.sort(np.abs(c) if order == 3 else c), rtol=1e-12)
-    assert_allclose(rank_one_sum(parts), tensor, atol=1e-12)
+    assert_allclose(planted.rank_one_sum(parts), tensor, atol=1e-12)
 
 
 def test_power_finds_32_orthogonal_parts(rng):
@@ -113,7 +112,7 @@ def test_power_finds_32_orthogonal_parts(rng):
 def test_whitening_makes_parts_orthogonal(order, rank, dim, sign, rng):
     u, c = planted.directions(rank, dim, 10, rng), planted.coefficients(rank, rng)
     second = sign * planted.tensor(rng.uniform(0.5, 2.0, rank), u, 2)
-    parts = Whitened(second, TensorPower(starts=40))(planted.tensor(c, u, order), rank, rng=rng)
+    parts = AfterWhitening(second, TensorPower(starts=40))(planted.tensor(c, u, order), rank, rng=rng)
     assert planted.error(parts.directions, u) < 1e-9
 
 

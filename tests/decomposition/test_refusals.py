@@ -8,20 +8,19 @@ from decomposition import planted
 
 from laybare.decomposition import (
     KCL,
+    AfterWhitening,
     AlternatingLeastSquares,
     GaussNewton,
-    Whitened,
     best_of,
-    block_power,
     definite_jacobi,
+    dense_subspace,
     detect_rank,
     jennrich,
     joint_diagonalisation,
     kcl,
-    lanczos,
+    shifted_power,
     subspace_power,
     tensor_power,
-    top_subspace,
 )
 from laybare.errors import AssumptionViolated, InvalidInput, Unidentifiable
 
@@ -100,7 +99,7 @@ def test_shapes_that_are_no_tensor(shape, rng):
 def test_whitening_with_both_signs(tensor, rng):
     second = planted.tensor(np.array([1.0, -1.0, 1.0]), planted.directions(3, 4, 2, rng), 2)
     with pytest.raises(AssumptionViolated, match="2 positive and 1 other eigenvalues among its 3 largest"):
-        Whitened(second)(tensor, 3, rng=rng)
+        AfterWhitening(second)(tensor, 3, rng=rng)
 
 
 def test_no_definite_combination(rng):
@@ -131,7 +130,7 @@ def test_choices_that_make_no_sense():
         KCL(projections=1)
 
 
-@pytest.mark.parametrize("find", [top_subspace, block_power, lanczos])
+@pytest.mark.parametrize("find", [lambda matrix, dim, rank, rng: dense_subspace(matrix, dim, rank), shifted_power])
 def test_subspaces_that_do_not_exist(find, rng):
     with pytest.raises(InvalidInput, match="dimension 6 was asked of an operator of dimension 5"):
         find(np.eye(5), 5, 6, rng=rng)

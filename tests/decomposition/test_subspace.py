@@ -1,4 +1,4 @@
-"""Dominant eigenspaces of indefinite operators: four ways to one answer, and the inertia that counts signs."""
+"""Dominant eigenspaces of indefinite operators: two ways to one answer, and the inertia that counts signs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from decomposition import planted
 from numpy.testing import assert_allclose
 
-from laybare.decomposition import block_power, dense_subspace, lanczos, shifted_power, top_subspace
+from laybare.decomposition import dense_subspace, shifted_power
 from laybare.decomposition.subspace import norm_estimate
 
 DIM, RANK = 30, 5
@@ -23,10 +23,7 @@ def matrix(rng):
 
 WAYS = {
     "dense": lambda p, dim, rank, rng: dense_subspace(p, dim, rank),
-    "lanczos": lambda p, dim, rank, rng: lanczos(p, dim, rank, rng=rng),
-    "block": lambda p, dim, rank, rng: block_power(p, dim, rank, rng=rng),
     "shifted": lambda p, dim, rank, rng: shifted_power(p, dim, rank, rng=rng, steps=600),
-    "top": lambda p, dim, rank, rng: top_subspace(p, dim, rank, rng=rng),
 }
 
 
@@ -50,16 +47,15 @@ def test_inertia_counts_signs_of_coefficients(rng):
     for positive in range(5):
         b = np.where(np.arange(4) < positive, 1.0, -1.0) * rng.uniform(0.5, 2.0, 4)
         p = planted.tensor(b, planted.directions(4, 9, 5, rng), 2)
-        space = top_subspace(p, 9, 4, rng=rng)
+        space = dense_subspace(p, 9, 4)
         assert (space.positive, space.negative) == (positive, 4 - positive)
 
 
-def test_shift_is_slow_and_plain_power_is_not(matrix, rng):
-    """After 10 steps: the error of the paper's shifted iteration is near 1, that of the plain one is small."""
+def test_shift_is_slow(matrix, rng):
+    """After 10 steps the error of the paper's shifted iteration is still near 1."""
     truth = projector(dense_subspace(matrix, DIM, RANK))
     shifted = np.linalg.norm(projector(shifted_power(matrix, DIM, RANK, rng=rng, steps=10)) - truth, 2)
-    plain = np.linalg.norm(projector(block_power(matrix, DIM, RANK, rng=rng, max_steps=10)) - truth, 2)
-    assert plain < 1e-4 < 0.1 < shifted
+    assert shifted > 0.1
 
 
 def test_shifted_power_takes_no_eigenvector_twice(rng):
@@ -72,8 +68,7 @@ def test_shifted_power_takes_no_eigenvector_twice(rng):
 
 def test_ranks_at_the_border(rng):
     p = planted.tensor(np.array([2.0, -1.0]), np.eye(2), 2)
-    for way in ("dense", "lanczos", "block", "top"):
-        assert_allclose(WAYS[way](p, 2, 2, rng).values, [2.0, -1.0], atol=1e-12)
+    assert_allclose(dense_subspace(p, 2, 2).values, [2.0, -1.0], atol=1e-12)
 
 
 def test_norm_estimate_is_from_below_and_close(matrix, rng):

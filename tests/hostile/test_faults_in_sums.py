@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
+from laybare.blas import single_blas_thread
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Event, Sums
 from laybare.source import GRAIN, Samples, Schedule, add_up
-from laybare.source.blas import single_blas_thread
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 ROWS = 40 * GRAIN

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.landscape import Local, ReLURisk, Teacher, UnitRows
-from laybare.landscape.operators import RankOneQuartic, Turned
+from laybare.landscape.operators import RankOneQuartic, TurnedQuartic
 from laybare.moments import PackedQuartic, population_moments, quartic
 
 NAMES = tuple(objectives(np.random.default_rng(0)))
@@ -43,7 +43,7 @@ def test_all_fourth_moments_contract_alike(rng: np.random.Generator) -> None:
     net = lb.Network(lb.Layer(truth.directions, None, lb.relu), truth.readout)
     closed, packed = truth.quartic(), PackedQuartic.of(population_moments(net, 4))
     W = rng.standard_normal((4, 3))
-    turned, exact = Turned(packed, W), RankOneQuartic(closed.weights, closed.directions @ W)
+    turned, exact = TurnedQuartic(packed, W), RankOneQuartic(closed.weights, closed.directions @ W)
     for one, other, dim in ((closed, packed, 4), (turned, exact, 3)):
         S, B, V = rng.standard_normal((dim, dim)), rng.standard_normal((2, dim)), rng.standard_normal((2, dim))
         S = S + S.T

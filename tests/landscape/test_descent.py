@@ -14,7 +14,7 @@ from laybare.landscape import (
     SampledPenalty,
     SampledRisk,
     Steps,
-    Turned,
+    TurnedQuartic,
     UnitRows,
     batches_of,
     coefficient,
@@ -98,7 +98,7 @@ def test_trust_region_reaches_rounding(rng: np.random.Generator) -> None:
 def test_polar_iteration_finds_all_components(rng: np.random.Generator) -> None:
     truth = teacher(6, 4, rng)
     W, back = whitening(truth.gram(), 4)
-    rows = polar_iteration(Turned(truth.quartic(), W), -1.0, 4, rng=rng)
+    rows = polar_iteration(TurnedQuartic(truth.quartic(), W), -1.0, 4, rng=rng)
     dual = rows @ back.T
     assert unsigned_error(dual, truth.directions) < 1e-7
     assert_allclose(np.sort(np.sum(dual**2, axis=1)), np.sort(truth.readout), rtol=1e-6)

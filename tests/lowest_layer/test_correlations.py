@@ -12,16 +12,10 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 import laybare as lb
-from laybare.lowest_layer.printed.correlations import (
-    ascend,
-    delta_prime_at_origin,
-    density,
-    rise_along,
-    slab_correlations,
-    smooth_correlation,
-)
+from laybare.lowest_layer.printed.delta_correlations import ascend, slab_correlations, smooth_correlation
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial
+from laybare.theory.delta_slopes import delta_prime_at_origin, density, rise_along
 
 P = Polynomial(np.array([[0, 0], [1, 0], [0, 1], [1, 1]]), np.array([0.3, 1.0, 0.8, -0.4]))
 
@@ -140,13 +134,13 @@ def test_gradient_of_the_smooth_correlation(order, rng):
     source = samples(planted(lb.relu, "cubic", 4, 2, 1.0, rng), 2000, rng)
     z = rng.standard_normal(4)
     z /= np.linalg.norm(z)
-    _, slope, lift = smooth_correlation(source, z, 1.2, 0.4, order)
+    _, slope, lift = smooth_correlation(source, z, 1.2, 0.4, order=order)
     aside = rng.standard_normal(4)
     aside -= (aside @ z) * z
 
     def value(step, raised=0.0):
         moved = z + step * aside
-        return smooth_correlation(source, moved / np.linalg.norm(moved), 1.2 + raised, 0.4, order)[0]
+        return smooth_correlation(source, moved / np.linalg.norm(moved), 1.2 + raised, 0.4, order=order)[0]
 
     assert slope @ aside == pytest.approx((value(1e-5) - value(-1e-5)) / 2e-5, rel=1e-6)
     assert lift == pytest.approx((value(0.0, 1e-5) - value(0.0, -1e-5)) / 2e-5, rel=1e-6)

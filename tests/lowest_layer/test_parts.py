@@ -14,9 +14,9 @@ import laybare as lb
 from laybare.lowest_layer.activity import activity_of, baseline
 from laybare.lowest_layer.joint_fit import Joint, fit_joint, joint_start
 from laybare.lowest_layer.local_lines import active_rows, local_lines
-from laybare.lowest_layer.printed.refine_estimate import refine_estimate
+from laybare.lowest_layer.missing_units import repair
+from laybare.lowest_layer.printed.random_search import refine_estimate
 from laybare.lowest_layer.profile import BINS, HIGH, LOW, Profile, probit_edge, slab_edge
-from laybare.lowest_layer.repair import repair
 from laybare.lowest_layer.smooth_route import facing_down
 from laybare.lowest_layer.start import ThirdMoments
 from laybare.lowest_layer.tops import MonomialTop, RegressorTop, held_out_r2

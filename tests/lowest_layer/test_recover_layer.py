@@ -239,3 +239,105 @@ def test_literal_route_runs_and_is_judged_by_the_same_test(rng):
     found = lb.recover_layer(samples(target, 60_000, rng), lb.HighThreshold.literal(lb.step, 2.5), 4, rng=rng)
     assert max_angle(found.layer.weights, target.layer.weights) < 0.6
     assert found.certificate.verdict == "refuted"  # a few hundredths of a radian leave more than 5 wrong rows in 10,000
+
+
+def test_step_units_are_not_verified_where_relu_units_are(rng):
+    """The active set is the same for both; the outputs of rows with one active unit are not."""
+    source = samples(planted(lb.relu, "cubic", 5, 5, 2.0, rng), 20_000, rng)
+    found = lb.recover_layer(source, lb.HighThreshold(activation=lb.step), 5, rng=rng)
+    assert found.certificate.verdict == "refuted"
+    assert next(claim for claim in found.certificate.claims if "unit's level" in claim.name).value < 0.01
+
+
+def test_relu_units_are_not_verified_where_step_units_are(rng):
+    source = samples(planted(lb.step, "cubic", 5, 5, 2.0, rng), 20_000, rng)
+    found = lb.recover_layer(source, lb.HighThreshold(activation=lb.relu), 5, rng=rng)
+    assert found.certificate.verdict == "doubtful"
+    assert next(claim for claim in found.certificate.claims if "tie at a level" in claim.name).value > 0.99
+
+
+@pytest.mark.parametrize(
+    ("told", "true"), [(lb.step, lb.relu), (lb.relu, lb.step), (lb.power_relu(2), lb.relu)], ids=lambda a: a.name)
+@pytest.mark.parametrize("budget", [20_000, 3500], ids=["plenty", "no rows left"])
+def test_queries_tell_how_units_rise(told, true, budget, rng):
+    target = planted(true, "cubic", 4, 3, 2.0, rng)
+    right, wrong = (
+        lb.recover_layer(lb.Oracle(target, dim=4, budget=budget, rng=0), lb.HighThreshold(activation=units), 3, rng=0)
+        for units in (true, told))
+    assert right.certificate.verdict == "verified", right.certificate.explain()
+    assert wrong.certificate.verdict == "refuted"
+    assert next(claim for claim in wrong.certificate.claims if "rise" in claim.name).value == pytest.approx(true.degree, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("activation", "kind", "rows", "tied"),
+    [(lb.step, "cubic", 10_000, 1.0), (lb.step, "deep", 10_000, 1.0), (lb.relu, "deep", 20_000, 0.0)],
+    ids=["step, cubic", "step, deep", "relu, deep"])
+def test_lone_rows_tie_under_steps_only(activation, kind, rows, tied, rng):
+    target = planted(activation, kind, 5, 5, 2.0, rng)
+    found = lb.recover_layer(samples(target, rows, rng), lb.HighThreshold(activation=activation), 5, rng=rng)
+    claim = next(claim for claim in found.certificate.claims if "level" in claim.name)
+    print(f"{max_angle(found.layer.weights, target.layer.weights):.3f} rad, {claim.explanation}")
+    assert claim.value == tied
+
+
+def test_layer_report_is_one_page(rng, tmp_path):
+    target = planted(lb.relu, "cubic", 4, 3, 2.0, rng)
+    found = lb.recover_layer(samples(target, 6000, rng), width=3, rng=rng)
+    found.report(str(tmp_path / "layer.html"))
+    page = (tmp_path / "layer.html").read_text()
+    assert "Lowest layer: 3 relu units in dimension 4" in page and "verified" in page and "<svg" in page
+    assert "<script" not in page and "http://" not in page.replace("http://www.w3.org", "")
+
+
+def literal_cases():
+    blocks = np.kron(np.eye(2), np.ones((1, 3)))
+    strong = Polynomial(multilinear(2, 2), np.array([0.0, 9.0, 9.0, 0.1]))
+    even = Target(lb.Layer(np.eye(5)[:3], None, lb.absolute), polynomial_top(3, 2, rng=1))
+    step, relu, smooth = (
+        planted(*kind, np.random.default_rng(0))
+        for kind in ((lb.step, "union", 8, 3, 2.5), (lb.relu, "cubic", 8, 3, 2.0), (lb.sigmoid, "bilinear", 6, 2, 8.0)))
+    return [
+        pytest.param(step, 2.5, {}, 0.3, id="step"), pytest.param(relu, 2.0, {}, 0.3, id="relu"),
+        pytest.param(relu, None, {"activity": True}, 0.4, id="activity"),
+        pytest.param(relu, 2.0, {"simultaneous": True}, 0.4, id="at once"),
+        pytest.param(relu, 2.0, {"search": lb.DeltaAscent()}, 0.3, id="delta"),
+        pytest.param(smooth, 8.0, {}, 0.5, id="sigmoid"), pytest.param(smooth, 8.0, {"biased": True}, 0.5, id="biased"),
+        pytest.param(Target(lb.Layer(blocks, None, lb.exponential(0.5)), strong), None, {}, 1e-9, id="exponential"),
+        pytest.param(even, None, {}, 0.3, id="even"),
+    ]
+
+
+@pytest.mark.parametrize(("target", "threshold", "options", "limit"), literal_cases())
+def test_literal_forms_with_fewer_units_than_inputs(target, threshold, options, limit):
+    """Each printed algorithm ends near the units and is not verified, except for blocks of coordinates, which are exact."""
+    rng = np.random.default_rng(0)
+    method = lb.HighThreshold.literal(target.layer.activation, threshold, **options)
+    rows = 60_000 if target.layer.activation.degree is None else 20_000
+    found = lb.recover_layer(samples(target, rows, rng), method, target.layer.width, rng=rng)
+    truth = target.layer.weights / np.linalg.norm(target.layer.weights, axis=1, keepdims=True)
+    weights = found.layer.weights / np.linalg.norm(found.layer.weights, axis=1, keepdims=True)
+    cosines = np.abs(weights @ truth.T) if target.layer.activation.parity == "even" else weights @ truth.T
+    assert np.arccos(np.minimum(cosines.max(axis=0), 1.0)).max() < limit
+    assert (found.certificate.verdict == "verified") == (limit < 1e-6), found.certificate.explain()
+    assert found.literal and "HighThreshold, literal," in str(found) and np.isnan(found.certificate.standard_errors.weights).all()
+
+
+def test_literal_form_of_smooth_units_asks_for_the_threshold(rng):
+    source = samples(planted(lb.sigmoid, "bilinear", 4, 2, 4.0, rng), 2000, rng)
+    with pytest.raises(lb.InvalidInput, match="not told the threshold"):
+        lb.recover_layer(source, lb.HighThreshold.literal(lb.sigmoid), 2)
+
+
+def test_unbounded_printed_objective_is_refused(rng):
+    """A penalty below its smallest value: the descent would not end."""
+    source = samples(planted(lb.relu, "cubic", 5, 2, 2.0, rng), 20_000, rng)
+    with pytest.raises(lb.TooFewSamples, match="falls without end"):
+        lb.recover_layer(source, lb.HighThreshold.literal(lb.relu, 2.0, factor=0.1), 2, rng=rng)
+
+
+def test_graph_cut_at_rho_is_refused_where_it_has_no_cliques(rng):
+    weights = np.kron(np.eye(3), np.ones((1, 4)))
+    target = Target(lb.Layer(weights, np.full(3, -2.0), lb.exponential(0.5)), polynomial_top(3, 3, rng=rng))
+    with pytest.raises(lb.NotSeparated, match="0 cliques"):
+        lb.recover_layer(samples(target, 5000, rng), lb.HighThreshold.literal(lb.exponential(0.5)), 3, rng=rng)

@@ -16,7 +16,6 @@ from laybare.moments import (
     even_absolute,
     even_quadratic,
     linear_product,
-    one_pass_detector,
     population_detector,
     smat,
     svec,
@@ -137,12 +136,6 @@ def test_leaky_detector_is_a_multiple_of_that_of_relu(case: Case) -> None:
         (1 - case.slope) ** 2 * detector(Samples(case.x, plain), case.L), atol=1e-11)
 
 
-def test_one_pass_equals_two(case: Case) -> None:
-    one = one_pass_detector(case.source, slope=case.slope)
-    assert_allclose(one.product, case.L, atol=1e-11)
-    assert_allclose(one.detector, detector(case.source, case.L, slope=case.slope), atol=1e-10)
-
-
 def test_row_space_coordinates_restrict_the_test_functions(rng: np.random.Generator) -> None:
     case = Case(0.0, rng)
     rows = np.linalg.qr(case.W.T)[0].T
@@ -213,10 +206,8 @@ def test_refusals(rng: np.random.Generator) -> None:
     with pytest.raises(Unidentifiable, match="even"):
         linear_product(source, slope=-1.0)
     with pytest.raises(InvalidInput, match="slope is nan"):
-        one_pass_detector(source, slope=float("nan"))
+        linear_product(source, slope=float("nan"))
     with pytest.raises(TooFewSamples, match="66 features"):
         linear_product(source, even=even_quadratic(np.eye(10)))
     with pytest.raises(BudgetExhausted, match=r"detector of 8 outputs in 10 coordinates would take 63\.4 kB"):
         detector(source, np.zeros((8, 10)), memory=1000)
-    with pytest.raises(BudgetExhausted, match="Use two passes"):
-        one_pass_detector(source, memory=1000)

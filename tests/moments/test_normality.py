@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.moments.normality import normality
+from laybare.moments.normal_law import normality
 
 
 def white(x: np.ndarray) -> lb.Samples:

@@ -64,7 +64,7 @@ def test_trained_network_is_recovered_from_queries() -> None:
         asked += len(x)
         return truth(x)
 
-    found = lb.recover(lb.Oracle(black_box, dim=10, budget=3000, rng=1), rng=0)
+    found = lb.recover(lb.Oracle(black_box, dim=10, budget=3000, rng=1), lb.RandomStart(), rng=0)
     assert asked == 3000
     assert found.certificate.verdict == "verified"
     assert lb.compare(found.network, truth).max_error < EXACT
@@ -234,7 +234,7 @@ def test_interrupt_gives_what_there_is_and_says_so(seed: int) -> None:
 
     def interrupt(event: lb.shapes.Event) -> None:
         seen.append(event.stage)
-        if seen.count("refining") == 3:
+        if event.stage == "refining" and seen.count("refining") == 3:
             raise KeyboardInterrupt
 
     found = lb.recover(lb.Samples(x, truth(x)), width=8, rng=seed, progress=interrupt)

@@ -77,6 +77,32 @@ def test_biases(rng: np.random.Generator) -> None:
     assert not none.any()
 
 
+def test_several_layers(rng: np.random.Generator) -> None:
+    network = random_network(400, widths=(300, 200, 100), rng=rng)
+    assert (network.architecture, network.activation) == ("400-300-200-100-1", relu)
+    for layer, fan_in in zip(network.layers, (400, 300, 200), strict=True):
+        entries, biases = layer.weights * np.sqrt(fan_in), np.asarray(layer.biases)
+        assert abs(entries.std() - 1) < SIGMAS / np.sqrt(2 * entries.size)
+        assert abs(biases.std() - 0.5) < SIGMAS * 0.5 / np.sqrt(2 * biases.size)
+    assert_array_equal(np.abs(network.readout), 1)
+
+
+def test_choices_hold_for_every_layer() -> None:
+    network = random_network(5, widths=[4, 3], activation=tanh, outputs=2, biases=0.1, bias_law="uniform", rng=3)
+    assert all(layer.activation == tanh and np.abs(layer.biases).max() <= 0.1 for layer in network.layers)
+    assert network.readout.shape == (3, 2)
+    assert random_network(5, widths=(4,), rng=3).depth == 1
+
+
+def test_one_layer_is_what_it_always_was() -> None:
+    network = random_network(3, 2, rng=7)  # numbers of version 0.1.0
+    assert_array_equal(network.layer.weights, [
+        [0.003033931306655539, 0.736797110260639, -0.676107102146101],
+        [-0.6323984977372045, -0.32285622772920797, -0.7041562300201516]])
+    assert_array_equal(network.layer.biases, [-0.9894693908688506, 0.6424568367655326])
+    assert_array_equal(network.readout, [-1, 1])
+
+
 def test_smoothing(rng: np.random.Generator) -> None:
     change = smoothed(np.ones((100, 100)), 0.1, rng=rng) - 1
     assert abs(change.std() - 0.1) < SIGMAS * 0.1 / np.sqrt(20_000)
@@ -85,6 +111,8 @@ def test_smoothing(rng: np.random.Generator) -> None:
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("wrong", [
     {"dim": 0}, {"width": 0}, {"outputs": 0}, {"width": 9, "condition": 2.0}, {"condition": 0.5}, {"condition": np.nan},
+    {"widths": (3, 2)}, {"width": None}, {"width": None, "widths": ()}, {"width": None, "widths": (3, 0)},
+    {"width": None, "widths": (3, 2), "condition": 2.0},
     {"biases": -1.0}, {"biases": np.inf}, {"bias_law": "cauchy"}, {"readout": "negative"}])
 def test_impossible_networks_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from laybare.studies.large_network import Size, run
+from laybare.studies.large_network import LargeSize, run
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ CORES = 2
 def measured(arm, seed):
     """The run, and the processor seconds it took."""
     begun = time.process_time()
-    result = run(arm, Size(), seed)
+    result = run(arm, LargeSize(), seed)
     seconds = time.process_time() - begun
     print(f"{arm}, seed {seed}: {result}, {seconds:.0f} CPU s")
     return result, seconds

@@ -7,8 +7,9 @@ import csv
 import numpy as np
 import pytest
 
-from laybare.refinement.overwide import Search
-from laybare.studies import STUDIES, Outcome, Settings, ge, ge_arms, large_network, random_start
+from laybare.report.plots import Curve, LinesFigure, Panel
+from laybare.studies import STUDIES, StudyResult, ge, ge_arms, large_network, random_start
+from laybare.studies.random_start import OverwideCell, OverwideGrid, OverwideRun
 
 
 def test_every_study_has_a_name_a_title_and_a_claim():
@@ -16,23 +17,22 @@ def test_every_study_has_a_name_a_title_and_a_claim():
 
 
 def test_one_run_of_random_start_is_exact_and_verified(seed):
-    run = random_start.run_once(random_start.Size(6, 3, 200), Search(), seed)
+    run = random_start.run_once(OverwideCell(6, 3, 200, "spares, 8 repairs"), seed)
     assert run.error < 1e-10 and run.verdict == "verified"
 
 
-def test_rows_count_runs_and_failures(monkeypatch):
+def test_rows_count_runs_and_failures():
     """Three seeds of one size and one arm: the counts must be those of the runs."""
+    grid = OverwideGrid(((4, 2, 100),), ("spares, 8 repairs",))
     ends = [(1e-14, "verified"), (0.3, "refuted"), (0.2, "verified")]
-    runs = iter([random_start.Run(error, verdict, 0.1) for error, verdict in ends])
-    monkeypatch.setattr(random_start, "run_once", lambda *_: next(runs))
-    monkeypatch.setattr(random_start, "ARMS", {"spares, 8 repairs": Search()})
-    ((*_, arm, exact, total, false, _),) = random_start._rows([random_start.Size(4, 2, 100)], Settings(range(3)))
-    assert (arm, exact, total, false) == ("spares, 8 repairs", 1, 3, 1)
+    runs = {cell: [OverwideRun(error, verdict, 0.1) for error, verdict in ends] for cell in grid.cells()}
+    (row,) = random_start.summary(grid, runs).rows
+    assert (row.arm, row.exact, row.runs, row.verified_but_wrong) == ("spares, 8 repairs", 1, 3, 1)
 
 
 @pytest.mark.parametrize("arm", ["cosine 0.9", "random, 16 spares", "moments"])
 def test_large_network_arms_on_a_small_network(arm, seed):
-    run = large_network.run(arm, large_network.Size(12, 3, 3000, 6000), seed)
+    run = large_network.run(arm, large_network.LargeSize(12, 3, 3000, 6000), seed)
     assert run.error < 1e-8 and run.found == 3
 
 
@@ -45,9 +45,12 @@ def test_moment_start_finds_all_units(rng):
 
 
 def test_outcomes_are_written_as_they_are(tmp_path):
-    outcome = Outcome(("a", "b"), [(1, 0.1), (2, 1e-16)], "Two rows.", "<svg/>")
+    figure = LinesFigure([Panel("left", "n", "error", [Curve("ours", [1, 2], [0.1, 1e-16])])], "two points")
+    outcome = StudyResult(("a", "b"), [(1, 0.1), (2, 1e-16)], "Two rows.", figure)
     files = outcome.write(tmp_path / "new", "table")
-    assert sorted(file.name for file in files) == ["table.csv", "table.svg", "table.txt"]
+    assert sorted(file.name for file in files) == ["table-figure.csv", "table.csv", "table.svg", "table.txt"]
+    with open(tmp_path / "new" / "table-figure.csv") as file:
+        assert list(csv.reader(file))[1:] == [["left", "ours", "1", "0.1", "", ""], ["left", "ours", "2", "1e-16", "", ""]]
     with open(tmp_path / "new" / "table.csv") as file:
         assert list(csv.reader(file)) == [["a", "b"], ["1", "0.1"], ["2", "1e-16"]]
     assert (tmp_path / "new" / "table.txt").read_text() == "Two rows.\n"
@@ -57,14 +60,14 @@ def test_outcomes_are_written_as_they_are(tmp_path):
 def test_arms_of_the_symmetric_figures(arm, seed):
     """4x4, n = 4000, no noise: every arm comes closer than chance (about 8), ours and the descents are exact."""
     rng = np.random.default_rng([seed, 4])
-    run = ge_arms.run(arm, ge._square(4, 4000)(rng), rng)
+    run = ge_arms.run(arm, ge.Square(4, 4000).draw(rng), rng)
     assert run.readout + run.weights < 2.0 and run.mse < 0.1
     assert arm not in ("SymmetricInputs", "L-BFGS", "Adam") or run.largest < 1e-8
 
 
 def test_refusals_count_as_failures(seed):
     rng = np.random.default_rng(seed)
-    run = ge_arms.run("SymmetricInputs", ge._square(10, 12)(rng), rng)
+    run = ge_arms.run("SymmetricInputs", ge.Square(10, 12).draw(rng), rng)
     assert np.isnan(run.readout) and run.largest == np.inf
 
 
@@ -76,14 +79,33 @@ def test_conditioned_matrices_have_their_condition(condition, rng):
 
 
 @pytest.mark.parametrize(("name", "points"), [("ge19-fig2", 7), ("ge19-fig3", 4), ("ge19-fig4", 4)])
-def test_symmetric_figures_say_what_they_ran(name, points, monkeypatch):
+def test_symmetric_figures_say_what_they_ran(name, points):
     """Every point and arm has a row; the numbers in it are those of the runs."""
-    ends = {arm: ge_arms.Run(0.01 * i, 0.02 * i, 1e-3, 1e-15 if arm == "SymmetricInputs" else 1.0, 0.5)
+    ends = {arm: ge_arms.SymmetricRun(0.01 * i, 0.02 * i, 1e-3, 1e-15 if arm == "SymmetricInputs" else 1.0, 0.5)
             for i, arm in enumerate(ge_arms.ARMS, start=1)}
-    monkeypatch.setattr(ge, "run", lambda arm, problem, rng: ends[arm])
-    outcome = STUDIES[name].run(Settings([0, 1]))
+    grid = STUDIES[name].quick
+    outcome = STUDIES[name].summary(grid, {cell: [ends[cell.arm]] * 2 for cell in grid.cells()})
     assert len(outcome.rows) == points * len(ge_arms.ARMS)
-    ours = [row for row in outcome.rows if row[2] == "SymmetricInputs"]
-    assert all(row[3] == 2 and row[7] == 2 and row[4] == pytest.approx(ends["SymmetricInputs"].readout) for row in ours)
-    assert outcome.figure.startswith("<svg")
+    ours = [row for row in outcome.rows if row.arm == "SymmetricInputs"]
+    assert all(row.runs == 2 and row.all_numbers_exact == 2 for row in ours)
+    assert all(row.error_of_A == pytest.approx(ends["SymmetricInputs"].readout) for row in ours)
+    assert outcome.figure.svg().startswith("<svg")
     assert name == "ge19-fig3" or f"SymmetricInputs {2 * points}/{2 * points}" in outcome.sentence
+
+
+def test_symmetric_figures_draw_three_curves_and_roots_over_the_dimension():
+    """The paper's practical variant has a curve each for W, A and MSE; over the dimension √(error/dimension) is drawn."""
+    grid = ge.FIGURE_2.quick
+    one = ge_arms.SymmetricRun(0.4, 0.1, 0.09, 1.0, 0.5)
+    panels = ge.figure_2(grid, {cell: [one] for cell in grid.cells()}).figure.panels
+    assert [line.name for line in panels[0].lines] == ["W", "A", "MSE"]
+    assert [line.y[0] for line in panels[0].lines] == pytest.approx([0.1, 0.4, 0.09])
+    assert [line.y[0] for line in panels[2].lines] == pytest.approx([0.1, 0.2, 0.3])
+    assert [panel.y for panel in panels[3::3]] == ["W", "A", "MSE"]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_grids_are_frozen_and_the_full_one_is_no_smaller(name):
+    study = STUDIES[name]
+    assert hash(study.quick) and hash(study.full)
+    assert study.settings([0]).grid is study.quick and study.settings([0], full=True).grid is study.full

@@ -65,7 +65,7 @@ def unit_readout(network: Network) -> Network:
             f"{network.activation.name} has degree {degree}, the network {network.outputs} outputs.",
             "Only a homogeneous unit with one output can take up the size of its readout.", "Leave the readout as it is.",
             degree=degree, outputs=network.outputs)
-    factor = np.abs(network.readout) ** (1.0 / degree)
+    factor = np.abs(network.columns[0][:, 0]) ** (1.0 / degree)
     layer = Layer(factor[:, None] * network.layer.weights, factor * np.asarray(network.layer.biases), network.activation)
     return Network(layer, np.where(network.readout < 0, -1.0, 1.0), network.offset, network.linear)
 

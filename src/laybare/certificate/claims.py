@@ -61,3 +61,8 @@ class Certificate:
 
     def __str__(self) -> str:
         return self.explain()
+
+    def _repr_html_(self) -> str:
+        from laybare.report.notebook import certificate_html
+
+        return certificate_html(self)

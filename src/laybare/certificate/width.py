@@ -23,7 +23,7 @@ from laybare.levels import NOISELESS_LOSS
 from laybare.refinement.levenberg import project
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Point
-from laybare.refinement.pruning import elimination_order, parameters_per_unit, without
+from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
 
 MORE, FEWER = 4, 2
@@ -32,9 +32,7 @@ MORE, FEWER = 4, 2
 CLEAR = 1.5
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
 
-EFFORT = Effort(max_steps=40)
-
-SHORT, SAMPLES_AN_UNKNOWN, FEWEST_ROWS = Effort(max_steps=20), 8, 4000
+SHORT, SAMPLES_AN_UNKNOWN, FEWEST_ROWS = quick(Effort(max_steps=20)), 8, 4000
 """Steps and samples for a refit without noise: a unit that is not needed is made up for in a few steps, down to rounding."""
 
 
@@ -43,7 +41,7 @@ def one_more(state: State, units: Array) -> Claim:
     value, limit = 0.0, _price(state)
     if state.equations > state.unknowns + parameters_per_unit(state.point) and not state.exact:
         for row in units[:MORE]:
-            loss = minimise(state.view, _with(state.point, row), state.variation, effort=EFFORT).loss
+            loss = minimise(state.view, _with(state.point, row), state.variation, effort=_effort(state)).loss
             value = max(value, _worth(state, float(state.fit.loss), loss, wider=1))
             if value >= CLEAR * limit:
                 break
@@ -80,6 +78,11 @@ def _price(state: State) -> float:
     return float(parameters_per_unit(state.point) * np.log(state.equations))
 
 
+def _effort(state: State) -> Effort:
+    """Steps of a refit: as long as they could change the answer."""
+    return telling(Effort(max_steps=40), _price(state), state.spare)
+
+
 def _loss_without(state: State, unit: int) -> float:
     """The refitted loss without a unit. Without noise some of the samples do: what cannot fit those cannot fit all."""
     rest = without(state.point, np.delete(np.arange(state.point.width), unit))
@@ -87,7 +90,8 @@ def _loss_without(state: State, unit: int) -> float:
         return project(rest, Fit(*state.view.sum(FitStatistic(rest), stage="certificate")))[1]
     rows = max(FEWEST_ROWS, SAMPLES_AN_UNKNOWN * state.unknowns // state.view.outputs)
     if not state.exact or rows >= state.view.size:
-        return minimise(state.view, rest, state.variation, effort=EFFORT).loss
+        effort = SHORT if state.exact else _effort(state)
+        return minimise(state.view, rest, state.variation, effort=effort).loss
     share = rows / state.view.size
     part = state.view.split(share, rng=0).first
     return minimise(part, rest, share * state.variation, effort=SHORT).loss / share

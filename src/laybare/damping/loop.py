@@ -121,7 +121,7 @@ def damped_descent(
             reason = _finished(rows, effort, overfit)
             if reason:
                 break
-            tried = _tried(rule, here, damping, effort, overfit)
+            tried = _tried(rule, here, damping, effort, overfit, GRAM_LOSS * scale)
             passes += rule.passes + tried.passes
             if tried.there.loss < here.loss:
                 trial, damping = tried.trial, eased(tried.damping, here.loss - tried.there.loss, tried.trial.predicted)
@@ -148,7 +148,9 @@ class _Trials(Generic[P, K]):
     reason: str
 
 
-def _tried(rule: Rule[P, K, Y], here: Place[P, K], damping: float, effort: Effort, overfit: float) -> _Trials[P, K]:
+def _tried(
+    rule: Rule[P, K, Y], here: Place[P, K], damping: float, effort: Effort, overfit: float, near: float
+) -> _Trials[P, K]:
     system, passes, growth = rule.system(here), 0.0, 2.0
     while True:
         trial = rule.trial(system, damping)
@@ -158,6 +160,10 @@ def _tried(rule: Rule[P, K, Y], here: Place[P, K], damping: float, effort: Effor
             return _Trials(trial, there, damping, passes, "settled")
         if there.loss < here.loss:  # NaN compares false: a non-finite trial is a rejected trial
             return _Trials(trial, there, damping, passes, "")
+        if here.loss <= near and np.isfinite(there.loss):
+            return _Trials(trial, there, damping, passes, "floor")
+        if abs(trial.predicted) <= effort.settled * overfit * here.loss and np.isfinite(there.loss):
+            return _Trials(trial, there, damping, passes, "flat")
         damping, growth = damping * growth, growth * 2.0
         if damping > effort.damping_limit:
             if not np.isfinite(there.loss):

@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from laybare.decomposition.checks import as_slices
 from laybare.decomposition.components import Components, Decomposer, unit_rows
-from laybare.decomposition.explain import explain
+from laybare.decomposition.explanation import explain
 from laybare.decomposition.slices import condense, project
 from laybare.shapes import Array
 

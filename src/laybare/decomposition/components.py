@@ -55,14 +55,6 @@ class Decomposer(Protocol):
     def __call__(self, tensor: Array, rank: int, *, rng: Generator) -> Components: ...
 
 
-def rank_one_sum(components: Components, order: int | None = None) -> Array:
-    """Σᵢ cᵢ uᵢ^{⊗order} as a dense array with `order` axes; `order` None means the components' own."""
-    order = components.order if order is None else order
-    dim = components.directions.shape[1]
-    flat: Array = components.coefficients @ powers(components.directions, order)
-    return flat.reshape((dim,) * order)
-
-
 def powers(directions: Array, order: int) -> Array:
     """Rows uᵢ^{⊗order}, flattened: (r, d^order)."""
     rows = np.ones((len(directions), 1))

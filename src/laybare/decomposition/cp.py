@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from laybare.decomposition.checks import as_tensor
 from laybare.decomposition.components import Components, Decomposer, unit_rows
-from laybare.decomposition.explain import contract, explain_tensor, tensor_coefficients, tensor_misfit
+from laybare.decomposition.explanation import contract, explain_tensor, tensor_coefficients, tensor_misfit
 from laybare.decomposition.least_squares import Normal, descend
 from laybare.shapes import Array
 

@@ -14,8 +14,8 @@ from numpy.random import Generator
 
 from laybare.decomposition.checks import as_slices
 from laybare.decomposition.components import Components, unit_rows
-from laybare.decomposition.explain import explain
-from laybare.decomposition.jacobi import jacobi
+from laybare.decomposition.explanation import explain
+from laybare.decomposition.rotations import jacobi
 from laybare.decomposition.slices import condense, project
 from laybare.errors import AssumptionViolated
 from laybare.shapes import Array

@@ -18,7 +18,7 @@ TINY = 1e-300
 """Added to a denominator that may vanish together with its numerator."""
 
 
-class Diagonalised(NamedTuple):
+class Diagonalisation(NamedTuple):
     """`rows` B (k, k); `steps` taken; `off`, the share of the squared entries of B A_l Bᵀ that lies off the diagonal."""
 
     rows: Array
@@ -30,7 +30,7 @@ class Diagonalised(NamedTuple):
 class Diagonalise(Protocol):
     """Joint diagonalisation of a stack (s, k, k), from the rows `start` (k, k)."""
 
-    def __call__(self, slices: Array, start: Array) -> Diagonalised: ...
+    def __call__(self, slices: Array, start: Array) -> Diagonalisation: ...
 
 
 def transformed(slices: Array, rows: Array) -> Array:

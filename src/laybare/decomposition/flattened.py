@@ -45,11 +45,11 @@ def flattened_jennrich(
     order = 2 * side + last
     left = np.linalg.svd(flatten(packed, dim, side, order - side), full_matrices=False)[0][:, :rank]
     slices = flatten(packed, dim, 2 * side, last)
-    tries = [_parts(packed, dim, side, order, left, slices, rng) for _ in range(pencils)]
+    tries = [_parts(packed, dim, side, order, left, slices, rng=rng) for _ in range(pencils)]
     return min(tries, key=lambda parts: parts.residual)
 
 
-def _parts(packed: Array, dim: int, side: int, order: int, left: Array, slices: Array, rng: Generator) -> RankOneParts:
+def _parts(packed: Array, dim: int, side: int, order: int, left: Array, slices: Array, *, rng: Generator) -> RankOneParts:
     """One random pencil."""
     A, B = (left.T @ flatten(slices @ rng.standard_normal(slices.shape[1]), dim, side, side) @ left for _ in range(2))
     values, vectors = np.linalg.eig(A @ np.linalg.pinv(B))

@@ -18,8 +18,8 @@ from laybare.decomposition.components import Components, Decomposer, unit_rows
 from laybare.decomposition.cp import polish_tensor
 from laybare.decomposition.definite import definite_jacobi
 from laybare.decomposition.diagonaliser import Diagonalise, directions_of, rows_for
-from laybare.decomposition.explain import explain, explain_stack
-from laybare.decomposition.ffdiag import ffdiag
+from laybare.decomposition.explanation import explain, explain_stack
+from laybare.decomposition.multiplicative import ffdiag
 from laybare.decomposition.pencil import jennrich
 from laybare.decomposition.shrinkage import shrink_to_orthogonal
 from laybare.decomposition.slices import condense, project

@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from laybare.decomposition.checks import as_slices
 from laybare.decomposition.components import Components, separation, unit_rows
-from laybare.decomposition.explain import explain, explain_stack, loadings
+from laybare.decomposition.explanation import explain, explain_stack, loadings
 from laybare.decomposition.slices import condense, project
 from laybare.shapes import Array
 

@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from laybare.decomposition.checks import as_tensor
 from laybare.decomposition.components import Components, Decomposer, deduplicate, unit_rows
-from laybare.decomposition.explain import contract, explain_tensor, tensor_coefficients, tensor_misfit
+from laybare.decomposition.explanation import contract, explain_tensor, tensor_coefficients, tensor_misfit
 from laybare.errors import AssumptionViolated
 from laybare.shapes import Array
 
@@ -28,8 +28,8 @@ LONGEST_STEP = 60
 class TensorPower:
     """Batched power iterations, strong parts first, deflation, and a last round on the undeflated tensor. Orders 3 and 4.
 
-    Only right for orthogonal directions; `Whitened` brings others to that form. `separation` is that of a symmetric tensor.
-    Source: Anandkumar, Ge, Hsu, Kakade and Telgarsky (2014), JMLR 15, Algorithm 1. Deviation: several parts a deflation.
+    Only right for orthogonal directions; `AfterWhitening` brings others to that form. `separation` is that of a symmetric tensor.
+    Source: Anandkumar, Ge, Hsu, Kakade and Telgarsky (2014), JMLR 15, Algorithm 1. Deviation: several parts per deflation.
     """
 
     starts: int = 30
@@ -63,7 +63,7 @@ def iterate(tensor: Array, directions: Array, steps: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Whitened:
+class AfterWhitening:
     """Decompose T after making its directions orthogonal with a definite second moment M = Σᵢ bᵢ uᵢuᵢᵀ, all bᵢ of one sign.
 
     With W = Q|Λ|^{-1/2} from the top eigenpairs of M, the vectors |bᵢ|^{1/2} Wᵀuᵢ are orthonormal. Refuses a second moment whose

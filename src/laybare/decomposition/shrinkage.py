@@ -14,7 +14,7 @@ from math import comb
 import numpy as np
 
 from laybare.decomposition.components import unit_rows
-from laybare.decomposition.explain import tensor_coefficients, tensor_misfit
+from laybare.decomposition.explanation import tensor_coefficients, tensor_misfit
 from laybare.shapes import Array
 
 

@@ -19,7 +19,7 @@ from numpy.random import Generator
 
 from laybare.decomposition.checks import finite
 from laybare.decomposition.components import SAME_COSINE, Components, deduplicate, powers, unit_rows
-from laybare.decomposition.explain import explain_stack
+from laybare.decomposition.explanation import explain_stack
 from laybare.errors import InvalidInput, Unidentifiable
 from laybare.levels import GRAM, ROUNDING
 from laybare.shapes import Array

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laybare.decomposition.components import powers
-from laybare.decomposition.explain import loadings
+from laybare.decomposition.explanation import loadings
 from laybare.decomposition.least_squares import Normal, descend
 from laybare.shapes import Array
 

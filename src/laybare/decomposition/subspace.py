@@ -17,14 +17,11 @@ from laybare.shapes import Array
 
 Operator: TypeAlias = Array | Callable[[Array], Array]
 
-LARGEST_DENSE = 2000
-"""Dimension up to which a full eigendecomposition of a matrix takes seconds at most."""
-
-SPARE = 5
-"""Columns beyond the rank in block power: the error then falls like |λ_{r+6}/λ_r| a step (Halko, Martinsson and Tropp 2011)."""
+COLUMNS = 5
+"""Columns of the block that estimates a norm."""
 
 
-class Subspace(NamedTuple):
+class Eigenspace(NamedTuple):
     """`basis` (d, r) orthonormal, `values` (r,) by falling |value|, `positive` and `negative` counts of the values' signs."""
 
     basis: Array
@@ -33,58 +30,21 @@ class Subspace(NamedTuple):
     negative: int
 
 
-def top_subspace(operator: Operator, dim: int, rank: int, *, rng: Generator) -> Subspace:
-    """The best of the ways below: a full eigendecomposition of a matrix of moderate size, Lanczos otherwise."""
-    if not callable(operator) and dim <= LARGEST_DENSE:
-        return dense_subspace(operator, dim, rank)
-    return lanczos(operator, dim, rank, rng=rng)
-
-
-def dense_subspace(operator: Operator, dim: int, rank: int) -> Subspace:
+def dense_subspace(operator: Operator, dim: int, rank: int) -> Eigenspace:
     """By full eigendecomposition. Time d³."""
     apply = _block_map(operator, dim, rank)
     values, vectors = np.linalg.eigh(_symmetric(apply(np.eye(dim))))
     return _largest(values, vectors, rank)
 
 
-def lanczos(operator: Operator, dim: int, rank: int, *, rng: Generator, tol: float = 0.0) -> Subspace:
-    """By implicitly restarted Lanczos (ARPACK); by full eigendecomposition where ARPACK cannot work (r ≥ d − 1)."""
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
-    apply = _block_map(operator, dim, rank)
-    if rank >= dim - 1:
-        return dense_subspace(operator, dim, rank)
-    linear = LinearOperator((dim, dim), matvec=lambda v: apply(v.reshape(-1, 1))[:, 0], matmat=apply, dtype=float)
-    values, vectors = eigsh(linear, k=rank, which="LM", tol=tol, v0=rng.standard_normal(dim))
-    return _largest(values, vectors, rank)
-
-
-def block_power(operator: Operator, dim: int, rank: int, *, rng: Generator, max_steps: int = 100, tol: float = 1e-12) -> Subspace:
-    """By V ← qr(P V), with spare columns and Rayleigh-Ritz at the end.
-
-    Ties of +λ and −λ inside the top r do not hurt the subspace, so no shift is needed. Stops when no Ritz value moves by `tol`.
-    """
-    apply = _block_map(operator, dim, rank)
-    block = np.linalg.qr(rng.standard_normal((dim, min(dim, rank + SPARE))))[0]
-    before = np.zeros(block.shape[1])
-    for _ in range(max_steps):
-        image = apply(block)
-        ritz = np.linalg.eigvalsh(_symmetric(block.T @ image))
-        block = np.linalg.qr(image)[0]
-        if float(np.abs(ritz - before).max()) <= tol * float(np.abs(ritz).max()):
-            break
-        before = ritz
-    return _rayleigh_ritz(apply, block, rank)
-
-
 def shifted_power(
     operator: Operator, dim: int, rank: int, *, rng: Generator, norm: float | None = None, steps: int = 100
-) -> Subspace:
+) -> Eigenspace:
     """By two shifted power iterations, the paper's own: V₁ ← qr((C·I + P) V₁) and V₂ ← qr((C·I − P) V₂), C = 3‖P‖.
 
     Only positive Ritz values of V₁ and negative ones of V₂ count, otherwise one eigenvector is taken twice (the text does not say
     so); of both together the r largest are kept, the part of V₂ orthogonalised against that of V₁. Slow: the error falls like
-    (3‖P‖ + |λ_{r+1}|)/(3‖P‖ + |λ_r|) a step. `norm` None means that ‖P‖ is estimated by a few power steps.
+    (3‖P‖ + |λ_{r+1}|)/(3‖P‖ + |λ_r|) per step. `norm` None means that ‖P‖ is estimated by a few power steps.
     Source: Zhong et al. (2017), initialisation by the power method; reconstructed, the text leaves the details out.
     """
     apply = _block_map(operator, dim, rank)
@@ -105,7 +65,7 @@ def shifted_power(
 def norm_estimate(operator: Operator, dim: int, *, rng: Generator, steps: int = 20) -> float:
     """‖P‖ from below, by block power steps with a few columns."""
     apply = _block_map(operator, dim, 1)
-    block = np.linalg.qr(rng.standard_normal((dim, min(dim, SPARE))))[0]
+    block = np.linalg.qr(rng.standard_normal((dim, min(dim, COLUMNS))))[0]
     for _ in range(steps):
         block = np.linalg.qr(apply(block))[0]
     return float(np.linalg.norm(apply(block), 2))
@@ -138,15 +98,15 @@ def _ritz(apply: Callable[[Array], Array], block: Array) -> tuple[Array, Array]:
     return values, block @ mixing
 
 
-def _rayleigh_ritz(apply: Callable[[Array], Array], block: Array, rank: int) -> Subspace:
+def _rayleigh_ritz(apply: Callable[[Array], Array], block: Array, rank: int) -> Eigenspace:
     values, vectors = _ritz(apply, block)
     return _largest(values, vectors, rank)
 
 
-def _largest(values: Array, vectors: Array, rank: int) -> Subspace:
+def _largest(values: Array, vectors: Array, rank: int) -> Eigenspace:
     order = np.argsort(-np.abs(values))[:rank]
     kept = values[order]
-    return Subspace(vectors[:, order], kept, int(np.sum(kept > 0)), int(np.sum(kept < 0)))
+    return Eigenspace(vectors[:, order], kept, int(np.sum(kept > 0)), int(np.sum(kept < 0)))
 
 
 def _symmetric(matrix: Array) -> Array:

@@ -1,5 +1,20 @@
-"""Networks from and to other libraries. Each is imported only when its function is called."""
+"""Networks from and to other libraries and formats. Each library is imported only when its function is called."""
 
+from typing import TYPE_CHECKING
+
+from laybare.export.json import from_json, to_json
+from laybare.export.npz import from_npz, to_npz
+from laybare.export.onnx import from_onnx, to_onnx
 from laybare.export.sklearn import from_sklearn, to_sklearn
+from laybare.export.torch import from_torch, to_torch
+from laybare.lazy import on_demand
 
-__all__ = ["from_sklearn", "to_sklearn"]
+if TYPE_CHECKING:
+    from laybare.export.warm_starts import initialise
+
+__getattr__ = on_demand(__name__, {"initialise": "laybare.export.warm_starts"})
+
+__all__ = [
+    "from_json", "from_npz", "from_onnx", "from_sklearn", "from_torch", "initialise", "to_json", "to_npz", "to_onnx",
+    "to_sklearn", "to_torch",
+]

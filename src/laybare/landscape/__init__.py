@@ -19,7 +19,7 @@ from laybare.landscape.batches import Response, SampledRisk, even_response, resp
 from laybare.landscape.curvature import SecondOrder, second_order
 from laybare.landscape.descent import Minimum, descend
 from laybare.landscape.designed import (
-    Designed,
+    Design,
     general_design,
     orthogonal_design,
     pairs_on_spheres,
@@ -30,25 +30,25 @@ from laybare.landscape.designed import (
 from laybare.landscape.domain import Domain, Free, UnitRows
 from laybare.landscape.explorer import CriticalPoint, CriticalPoints, critical_points
 from laybare.landscape.kernels import ReLURisk, SeriesRisk, series_risk
-from laybare.landscape.objective import Local, Objective, Slope
-from laybare.landscape.operators import FourthMoment, RankOneQuartic, Teacher, Turned, coefficient
+from laybare.landscape.objective import Local, Objective, ValueAndGradient
+from laybare.landscape.operators import FourthMoment, RankOneQuartic, Teacher, TurnedQuartic, coefficient
 from laybare.landscape.penalties import NormPenalty, Penalty, SampledPenalty
 from laybare.landscape.polar import polar_iteration, whitening
-from laybare.landscape.recovery import Units, algorithm_1, algorithm_2, corrected_readout, from_inverse
+from laybare.landscape.recovery import LandscapeUnits, algorithm_1, algorithm_2, corrected_readout, from_inverse
 from laybare.landscape.rules import Bounds, Parameters, theorem_2_3, theorem_b_1, theorem_c_4, theorem_c_5
-from laybare.landscape.smooth import Landed, lbfgs, trust_region
-from laybare.landscape.stochastic import Steps, Stream, Walked, batches_of, stochastic_descent
+from laybare.landscape.smooth import StoppingPoint, lbfgs, trust_region
+from laybare.landscape.stochastic import Steps, Stream, Walk, batches_of, stochastic_descent
 from laybare.landscape.tensors import TensorRisk, population_tensor_risk, tensor_risk
 
 __all__ = [
-    "Domain", "Free", "UnitRows", "Objective", "Local", "Slope",
-    "Teacher", "FourthMoment", "RankOneQuartic", "Turned", "coefficient",
+    "Domain", "Free", "UnitRows", "Objective", "Local", "ValueAndGradient",
+    "Teacher", "FourthMoment", "RankOneQuartic", "TurnedQuartic", "coefficient",
     "ReLURisk", "SeriesRisk", "series_risk", "TensorRisk", "tensor_risk", "population_tensor_risk",
-    "Designed", "orthogonal_design", "general_design", "whitened_design", "population_g", "population_f", "pairs_on_spheres",
+    "Design", "orthogonal_design", "general_design", "whitened_design", "population_g", "population_f", "pairs_on_spheres",
     "Penalty", "NormPenalty", "SampledPenalty", "SampledRisk", "Response", "response_of", "even_response",
     "Bounds", "Parameters", "theorem_2_3", "theorem_b_1", "theorem_c_4", "theorem_c_5",
-    "Landed", "lbfgs", "trust_region", "SecondOrder", "second_order", "Minimum", "descend",
-    "Steps", "Stream", "Walked", "batches_of", "stochastic_descent", "polar_iteration", "whitening",
-    "Units", "algorithm_1", "algorithm_2", "corrected_readout", "from_inverse",
+    "StoppingPoint", "lbfgs", "trust_region", "SecondOrder", "second_order", "Minimum", "descend",
+    "Steps", "Stream", "Walk", "batches_of", "stochastic_descent", "polar_iteration", "whitening",
+    "LandscapeUnits", "algorithm_1", "algorithm_2", "corrected_readout", "from_inverse",
     "CriticalPoint", "CriticalPoints", "critical_points",
 ]

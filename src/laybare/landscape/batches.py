@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.landscape.domain import Domain, UnitRows
-from laybare.landscape.objective import Slope, random_rows, unit_rows
+from laybare.landscape.objective import ValueAndGradient, random_rows, unit_rows
 from laybare.landscape.operators import coefficient
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
@@ -65,10 +65,10 @@ class SampledRisk:
     domain: Domain = UnitRows(1)
     truth: Array | None = None
 
-    def slope(self, point: Array) -> Slope:
+    def slope(self, point: Array) -> ValueAndGradient:
         """Value and gradient; one pass, time n·m·d."""
         loss, column, rows = self.source.sum(_Gradient(point, self.response), stage="batch")
-        return Slope(float(loss) / self.source.size, self._joined(column, rows))
+        return ValueAndGradient(float(loss) / self.source.size, self._joined(column, rows))
 
     def hessian_times(self, point: Array, direction: Array) -> Array:
         """Hessian product; one pass."""

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.landscape.domain import Domain, Free, UnitRows
-from laybare.landscape.objective import Slope, random_rows, unit_rows
-from laybare.landscape.operators import FourthMoment, RankOneQuartic, Teacher, Turned, coefficient
+from laybare.landscape.objective import ValueAndGradient, random_rows, unit_rows
+from laybare.landscape.operators import FourthMoment, RankOneQuartic, Teacher, TurnedQuartic, coefficient
 from laybare.landscape.penalties import NormPenalty, Penalty
 from laybare.landscape.polar import whitening
 from laybare.landscape.recovery import from_inverse
@@ -33,7 +33,7 @@ from laybare.shapes import Array
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Designed:
+class Design:
     """An objective in rows B (width, dim). `minima` says what a minimum is made of: the weights, or their dual basis (F).
 
     `back` (inputs, dim) leads from the coordinates of B, if they are whitened ones, to the inputs.
@@ -52,7 +52,7 @@ class Designed:
     back: Array | None = None
     truth: Array | None = None
 
-    def slope(self, point: Array) -> Slope:
+    def slope(self, point: Array) -> ValueAndGradient:
         """Value and gradient: two contractions."""
         B = point
         together = self.pair * self.quartic.mixed(B.T @ B, B)[0]
@@ -60,9 +60,9 @@ class Designed:
         value = float(np.vdot(together - alone, B)) + 0.5 * self.ridge * float(np.vdot(B, B))
         gradient = 4.0 * (together - alone) + self.ridge * B
         if self.penalty is None:
-            return Slope(value, gradient)
+            return ValueAndGradient(value, gradient)
         held = self.penalty.slope(B)
-        return Slope(value + self.strength * held.value, gradient + self.strength * held.gradient)
+        return ValueAndGradient(value + self.strength * held.value, gradient + self.strength * held.gradient)
 
     def hessian_times(self, point: Array, direction: Array) -> Array:
         """Hessian product: three contractions."""
@@ -91,9 +91,9 @@ class Designed:
 
 def orthogonal_design(
     quartic: FourthMoment, sign: float, width: int, dim: int, *, mu: float, strength: float, truth: Array | None = None
-) -> Designed:
+) -> Design:
     """G, for orthonormal weights: `quartic` is E[y He₄], `sign` that of σ₄, `mu` and `strength` are μ and λ."""
-    return Designed(
+    return Design(
         quartic=quartic, width=width, dim=dim, pair=0.5 * sign, own=sign * mu / 24.0, penalty=NormPenalty(), strength=strength,
         truth=truth)
 
@@ -101,33 +101,33 @@ def orthogonal_design(
 def general_design(
     quartic: FourthMoment, sign: float, width: int, dim: int, *, penalty: Penalty, mu: float, strength: float, ridge: float = 0.0,
     truth: Array | None = None,
-) -> Designed:
+) -> Design:
     """F, for independent weights: `penalty` holds M, `ridge` is δ (needed if width < dim)."""
-    return Designed(
+    return Design(
         quartic=quartic, width=width, dim=dim, pair=0.5 * sign, own=sign * mu / 24.0, penalty=penalty, strength=strength,
         ridge=ridge, minima="dual", truth=truth)
 
 
 def whitened_design(
     quartic: FourthMoment, gram: Array, sign: float, width: int, *, mu: float, strength: float, truth: Array | None = None
-) -> Designed:
+) -> Design:
     """F in coordinates where M = `gram` is the identity (its leading eigenspace if width < dim): the same minima, better scaled.
 
     By Theorem C.2 it is G of the readouts 1/a there. No ridge is needed, as nothing lies outside the span.
     """
     W, back = whitening(gram, width)
-    design = orthogonal_design(Turned(quartic, W), sign, width, width, mu=mu, strength=strength, truth=truth)
+    design = orthogonal_design(TurnedQuartic(quartic, W), sign, width, width, mu=mu, strength=strength, truth=truth)
     return replace(design, minima="dual", back=back)
 
 
-def population_g(teacher: Teacher, *, mu: float, strength: float) -> Designed:
+def population_g(teacher: Teacher, *, mu: float, strength: float) -> Design:
     """G of a known network, exact: √6|σ₄| Σᵢ aᵢ((Σⱼ Pⱼᵢ)² - Σⱼ Pⱼᵢ²) - μ|σ₄|/(2√6) Σ aᵢ Pⱼᵢ² + λ Σ(|bⱼ|² - 1)², P = (BB*ᵀ)^∘2."""
     sign = float(np.sign(coefficient(teacher.activation, 4)))
     return orthogonal_design(
         teacher.quartic(), sign, teacher.width, teacher.dim, mu=mu, strength=strength, truth=teacher.directions)
 
 
-def population_f(teacher: Teacher, *, mu: float, strength: float, ridge: float = 0.0) -> Designed:
+def population_f(teacher: Teacher, *, mu: float, strength: float, ridge: float = 0.0) -> Design:
     """F of a known network, exact."""
     sign = float(np.sign(coefficient(teacher.activation, 4)))
     return general_design(
@@ -135,11 +135,11 @@ def population_f(teacher: Teacher, *, mu: float, strength: float, ridge: float =
         ridge=ridge, truth=teacher.directions)
 
 
-def pairs_on_spheres(readout: Array, directions: Array, *, mu: float = 0.0, pair: float = 1.0) -> Designed:
+def pairs_on_spheres(readout: Array, directions: Array, *, mu: float = 0.0, pair: float = 1.0) -> Design:
     """P′ + R on unit rows: Σᵢ aᵢ Σ_{j≠k} ⟨bᵢ*, bⱼ⟩²⟨bᵢ*, bₖ⟩² - μ Σᵢⱼ aᵢ⟨bᵢ*, bⱼ⟩⁴; μ = 0 is P′, `pair` = 0 is R.
 
     Pairs are ordered: each counts twice, where the paper's example counts it once.
     """
     width, dim = directions.shape
-    return Designed(
+    return Design(
         quartic=RankOneQuartic(readout, directions), width=width, dim=dim, pair=pair, own=mu, domain=UnitRows(), truth=directions)

@@ -18,7 +18,7 @@ from laybare.errors import InvalidInput
 from laybare.landscape.curvature import FLAT, SecondOrder, second_order
 from laybare.landscape.descent import descend
 from laybare.landscape.domain import Domain
-from laybare.landscape.objective import Local, Objective, Slope
+from laybare.landscape.objective import Local, Objective, ValueAndGradient
 from laybare.landscape.smooth import lbfgs
 from laybare.networks import unsigned_error
 from laybare.shapes import Array, Event, Progress
@@ -117,9 +117,9 @@ class _Stillness:
     def domain(self) -> Domain:
         return self.objective.domain
 
-    def slope(self, point: Array) -> Slope:
+    def slope(self, point: Array) -> ValueAndGradient:
         local = Local(self.objective, point)
-        return Slope(0.5 * local.gradient_norm**2, local.times(local.gradient))
+        return ValueAndGradient(0.5 * local.gradient_norm**2, local.times(local.gradient))
 
 
 def _stationary(objective: Objective, start: Array) -> Array:

@@ -27,7 +27,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.landscape.domain import Domain, Free, UnitRows
-from laybare.landscape.objective import Slope, random_rows, unit_rows
+from laybare.landscape.objective import ValueAndGradient, random_rows, unit_rows
 from laybare.landscape.operators import Teacher, coefficient
 from laybare.shapes import Array
 
@@ -52,7 +52,7 @@ class SeriesRisk:
         """The teacher's directions."""
         return self.teacher.directions
 
-    def slope(self, point: Array) -> Slope:
+    def slope(self, point: Array) -> ValueAndGradient:
         """Value and gradient. Time m²·(d + terms)."""
         a, B, a0, B0 = point[:, 0], point[:, 1:], self.teacher.readout, self.teacher.directions
         K, L = B @ B.T, B @ B0.T
@@ -60,7 +60,7 @@ class SeriesRisk:
         kernel, other = _values(K, own), _values(L, cross)
         value = self._constant + float(a @ kernel @ a - 2.0 * a @ other @ a0)
         rows = (_values(K, own, 1) * np.outer(a, a)) @ B - (_values(L, cross, 1) * np.outer(a, a0)) @ B0
-        return Slope(value, 2.0 * np.column_stack([kernel @ a - other @ a0, rows]))
+        return ValueAndGradient(value, 2.0 * np.column_stack([kernel @ a - other @ a0, rows]))
 
     def hessian_times(self, point: Array, direction: Array) -> Array:
         """Hessian product."""
@@ -128,11 +128,11 @@ class ReLURisk:
         """The teacher's directions."""
         return self.teacher.directions
 
-    def slope(self, point: Array) -> Slope:
+    def slope(self, point: Array) -> ValueAndGradient:
         """Value and gradient. Time m²·d."""
         own, other = _Angles.of(point, point), _Angles.of(point, self._target)
         value = self._constant + float(own.kernel.sum() - 2.0 * other.kernel.sum())
-        return Slope(value, 2.0 * (own.gradient() - other.gradient()))
+        return ValueAndGradient(value, 2.0 * (own.gradient() - other.gradient()))
 
     def hessian_times(self, point: Array, direction: Array) -> Array:
         """Hessian product. Time m²·d."""

@@ -13,7 +13,7 @@ from laybare.landscape.domain import Domain
 from laybare.shapes import Array
 
 
-class Slope(NamedTuple):
+class ValueAndGradient(NamedTuple):
     """Value and Euclidean gradient at a point: computed together, since they share their passes."""
 
     value: float
@@ -21,19 +21,19 @@ class Slope(NamedTuple):
 
 
 @runtime_checkable
-class Smooth(Protocol):
+class SmoothObjective(Protocol):
     """A function with a gradient, on a domain."""
 
     @property
     def domain(self) -> Domain:
         """Where its points live."""
 
-    def slope(self, point: Array) -> Slope:
+    def slope(self, point: Array) -> ValueAndGradient:
         """Value and Euclidean gradient."""
 
 
 @runtime_checkable
-class Objective(Smooth, Protocol):
+class Objective(SmoothObjective, Protocol):
     """A function of points (width, p) whose minima show the weights: rows, or rows after a column with the readout."""
 
     @property
@@ -58,7 +58,7 @@ class Local:
     point: Array
 
     @cached_property
-    def slope(self) -> Slope:
+    def slope(self) -> ValueAndGradient:
         """Value and Euclidean gradient."""
         return self.objective.slope(self.point)
 

@@ -56,7 +56,7 @@ class RankOneQuartic:
 
 
 @dataclass(frozen=True, eq=False)
-class Turned:
+class TurnedQuartic:
     """T[W ·, W ·, W ·, W ·] for `columns` W (d, r): the same tensor in other coordinates, whitened or of a subspace."""
 
     origin: FourthMoment

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from laybare.landscape.objective import Slope
+from laybare.landscape.objective import ValueAndGradient
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 
@@ -24,7 +24,7 @@ from laybare.source.protocol import Source
 class Penalty(Protocol):
     """A sum over rows of a function of each."""
 
-    def slope(self, rows: Array) -> Slope: ...
+    def slope(self, rows: Array) -> ValueAndGradient: ...
 
     def hessian_times(self, rows: Array, direction: Array) -> Array: ...
 
@@ -35,11 +35,11 @@ class NormPenalty:
 
     metric: Array | None = None
 
-    def slope(self, rows: Array) -> Slope:
+    def slope(self, rows: Array) -> ValueAndGradient:
         """Value and gradient 4(bᵀMb - 1) Mb."""
         image = self._image(rows)
         excess = np.sum(rows * image, axis=1, keepdims=True) - 1.0
-        return Slope(float(np.sum(excess**2)), 4.0 * excess * image)
+        return ValueAndGradient(float(np.sum(excess**2)), 4.0 * excess * image)
 
     def hessian_times(self, rows: Array, direction: Array) -> Array:
         """4(bᵀMb - 1) Mv + 8(bᵀMv) Mb."""
@@ -58,11 +58,11 @@ class SampledPenalty:
     source: Source
     coefficient: float
 
-    def slope(self, rows: Array) -> Slope:
+    def slope(self, rows: Array) -> ValueAndGradient:
         """Value ((Σu)² - Σu²)/(n(n-1)) and gradient 2(Σu Σu′ - Σ uu′)/(n(n-1)), summed over rows b."""
-        sums = _Sums(*self.source.sum(_UStatistic(rows, None, self._scale), stage="penalty"))
+        sums = _PenaltySums(*self.source.sum(_UStatistic(rows, None, self._scale), stage="penalty"))
         value = float(np.sum(sums.u**2 - sums.square)) * self._share
-        return Slope(value, 2.0 * self._share * (sums.u[:, None] * sums.slope - sums.mixed))
+        return ValueAndGradient(value, 2.0 * self._share * (sums.u[:, None] * sums.slope - sums.mixed))
 
     def hessian_times(self, rows: Array, direction: Array) -> Array:
         """2(Σu̇ Σu′ + Σu Σu̇′ - Σ(u̇u′ + uu̇′))/(n(n-1)), with u̇, u̇′ the derivatives along `direction`."""
@@ -79,7 +79,7 @@ class SampledPenalty:
         return 1.0 / (self.source.size * (self.source.size - 1.0))
 
 
-class _Sums(NamedTuple):
+class _PenaltySums(NamedTuple):
     u: Array
     square: Array
     slope: Array
@@ -108,7 +108,7 @@ class _UStatistic:
         u = r * (Z * Z - np.sum(B * B, axis=1)) - 1.0
         slope = _weighted(r * Z, r, x, B)
         if self.direction is None:
-            return _Sums(u.sum(axis=0), np.square(u).sum(axis=0), slope, _weighted(u * r * Z, u * r, x, B))
+            return _PenaltySums(u.sum(axis=0), np.square(u).sum(axis=0), slope, _weighted(u * r * Z, u * r, x, B))
         V = self.direction
         Y = x @ V.T
         du = 2.0 * r * (Z * Y - np.sum(B * V, axis=1))

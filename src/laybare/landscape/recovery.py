@@ -15,7 +15,7 @@ import numpy as np
 from laybare.shapes import Array
 
 
-class Units(NamedTuple):
+class LandscapeUnits(NamedTuple):
     """`readout` (m,) ≥ 0 and unit rows `directions` (m, d), their signs decided."""
 
     readout: Array
@@ -32,17 +32,17 @@ def corrected_readout(dual: Array, fourth: float, *, mu: float, strength: float)
     return np.asarray(np.sum(dual**2, axis=1) + mu * abs(fourth) / (2.0 * sqrt(6.0) * strength))
 
 
-def algorithm_1(directions: Array, linear: Array, first: float) -> Units:
+def algorithm_1(directions: Array, linear: Array, first: float) -> LandscapeUnits:
     """aᵢ = |E[y⟨x, bᵢ⟩]|/σ₁ for orthonormal rows, with `linear` = E[yx] and `first` = σ₁; signs so that every aᵢ ≥ 0."""
     return _signed(directions @ linear / first, directions)
 
 
-def algorithm_2(directions: Array, linear: Array, first: float) -> Units:
+def algorithm_2(directions: Array, linear: Array, first: float) -> LandscapeUnits:
     """a = |(BBᵀ)⁻¹u|, u = B E[yx]/σ₁, for independent rows; by least squares where the paper inverts."""
     solved = np.linalg.lstsq(directions.T, linear / first, rcond=None)[0]
     return _signed(solved, directions)
 
 
-def _signed(readout: Array, directions: Array) -> Units:
+def _signed(readout: Array, directions: Array) -> LandscapeUnits:
     signs = np.where(readout < 0.0, -1.0, 1.0)
-    return Units(np.abs(readout), signs[:, None] * directions)
+    return LandscapeUnits(np.abs(readout), signs[:, None] * directions)

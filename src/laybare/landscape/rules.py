@@ -68,7 +68,7 @@ def theorem_c_4(bounds: Bounds, dim: int, smallest: float, c: float = SMALL) -> 
 
 
 def theorem_c_5(
-    activation: Activation, bounds: Bounds, width: int, dim: int, spectrum: Bounds, accuracy: float = 0.1, c: float = SMALL
+    activation: Activation, bounds: Bounds, width: int, dim: int, spectrum: Bounds, *, accuracy: float = 0.1, c: float = SMALL
 ) -> Parameters:
     """For F with width < dim; `spectrum` holds the least nonzero and the largest eigenvalue of M, `accuracy` is ε."""
     plain = theorem_c_4(bounds, dim, spectrum.least, c)

@@ -1,6 +1,6 @@
 """Stochastic gradients with fresh samples at every step, projected onto the domain: how the paper optimises.
 
-A stream gives one objective a step, each on samples of its own. The average over a batch is an unbiased gradient of the
+A stream gives one objective per step, each on samples of its own. The average over a batch is an unbiased gradient of the
 population objective (of F's too: its penalty is a U-statistic).
 Source: Ge, Lee & Ma (2018), section 4 and Corollary 2.4; steps, μ, λ and start are not stated there.
 """
@@ -43,7 +43,7 @@ class Steps:
         return self.step / self.factor ** max(0, (step - self.hold) // self.every + 1) if step >= self.hold else self.step
 
 
-class Walked(NamedTuple):
+class Walk(NamedTuple):
     """Where the walk ended, and every `record` steps: the step's number, the point, the batch's value."""
 
     point: Array
@@ -52,7 +52,7 @@ class Walked(NamedTuple):
     values: tuple[float, ...]
 
 
-def stochastic_descent(stream: Stream, start: Array, steps: Steps = Steps()) -> Walked:
+def stochastic_descent(stream: Stream, start: Array, steps: Steps = Steps()) -> Walk:
     """b ← project(b - step · tangent gradient), a fresh objective from `stream` every time."""
     point, at, points, values = start, list[int](), list[Array](), list[float]()
     for number in range(steps.count + 1):
@@ -69,7 +69,7 @@ def stochastic_descent(stream: Stream, start: Array, steps: Steps = Steps()) -> 
                 f"With step {steps.step:g} the rows grew beyond {DIVERGED:g} after {number + 1} steps.",
                 "The step is longer than the curvature of the objective allows.", f"Try a step of {steps.step / 10:g}.",
                 step=steps.step, steps=number + 1)
-    return Walked(point, tuple(at), tuple(points), tuple(values))
+    return Walk(point, tuple(at), tuple(points), tuple(values))
 
 
 def batches_of(source: Source, batch: int, make: Callable[[Source], Objective]) -> Stream:

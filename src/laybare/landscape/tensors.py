@@ -20,7 +20,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.landscape.domain import Domain, UnitRows
-from laybare.landscape.objective import Slope, random_rows
+from laybare.landscape.objective import ValueAndGradient, random_rows
 from laybare.landscape.operators import FourthMoment, Teacher, coefficient
 from laybare.shapes import Array
 
@@ -42,7 +42,7 @@ class TensorRisk:
         """Readout free, rows of length 1."""
         return UnitRows(1)
 
-    def slope(self, point: Array) -> Slope:
+    def slope(self, point: Array) -> ValueAndGradient:
         """Value and gradient: one contraction."""
         a, B = point[:, 0], point[:, 1:]
         w2, w4 = self.low**2, self.high**2
@@ -53,7 +53,7 @@ class TensorRisk:
         bent = (2.0 * w2 * K + 4.0 * w4 * K**3) * np.outer(a, a)
         rows = bent @ B - a[:, None] * (2.0 * w2 * image + 4.0 * w4 * cubes)
         value = float(a @ (kernel @ a) - 2.0 * a @ u) + self.constant
-        return Slope(value, 2.0 * np.column_stack([kernel @ a - u, rows]))
+        return ValueAndGradient(value, 2.0 * np.column_stack([kernel @ a - u, rows]))
 
     def hessian_times(self, point: Array, direction: Array) -> Array:
         """Hessian product: two contractions."""

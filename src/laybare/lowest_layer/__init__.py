@@ -6,15 +6,23 @@
     layer    ->  top (monomials, or any regressor)
 """
 
-from laybare.lowest_layer.by_queries import layer_by_queries
 from laybare.lowest_layer.facets import FacetSearch
-from laybare.lowest_layer.found import FoundLayer
+from laybare.lowest_layer.finding import LayerFinding
+from laybare.lowest_layer.half_spaces import UnionOfHalfSpaces, learn_union
+from laybare.lowest_layer.loop import recover_layer
 from laybare.lowest_layer.method import HighThreshold
+from laybare.lowest_layer.printed.delta_correlations import DeltaAscent
+from laybare.lowest_layer.printed.one_by_one import OneByOne
+from laybare.lowest_layer.printed.random_search import RandomSearch
+from laybare.lowest_layer.printed.route import PrintedRoute
+from laybare.lowest_layer.printed.simultaneous import Simultaneous
+from laybare.lowest_layer.recovery import LayerRecovery
 from laybare.lowest_layer.start import ThirdMoments
 from laybare.lowest_layer.tops import MonomialTop, RegressorTop, Top
 from laybare.lowest_layer.union_fit import Annealing, HalfSpaces
 
 __all__ = [
-    "Annealing", "FacetSearch", "FoundLayer", "HalfSpaces", "HighThreshold", "MonomialTop", "RegressorTop", "ThirdMoments", "Top",
-    "layer_by_queries",
+    "Annealing", "DeltaAscent", "FacetSearch", "HalfSpaces", "HighThreshold", "LayerFinding", "LayerRecovery", "MonomialTop",
+    "OneByOne", "PrintedRoute", "RandomSearch", "RegressorTop", "Simultaneous", "ThirdMoments", "Top", "UnionOfHalfSpaces",
+    "learn_union", "recover_layer",
 ]

@@ -12,8 +12,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import erfc
 
+from laybare.activations import Activation
 from laybare.certificate import Claim
 from laybare.certificate.checks import PARALLEL
+from laybare.lowest_layer.lone_units import LoneRows
 from laybare.lowest_layer.union_fit import HalfSpaces, Mismatch
 from laybare.shapes import Array
 
@@ -25,6 +27,10 @@ LEARNING = 0.62
 ALLOWED = 2.0
 ANGLE = 0.1
 """Expected angle beyond which a direction is called uncertain."""
+
+TIED, RISING = 0.98, 0.5
+"""Share of rows with one active unit that must have one output under step units, and that may under others. Step layers with
+boundaries off by up to 0.02 rad have all of them there, ReLU layers none (`pytest -s tests/lowest_layer -k lone_rows`)."""
 
 FEWEST = 50
 """Active rows that a unit needs if its boundary is fitted: with fewer, recovery failed."""
@@ -85,12 +91,30 @@ def separated(weights: Array) -> Claim:
         "two units with nearly the same direction cannot be told from one.")
 
 
+def common_claims(spaces: HalfSpaces, used: Mismatch, fresh: Mismatch, need: int = FEWEST) -> tuple[Claim, ...]:
+    """What every route to half-spaces is judged by."""
+    return used_mismatch(used), fresh_mismatch(fresh, spaces, used.rows), own_rows(used, need), separated(spaces.weights)
+
+
 def noiseless(exact: bool) -> Claim:
     """Whether the outputs of silent rows tie."""
     return Claim(
         "outputs without noise", float(exact), 1.0, exact, "tested",
         "silent rows tie exactly." if exact else "silent rows do not tie: activity is judged against the spread of the bulk, and "
         "a unit's rise just above its threshold is lost in it.")
+
+
+def lone_levels(lone: LoneRows, activation: Activation) -> Claim:
+    """Whether outputs of rows with one active unit behave as the activation says: they tie under steps, and under no other."""
+    if activation.degree == 0:
+        return Claim(
+            "held-out rows at their unit's level", lone.share, TIED, lone.share >= TIED, "tested",
+            f"{lone.tied:,} of {lone.rows:,} fresh rows with one active unit have the output that most such rows have: step "
+            "units allow no other; units that rise from their thresholds, such as relu, have the same active set.", decisive=True)
+    return Claim(
+        "held-out rows that tie at a level", lone.share, RISING, lone.share <= RISING, "tested",
+        f"{lone.tied:,} of {lone.rows:,} fresh rows with one active unit have one and the same output: {activation.name} units "
+        "rise from their thresholds, and only a top that does not move with them, or step units, would keep the output there.")
 
 
 def on_lines(off: int, rows: int) -> Claim:
@@ -107,3 +131,15 @@ def same_residual(value: float, limit: float, rows: int) -> Claim:
         "held-out residual over noise", value, limit, value <= limit, "tested",
         f"mean square deviation of {rows:,} fresh rows with one active unit from its line, over that of silent rows.",
         decisive=True)
+
+
+EXPLAINED = 0.75
+"""Held-out R² below which a top is said not to explain noiseless outputs: boundaries that are off by ANGLE leave about 0.8."""
+
+
+def top_explains(r2: float) -> Claim:
+    """Without noise the outputs are a function of the units: a top that leaves much of them is wrong, or the layer is."""
+    return Claim(
+        "held-out R² of the top", r2, EXPLAINED, r2 >= EXPLAINED, "tested",
+        "what the fitted function of the units explains of fresh outputs, which have no noise; less means another activation, a "
+        "missing unit, or a function above the layer that this kind of top cannot express.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laybare.activations import Activation
 from laybare.errors import AssumptionViolated
 from laybare.levels import ROUNDING
 from laybare.shapes import Array
@@ -46,6 +47,11 @@ class Baseline:
     def active(self, y: Array) -> Array:
         """Rows in which some output is not at the baseline, (n,) of bools."""
         return np.asarray((np.abs(y - self.value) > self.tol).any(axis=1))
+
+
+def is_silent(activation: Activation) -> bool:
+    """Whether units are exactly zero below their thresholds."""
+    return not activation(np.array([-1e-3, -1.0, -30.0])).any()
 
 
 def baseline(source: Source) -> Baseline:

@@ -14,12 +14,13 @@ from laybare.levels import LAST_BITS
 from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.activity import Baseline, activity_of
 from laybare.lowest_layer.facets import FLAT, RADII, Facets, FacetSearch, find_facets
-from laybare.lowest_layer.found import FoundLayer, layer_of
+from laybare.lowest_layer.finding import LayerFinding, layer_of
 from laybare.lowest_layer.importance import noisy_layer, propose
 from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.union_fit import HalfSpaces, mismatch
 from laybare.shapes import Array
-from laybare.source import Affine, Gaussian, Oracle, Samples, Source
+from laybare.source import Gaussian, Oracle, Samples, Source
+from laybare.source.protocol import Parts
 
 LOOKED_AT = 64
 """Draws among which the baseline is looked for, and answers from which noise is told."""
@@ -31,6 +32,9 @@ CHECKED = 200
 """Fresh rays on which the facets must predict the silence just before and the change just after the boundary."""
 
 NEAR = 1e-6
+SAME_POWER = 0.1
+"""How far beyond the predicted boundary a change must show, relatively; how close the power of its growth must be."""
+
 SMALL = 0.02
 """Radius, in units of the inputs' spread, of the ball in which a noiseless answer must be constant."""
 
@@ -39,15 +43,6 @@ FEWEST_ROWS = 1000
 RARE = 0.02
 """Rows for the top and the active set, if the budget still allows at least so few; they are drawn around the facets if fewer than
 this share of rows drawn from the law would be active."""
-
-
-class Asked(NamedTuple):
-    """A layer, the map from x to the inputs it is on, and rows for the top (None if the budget was spent)."""
-
-    found: FoundLayer
-    transform: Affine
-    used: Source | None
-    fresh: Source | None
 
 
 class Calibration(NamedTuple):
@@ -61,24 +56,29 @@ class Calibration(NamedTuple):
     spread: Array
 
 
-def layer_by_queries(oracle: Oracle, method: HighThreshold, width: int | None, *, rng: Generator) -> Asked:
-    """Calibrate, then facets or samples."""
-    start = calibrate(oracle, rng)
+def layer_by_queries(
+    oracle: Oracle, method: HighThreshold, width: int | None, *, rng: Generator
+) -> tuple[LayerFinding, Parts | None]:
+    """Calibrate, then facets or samples: the layer on x, and rows for the top (None if the budget was spent)."""
+    with oracle.purpose("baseline"):
+        start = calibrate(oracle, rng)
     if start.noise.any():
-        return Asked(*noisy_layer(oracle, method.silent_choices, width, start.level, start.noise, rng=rng))
+        with oracle.purpose("active points"):
+            return noisy_layer(oracle, method.silent_choices, width, start.level, start.noise, rng=rng)
     search = method.queries or FacetSearch()
-    facets = find_facets(
-        oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, rng=rng)
-    claims: tuple[Claim, ...] = (
-        _flat(facets), _predicts(oracle, start, facets.spaces, rng), acceptance.separated(facets.spaces.weights))
+    with oracle.purpose("facets"):
+        facets = find_facets(
+            oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, rng=rng)
+    with oracle.purpose("check"):
+        beyond = _beyond(oracle, start, facets.spaces, method.activation.degree, rng)
+    claims: tuple[Claim, ...] = (_flat(facets), *beyond, acceptance.separated(facets.spaces.weights))
     spaces = HalfSpaces(facets.spaces.weights, facets.spaces.thresholds + facets.spaces.weights @ start.origin)
-    used, fresh = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
+    rows = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
     rule = Baseline(start.level, np.full(len(start.level), start.tol), np.zeros(len(start.level)), 1.0)
-    if fresh is not None:
-        claims = (*claims, _active_set(fresh, rule, spaces))
+    if rows is not None:
+        claims = (*claims, _active_set(rows.second, rule, spaces))
     errors = np.full((len(spaces.weights), oracle.dim + 1), facets.misfit)
-    found = FoundLayer(layer_of(spaces, method.activation), claims, errors)
-    return Asked(found, Affine.identity(oracle.dim), used, fresh)
+    return LayerFinding(layer_of(spaces, method.activation), claims, errors), rows
 
 
 def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
@@ -110,12 +110,12 @@ def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
     return Calibration(mean, still[0], tol, np.zeros(len(noise)), spread)
 
 
-def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> tuple[Source | None, Source | None]:
+def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> Parts | None:
     """Rows within what is left of the budget, for the top and the active set; around the facets if the law hardly ever gets
     there."""
     left = min(most, oracle.size)
     if left < FEWEST_ROWS:
-        return None, None
+        return None
     transform = oracle.law.whitening(oracle)
     normals = spaces.weights @ np.linalg.inv(transform.matrix).T
     reach = (spaces.thresholds - spaces.weights @ transform.mean) / np.linalg.norm(normals, axis=1)
@@ -123,7 +123,7 @@ def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> tupl
         return oracle.take(left).split(0.8, rng=rng)
     centres = normals / np.linalg.norm(normals, axis=1, keepdims=True) * reach[:, None]
     x = transform.inverse().apply(propose(centres, left, oracle.dim, rng))
-    return Samples(x, oracle.ask(x), law=oracle.law).split(0.8, rng=rng)
+    return Samples(x, oracle.ask(x, purpose="top"), law=oracle.law).split(0.8, rng=rng)
 
 
 def _flat(facets: Facets) -> Claim:
@@ -133,21 +133,38 @@ def _flat(facets: Facets) -> Claim:
         f"{facets.queries:,} queries.", decisive=True)
 
 
-def _predicts(oracle: Oracle, start: Calibration, spaces: HalfSpaces, rng: Generator) -> Claim:
-    """Silence just before the predicted boundary and a change just after it, along fresh rays."""
-    count = min(CHECKED, max(0, (oracle.budget - oracle.spent) // 2))
+def _beyond(oracle: Oracle, start: Calibration, spaces: HalfSpaces, degree: float | None, rng: Generator) -> tuple[Claim, Claim]:
+    """Along fresh rays: silence just before the predicted boundary, a change just after it, and how that grows with the way."""
+    count = min(CHECKED, max(0, (oracle.budget - oracle.spent) // 3))
     rays = rng.standard_normal((count, oracle.dim))
     rays *= start.spread / np.linalg.norm(rays, axis=1, keepdims=True)
     reach = (rays @ (spaces.weights / spaces.thresholds[:, None]).T).max(axis=1, initial=0.0)
     met = reach > 1.0 / RADII[-1]
     distance = np.where(met, 1.0 / np.where(met, reach, 1.0), RADII[-1])
-    answers = oracle.ask(start.origin + np.concatenate([rays * (distance * f)[:, None] for f in (1 - NEAR, 1 + NEAR)]))
-    changed = (np.abs(answers - start.level) > start.tol).any(axis=1)
-    wrong = int(np.sum(changed[:count] | (met & ~changed[count:])))
+    points = np.concatenate([rays * (distance * f)[:, None] for f in (1 - NEAR, 1 + NEAR, 1 + 2 * NEAR)])
+    change = np.abs(oracle.ask(start.origin + points) - start.level)
+    before, after, twice = (change > start.tol).any(axis=1).reshape(3, count)
+    wrong = int(np.sum(before | (met & ~after)))
+    seen = met & after & twice
+    sizes = change.max(axis=1).reshape(3, count)[:, seen]
+    return _contradicted(wrong, count), _rising(np.log2(sizes[2] / sizes[1]), degree)
+
+
+def _contradicted(wrong: int, count: int) -> Claim:
     return Claim(
         "fresh rays that contradict the facets", wrong / max(count, 1), 0.0, wrong == 0 and count > 0, "tested",
         f"{wrong} of {count} rays change before the predicted boundary or not right after it; a facet that was missed would show "
         "here unless its solid angle is tiny.", decisive=True)
+
+
+def _rising(powers: Array, degree: float | None) -> Claim:
+    """Twice as far beyond the boundary a unit of degree p has risen 2^p times as far; a step has jumped."""
+    wanted = float("nan") if degree is None else float(degree)
+    power = float(np.median(powers)) if len(powers) else float("nan")
+    return Claim(
+        "power with which outputs rise beyond a boundary", power, wanted, abs(power - wanted) <= SAME_POWER, "tested",
+        f"median over {len(powers)} fresh rays, {NEAR:g} and {2 * NEAR:g} beyond the boundary: 0 for step units, 1 for relu, p "
+        "for power_relu(p), whatever smooth function lies above them.", decisive=True)
 
 
 def _active_set(fresh: Source, rule: Baseline, spaces: HalfSpaces) -> Claim:

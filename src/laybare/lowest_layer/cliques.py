@@ -5,9 +5,10 @@ Let u(a) = e^{ρ(a-t)} and let the rows w_p be 0/1 vectors. With m_S = Σ_{p∈S
     E[f (x_i x_j - δ_ij)] = ρ² Σ_S c_S e^{-ρt|S|} m_i m_j e^{ρ²|m_S|²/2}.
 
 For disjoint rows with D ones each this is ρ² Σ_{S covers i, j} c_S μ^{|S|}, μ = e^{-ρ(t - ρD/2)} (the printed exponent is
-garbled): larger inside a block than across, since fewer S cover two blocks. So an edge joins i and j if the entry is above the
-largest gap, and cliques are units. The printed rule "α_ij ≥ ρ" is only a threshold, in the wrong units. log f is a function of
-the same sums with much lighter tails: the exact graph took a tenth of the samples (`logarithm`).
+garbled; `theory.exponential_moments`): larger inside a block than across, since fewer S cover two blocks. So an edge joins i and
+j if the entry is above the largest gap, and cliques are units. The printed rule "α_ij ≥ ρ" (`printed_graph`) is only a threshold,
+in the wrong units. log f is a function of the same sums with much lighter tails: the exact graph took a tenth of the samples
+(`logarithm`).
 Source: Goel and Panigrahy (2019), Theorem 7 and Algorithm 3, corrected.
 """
 
@@ -15,12 +16,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from laybare.activations import Activation
 from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.moments import Residual, fit_hermite, second_moment
-from laybare.networks.polynomials import Polynomial
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 from laybare.source.relabelled import Relabelled
+
+
+def is_exponential(activation: Activation) -> bool:
+    """Whether units are e^{ρu}."""
+    return activation.name.startswith("exponential(")
 
 
 def correlations(source: Source, *, logarithm: bool = True) -> Array:
@@ -65,15 +71,6 @@ def blocks(edges: Array) -> Array:
     return np.asarray(rows[order], dtype=float)
 
 
-def population_correlations(weights: Array, top: Polynomial, rho: float, threshold: float) -> Array:
-    """E[f (xxᵀ - I)] of f = P(e^{ρ(w·x - t)}), exact, for rows of any kind (overlapping, or not 0/1)."""
-    m = top.exponents @ weights
-    sizes = top.exponents.sum(axis=1)
-    weight = rho**2 * top.coefficients * np.exp(-rho * threshold * sizes + rho**2 * np.sum(m**2, axis=1) / 2)
-    found: Array = m.T @ (weight[:, None] * m)
-    return found
-
-
 def _logarithm(source: Source) -> Source:
     def lowest(x: Array, y: Array) -> Sums:
         return (np.asarray(np.sum(y <= 0)),)
@@ -83,5 +80,5 @@ def _logarithm(source: Source) -> Source:
         raise AssumptionViolated(
             f"{int(bad)} of {source.size:,} outputs are not positive.",
             "Exponential units under a positive top give positive ones.",
-            "Use correlations(logarithm=False), or another activation.", bad=int(bad))
+            "Use another activation, or HighThreshold.literal, which looks at f itself.", bad=int(bad))
     return Relabelled(source, lambda y: np.log(y[:, 0]))

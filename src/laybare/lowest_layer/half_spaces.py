@@ -10,10 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
+from laybare.activations import step
 from laybare.certificate import Certificate
+from laybare.errors import InvalidInput
+from laybare.lowest_layer.loop import recover_layer
+from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.union_fit import HalfSpaces
 from laybare.shapes import Array
+from laybare.source import Samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,3 +41,23 @@ class UnionOfHalfSpaces:
     def score(self, x: Array, labels: Array) -> float:
         """Share of rows with the right label."""
         return float(np.mean(self.predict(x) == np.asarray(labels)))
+
+
+def learn_union(x: Array, labels: Array, width: int | None = None, *, rng: Generator | int = 0) -> UnionOfHalfSpaces:
+    """Half-spaces whose union holds the rows of x (n, dim) with the label 1 and none with the label 0.
+
+    Parameters
+    ----------
+    x : array (n, dim), standard normal up to an affine map
+    labels : array (n,) of zeros and ones (or bools), fewer than half of them ones
+    width : int, optional
+        Number of half-spaces; counted if not given.
+    rng : Generator or int
+    """
+    y = np.asarray(labels)
+    if y.ndim != 1 or not np.isin(y, (0, 1)).all():
+        raise InvalidInput(
+            f"The labels have shape {y.shape} and {len(np.unique(y))} different values.", "A row is inside the union or outside.",
+            "Give one label for each row, 0 or 1.")
+    found = recover_layer(Samples(x, y.astype(float)), HighThreshold(activation=step, top=None), width, rng=rng)
+    return UnionOfHalfSpaces(found.layer.weights, found.thresholds, found.certificate)

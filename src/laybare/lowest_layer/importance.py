@@ -4,7 +4,7 @@ Active points among a first batch of draws tell where to look: centres C_j = t x
 itself with N(C_j, I), so that q/φ = 0.1 + 0.9 mean_j exp(C_j·x - |C_j|²/2) is bounded below by a tenth, and moments are
 averages of r φ/q. A tenth of the queries of plain sampling gave the same accuracy at t = 3. The half-spaces are fitted to the
 drawn labels as they are: a fit conditional on x needs no weights.
-Source: ours; the paper's oracle that retains samples in proportion to f (`biased`) is of the same kind.
+Source: ours; the paper's oracle that retains samples in proportion to f (`printed.biased_oracle`) is of the same kind.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from scipy.special import ndtri
 
 from laybare.errors import TooFewSamples
 from laybare.lowest_layer.activity import SPREADS, Baseline
-from laybare.lowest_layer.found import FoundLayer
-from laybare.lowest_layer.silent_route import Silent, count_units, find_silent
-from laybare.lowest_layer.start import Directions
+from laybare.lowest_layer.finding import LayerFinding
+from laybare.lowest_layer.silent_route import SilentChoices, find_silent
+from laybare.lowest_layer.start import Directions, count_units
 from laybare.shapes import Array
 from laybare.source import Affine, Gaussian, Oracle, Samples, Source
+from laybare.source.protocol import Parts
 
 PLAIN = 0.1
 FIRST = 0.25
@@ -34,7 +35,7 @@ MOST_CENTRES = 500
 FEWEST_ACTIVE = 10
 
 
-class Drawn(NamedTuple):
+class Draws(NamedTuple):
     """Rows z on white inputs with their answers, φ/q of each, and the baseline as the rows from the law show it."""
 
     z: Array
@@ -44,7 +45,7 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class KnownDirections:
     """A start that is known already."""
 
     directions: Directions
@@ -55,22 +56,22 @@ class Given:
 
 
 def noisy_layer(
-    oracle: Oracle, choices: Silent, width: int | None, level: Array, noise: Array, *, rng: Generator
-) -> tuple[FoundLayer, Affine, Source, Source]:
-    """The layer on white inputs, the map to them, and the rows to fit a top to and to check it on."""
+    oracle: Oracle, choices: SilentChoices, width: int | None, level: Array, noise: Array, *, rng: Generator
+) -> tuple[LayerFinding, Parts]:
+    """The layer, and the rows to fit a top to and to check it on."""
     transform = oracle.law.whitening(oracle)
     drawn = draw_active(oracle, Baseline(level, SPREADS * noise, noise, 1.0), transform.inverse(), width or oracle.dim, rng)
     rule = drawn.rule
     weighted = Samples(drawn.z, rule.active(drawn.y) * drawn.weight, law=Gaussian(0, 1))
     told = count_units(weighted) if width is None else width
-    given = Given(choices.start(weighted, told, rng=rng))
+    given = KnownDirections(choices.start(weighted, told, rng=rng))
     used, fresh = Samples(drawn.z, drawn.y, law=Gaussian(0, 1)).split(0.8, rng=rng)
     found = find_silent(used, fresh, told, choices._replace(start=given, rule=rule), rng=rng)
     raw = Samples(transform.inverse().apply(drawn.z), drawn.y, law=oracle.law)
-    return found, transform, *raw.split(0.8, rng=rng)
+    return found.pull_back(transform), raw.split(0.8, rng=rng)
 
 
-def draw_active(oracle: Oracle, rule: Baseline, back: Affine, width: int, rng: Generator) -> Drawn:
+def draw_active(oracle: Oracle, rule: Baseline, back: Affine, width: int, rng: Generator) -> Draws:
     """All that is left of the budget: a quarter from the law, the rest around what was active there."""
     total = oracle.budget - oracle.spent
     first = rng.standard_normal((max(1, int(FIRST * total)), oracle.dim))
@@ -90,7 +91,7 @@ def draw_active(oracle: Oracle, rule: Baseline, back: Affine, width: int, rng: G
     second = propose(centres, total - len(first), oracle.dim, rng)
     z, y = np.vstack([first, second]), np.vstack([answers, oracle.ask(back.apply(second))])
     share = len(second) / total
-    return Drawn(z, y, 1.0 / (1.0 - share + share * density_ratio(z, centres)), rule)
+    return Draws(z, y, 1.0 / (1.0 - share + share * density_ratio(z, centres)), rule)
 
 
 def density_ratio(z: Array, centres: Array) -> Array:

@@ -31,7 +31,7 @@ ROWS_A_NUMBER = 3
 """Rows that a line needs for each of its numbers."""
 
 
-class Lines(NamedTuple):
+class UnitLines(NamedTuple):
     """c_i (w_i·x - t_i): half-spaces, slopes c (k,) of either sign, rows behind each line, share of them that lie on it."""
 
     spaces: HalfSpaces
@@ -50,36 +50,37 @@ def active_rows(source: Source, rule: Baseline, limit: int = MOST_ROWS) -> Rows:
     return closest_rows(source, lambda x, y: np.where(rule.active(y), 0.0, np.inf), limit)
 
 
-def local_lines(rows: Rows, rule: Baseline, start: HalfSpaces) -> Lines:
+def local_lines(rows: Rows, rule: Baseline, start: HalfSpaces) -> UnitLines:
     """Lines through the rows (all of them active) of each unit of `start`, given out anew after every round."""
     spaces, outputs = start, rows.y - rule.value
     for margin in MARGINS:
-        fits = [_line(rows.x[mine], outputs[mine], spaces.weights[i]) for i, mine in enumerate(_given(spaces, rows.x, margin))]
+        given = rows_of_units(spaces, rows.x, margin)
+        fits = [_line(rows.x[mine], outputs[mine], spaces.weights[i]) for i, mine in enumerate(given)]
         weights = np.array([w if fit is None else fit.weights for w, fit in zip(spaces.weights, fits, strict=True)])
         thresholds = np.array([t if fit is None else fit.threshold for t, fit in zip(spaces.thresholds, fits, strict=True)])
         spaces = HalfSpaces(weights, thresholds)
-    return Lines(
+    return UnitLines(
         spaces, np.array([0.0 if fit is None else fit.slope for fit in fits]),
         np.array([0 if fit is None else fit.rows for fit in fits]),
         np.array([0.0 if fit is None else fit.on_line for fit in fits]))
 
 
-def noisy_lines(source: Source, rule: Baseline, lines: Lines, limit: int = MOST_ROWS) -> Lines:
+def noisy_lines(source: Source, rule: Baseline, lines: UnitLines, limit: int = MOST_ROWS) -> UnitLines:
     """Least squares on rows chosen by x alone, so that label noise does not bias the lines: only unit i's margin is positive."""
     near = closest_rows(source, lambda x, y: np.where((lines.spaces.margins(x) > 0).any(axis=1), 0.0, np.inf), limit)
     weights, thresholds, slopes = lines.spaces.weights.copy(), lines.spaces.thresholds.copy(), lines.slopes.copy()
     counts = lines.rows.copy()
-    for i, mine in enumerate(_given(lines.spaces, near.x, MARGINS[-1])):
+    for i, mine in enumerate(rows_of_units(lines.spaces, near.x, MARGINS[-1])):
         column = _column(near.y[mine] - rule.value)
         if mine.sum() < ROWS_A_NUMBER * (near.x.shape[1] + 1):
             continue
         theta = np.linalg.lstsq(_extended(near.x[mine]), (near.y[mine] - rule.value)[:, column], rcond=None)[0]
         slopes[i] = np.linalg.norm(theta[:-1]) * (1.0 if theta[:-1] @ weights[i] >= 0 else -1.0)
         weights[i], thresholds[i], counts[i] = theta[:-1] / slopes[i], -theta[-1] / slopes[i], mine.sum()
-    return Lines(HalfSpaces(weights, thresholds), slopes, counts, lines.on_line)
+    return UnitLines(HalfSpaces(weights, thresholds), slopes, counts, lines.on_line)
 
 
-def _given(spaces: HalfSpaces, x: Array, margin: float) -> list[Array]:
+def rows_of_units(spaces: HalfSpaces, x: Array, margin: float) -> list[Array]:
     """Rows of each unit: its margin is the largest, and all others are below -margin."""
     margins = spaces.margins(x)
     best = np.argmax(margins, axis=1)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.errors import InvalidInput
+from laybare.lowest_layer.activity import is_silent
+from laybare.lowest_layer.cliques import is_exponential
 from laybare.lowest_layer.facets import FacetSearch
-from laybare.lowest_layer.found import FoundLayer
-from laybare.lowest_layer.printed.one_by_one import OneByOne
-from laybare.lowest_layer.printed.refine_estimate import RandomSearch
-from laybare.lowest_layer.printed.simultaneous import Simultaneous
-from laybare.lowest_layer.silent_route import Silent, find_silent
-from laybare.lowest_layer.smooth_route import Smooth, find_exponential, find_smooth
+from laybare.lowest_layer.finding import LayerFinding
+from laybare.lowest_layer.printed.random_search import RandomSearch, SpaceSearch
+from laybare.lowest_layer.printed.route import PrintedRoute
+from laybare.lowest_layer.silent_route import SilentChoices, find_silent
+from laybare.lowest_layer.smooth_route import SmoothChoices, find_exponential, find_smooth
 from laybare.lowest_layer.start import LayerStart, ThirdMoments
 from laybare.lowest_layer.tops import MonomialTop, TopFitter
 from laybare.lowest_layer.union_fit import Annealing
@@ -45,8 +45,8 @@ class HighThreshold:
         Of how many smooth units the polynomial may have products, and up to which power each enters alone.
     queries : FacetSearch or None
         How to search for facets; None treats an Oracle like samples.
-    search : RandomSearch or None
-        The printed refinement in place of the fit of half-spaces (and of the lines of ReLU units).
+    printed : PrintedRoute or None
+        The paper's own algorithm in place of all of this; `literal` makes it.
     top : TopFitter or None
         What to fit above the layer: MonomialTop(), RegressorTop(...), or nothing.
 
@@ -63,43 +63,45 @@ class HighThreshold:
     degree: int = 2
     powers: int = 1
     queries: FacetSearch | None = FacetSearch()
-    search: RandomSearch | None = None
+    printed: PrintedRoute | None = None
     top: TopFitter | None = MonomialTop()
 
     @classmethod
-    def literal(cls, activation: Activation = relu, threshold: float = 2.0, *, simultaneous: bool = False) -> HighThreshold:
-        """The paper's route for step and ReLU units of known threshold: fourth moments, then random search by the angle.
+    def literal(
+        cls, activation: Activation = relu, threshold: float | None = None, *, simultaneous: bool = False,
+        activity: bool | None = None, biased: bool = False, factor: float = 5.0, search: SpaceSearch | None = RandomSearch(),
+    ) -> HighThreshold:
+        """The paper's own algorithm for such units (see `PrintedRoute`), and nothing after it.
 
-        Both work on the activity of rows, whose units are steps.
+        Step, ReLU and powers of ReLU: fourth moments of f (steps: of the activity), then random search by the angle. Sigmoid
+        and the like: fourth moments alone, told the threshold. exponential(ρ): Algorithm 3. Even activations: Theorem 9.
         """
-        start: LayerStart = Simultaneous(threshold=threshold) if simultaneous else OneByOne(threshold=threshold)
-        return cls(activation=activation, start=start, queries=None, search=RandomSearch())
+        route = PrintedRoute(
+            threshold=threshold, simultaneous=simultaneous, activity=activity, biased=biased, factor=factor, search=search)
+        return cls(activation=activation, queries=None, printed=route)
 
     @property
-    def silent(self) -> bool:
-        """Whether units are exactly zero below their thresholds."""
-        return not self.activation(np.array([-1e-3, -1.0, -30.0])).any()
+    def asks(self) -> bool:
+        """Whether an Oracle is asked at chosen points, instead of being treated like samples."""
+        return self.queries is not None and self.printed is None and is_silent(self.activation)
 
     @property
-    def silent_choices(self) -> Silent:
-        """What the route for such units needs."""
-        return Silent(self.activation, self.start, self.annealing, self.repairs, self.search)
-
-    @property
-    def exponential(self) -> bool:
-        """Whether units are e^{ρu}."""
-        return self.activation.name.startswith("exponential(")
+    def silent_choices(self) -> SilentChoices:
+        """What the route for units that are silent below their thresholds needs."""
+        return SilentChoices(self.activation, self.start, self.annealing, self.repairs)
 
     def find_layer(
         self, used: Source, fresh: Source, width: int | None, *, rng: Generator, progress: Progress | None = None
-    ) -> FoundLayer:
+    ) -> LayerFinding:
         """The layer behind white samples `used`, checked on `fresh` ones."""
         self.check(used, width)
-        if self.silent:
+        if self.printed is not None:
+            return self.printed.find(used, fresh, width, self.activation, rng=rng)
+        if is_silent(self.activation):
             return find_silent(used, fresh, width, self.silent_choices, rng=rng)
-        if self.exponential:
+        if is_exponential(self.activation):
             return find_exponential(used, fresh, width, self.activation)
-        choices = Smooth(self.activation, self.start, self.degree, self.powers)
+        choices = SmoothChoices(self.activation, self.start, self.degree, self.powers)
         return find_smooth(used, fresh, width, choices, rng=rng, progress=progress)
 
     def check(self, source: Source, width: int | None) -> None:
@@ -109,8 +111,10 @@ class HighThreshold:
                 f"Width {width} in dimension {source.dim}.",
                 "The method finds independent weight vectors, at most as many as dimensions.",
                 f"Give at most {source.dim}, or None to have the units counted.", width=width, dim=source.dim)
-        if not self.silent and self.activation.kinks:
+        even = self.printed is not None and self.activation.parity == "even"
+        if self.activation.kinks and not is_silent(self.activation) and not even:
             raise InvalidInput(
                 f"{self.activation.name} has a kink and is not zero below it.",
                 "Its units neither sleep below their thresholds nor are they smooth.",
-                "Use step, relu or power_relu(p), or a smooth activation.", activation=self.activation.name)
+                "Use step, relu or power_relu(p), a smooth activation, or HighThreshold.literal for an even one.",
+                activation=self.activation.name)

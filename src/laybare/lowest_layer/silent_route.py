@@ -10,19 +10,16 @@ from numpy.random import Generator
 from scipy.special import ndtri
 
 from laybare.activations import Activation
-from laybare.certificate import Claim
-from laybare.decomposition import detect_rank
 from laybare.errors import TooFewSamples
 from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.activity import Baseline, activity_of, baseline
-from laybare.lowest_layer.found import FoundLayer, layer_of, unit_errors
-from laybare.lowest_layer.local_lines import ON_THE_LINE, Lines, active_rows, local_lines, noisy_lines
-from laybare.lowest_layer.printed.refine_estimate import RandomSearch
+from laybare.lowest_layer.finding import LayerFinding, layer_of, unit_errors
+from laybare.lowest_layer.local_lines import ON_THE_LINE, UnitLines, active_rows, local_lines, noisy_lines
+from laybare.lowest_layer.lone_units import lone_rows
+from laybare.lowest_layer.missing_units import Cover, repair
 from laybare.lowest_layer.profile import activity_profile, probit_edge
-from laybare.lowest_layer.repair import Covered, repair
-from laybare.lowest_layer.start import LayerStart
+from laybare.lowest_layer.start import LayerStart, count_units
 from laybare.lowest_layer.union_fit import Annealing, HalfSpaces, Mismatch, fit_union, mismatch
-from laybare.moments import SecondMoment, measure_with_noise
 from laybare.shapes import Array, Sums
 from laybare.source import Rows, Source
 
@@ -30,30 +27,26 @@ THRESHOLDS = (0.3, 6.0)
 """Where thresholds are looked for at first."""
 
 
-class Silent(NamedTuple):
+class SilentChoices(NamedTuple):
     """Choices of this route."""
 
     activation: Activation
     start: LayerStart
     annealing: Annealing
     repairs: int
-    search: RandomSearch | None = None
     rule: Baseline | None = None
     """The baseline, if it is known; else it is read off the data."""
 
 
-def find_silent(used: Source, fresh: Source, width: int | None, choices: Silent, *, rng: Generator) -> FoundLayer:
+def find_silent(used: Source, fresh: Source, width: int | None, choices: SilentChoices, *, rng: Generator) -> LayerFinding:
     """The layer of units that are exactly zero below their thresholds; both sources are white."""
     rule = baseline(used) if choices.rule is None else choices.rule
-    activity, fresh_activity = activity_of(used, rule), activity_of(fresh, rule)
+    activity = activity_of(used, rule)
     told = count_units(activity) if width is None else width
     _check_active(activity, told)
     spaces = first_spaces(activity, told, choices.start, rule.silent, rng=rng)
-    if choices.search is not None:
-        refined = choices.search(activity, spaces, rng=rng)
-        return _by_union(Covered(refined, mismatch(activity, refined)), fresh_activity, rule, choices.activation)
     rows = active_rows(used, rule) if choices.activation.degree == 1 else None
-    try_lines = _Straight(used, fresh, rule, choices.activation, rows)
+    try_lines = _LineFit(used, fresh, rule, choices.activation, rows)
     found = try_lines(spaces)
     if found is None:
         spaces = fit_union(activity, spaces, choices.annealing)
@@ -62,11 +55,11 @@ def find_silent(used: Source, fresh: Source, width: int | None, choices: Silent,
         return found
     covered = repair(
         activity, spaces, choices.annealing, tries=choices.repairs, enough=acceptance.USED, grow=width is None, rng=rng)
-    return try_lines(covered.spaces) or _by_union(covered, fresh_activity, rule, choices.activation)
+    return try_lines(covered.spaces) or _by_union(covered, used, fresh, rule, choices.activation)
 
 
 @dataclass(frozen=True, eq=False)
-class _Straight:
+class _LineFit:
     """Lines through the active `rows` of each unit, if units are straight above their thresholds (else there are no rows)."""
 
     used: Source
@@ -75,7 +68,7 @@ class _Straight:
     activation: Activation
     rows: Rows | None
 
-    def __call__(self, spaces: HalfSpaces) -> FoundLayer | None:
+    def __call__(self, spaces: HalfSpaces) -> LayerFinding | None:
         """The layer that the lines from `spaces` give, or None if they do not explain the active set."""
         if self.rows is None:
             return None
@@ -87,33 +80,27 @@ class _Straight:
         whole = mismatch(activity_of(self.used, self.rule), lines.spaces)
         return self._exact(lines, whole) if lines.exact and whole.share <= acceptance.USED else None
 
-    def _exact(self, lines: Lines, whole: Mismatch) -> FoundLayer:
+    def _exact(self, lines: UnitLines, whole: Mismatch) -> LayerFinding:
         off, rows, _ = _residuals(self.fresh, self.rule, lines)
         held_out = mismatch(activity_of(self.fresh, self.rule), lines.spaces)
         claims = (
-            *_common_claims(lines.spaces, whole, held_out, self.used.dim + 2), acceptance.on_lines(off, rows),
+            *acceptance.common_claims(lines.spaces, whole, held_out, self.used.dim + 2), acceptance.on_lines(off, rows),
             acceptance.noiseless(True))
-        return FoundLayer(layer_of(lines.spaces, self.activation), claims, np.zeros((len(lines.slopes), self.used.dim + 1)))
+        return LayerFinding(layer_of(lines.spaces, self.activation), claims, np.zeros((len(lines.slopes), self.used.dim + 1)))
 
-    def _noisy(self, lines: Lines, whole: Mismatch) -> FoundLayer:
+    def _noisy(self, lines: UnitLines, whole: Mismatch) -> LayerFinding:
         """Rows whose unit has risen by less than twice the silence are left out of the active set's test."""
         spaces, noise = lines.spaces, float(self.rule.noise.max())
         _, rows, square = _residuals(self.fresh, self.rule, lines)
         chance = acceptance.SIGMAS * float(np.sqrt(2.0 / max(rows, 1)))
         limit = 1.0 + chance + 2.0 * spaces.weights.size / max(int(lines.rows.sum()), 1)
         claims = (
-            *_common_claims(spaces, whole, _clear_mismatch(self.fresh, self.rule, lines)),
+            *acceptance.common_claims(spaces, whole, _clear_mismatch(self.fresh, self.rule, lines)),
             acceptance.same_residual(square / noise**2, limit, rows), acceptance.noiseless(False))
         spread = noise / np.maximum(np.abs(lines.slopes) * np.sqrt(np.maximum(lines.rows, 1)), 1e-300)
         errors = unit_errors(spaces, np.sqrt(self.used.dim) * spread)
         errors[:, -1] = 1.5 * spread  # the threshold is extrapolated from rows whose mean lies a standard deviation above it
-        return FoundLayer(layer_of(spaces, self.activation), claims, errors, noise)
-
-
-def count_units(activity: Source) -> int:
-    """Units that the second moment shows, at least one; a lower bound unless the spectrum has a clear gap."""
-    moment = measure_with_noise(activity, SecondMoment(), stage="width")
-    return max(1, detect_rank(np.linalg.eigvalsh(moment.value[0]), np.linalg.eigvalsh(moment.noise[0])).at_least)
+        return LayerFinding(layer_of(spaces, self.activation), claims, errors, noise)
 
 
 def first_spaces(activity: Source, width: int, start: LayerStart, silent: float, *, rng: Generator) -> HalfSpaces:
@@ -142,22 +129,19 @@ def _check_active(activity: Source, width: int) -> None:
             active=int(total), unknowns=unknowns)
 
 
-def _common_claims(spaces: HalfSpaces, used: Mismatch, fresh: Mismatch, need: int = acceptance.FEWEST) -> tuple[Claim, ...]:
-    return (
-        acceptance.used_mismatch(used), acceptance.fresh_mismatch(fresh, spaces, used.rows), acceptance.own_rows(used, need),
-        acceptance.separated(spaces.weights))
-
-
-def _by_union(covered: Covered, fresh: Source, rule: Baseline, activation: Activation) -> FoundLayer:
-    spaces, used = covered.spaces, covered.mismatch
+def _by_union(covered: Cover, used: Source, fresh: Source, rule: Baseline, activation: Activation) -> LayerFinding:
+    """The half-spaces as a layer; whether lone units tie or rise can be seen only if outputs have no noise."""
+    spaces, rows = covered.spaces, used.size
+    held_out = mismatch(activity_of(fresh, rule), spaces)
     claims = (
-        *_common_claims(spaces, used, mismatch(fresh, spaces)), acceptance.certain_angles(spaces, used.rows),
+        *acceptance.common_claims(spaces, covered.mismatch, held_out), acceptance.certain_angles(spaces, rows),
+        *((acceptance.lone_levels(lone_rows(used, fresh, rule, spaces), activation),) if rule.exact else ()),
         acceptance.noiseless(rule.exact))
-    errors = unit_errors(spaces, acceptance.expected_angles(spaces, used.rows))
-    return FoundLayer(layer_of(spaces, activation), claims, errors, float(rule.noise.max()))
+    errors = unit_errors(spaces, acceptance.expected_angles(spaces, rows))
+    return LayerFinding(layer_of(spaces, activation), claims, errors, float(rule.noise.max()))
 
 
-def _clear_mismatch(source: Source, rule: Baseline, lines: Lines) -> Mismatch:
+def _clear_mismatch(source: Source, rule: Baseline, lines: UnitLines) -> Mismatch:
     """The mismatch, with silent rows counted only if a unit should have risen to twice what counts as silence."""
 
     def count(x: Array, y: Array) -> Sums:
@@ -173,7 +157,7 @@ def _clear_mismatch(source: Source, rule: Baseline, lines: Lines) -> Mismatch:
     return Mismatch(source.size, int(uncovered), int(intruding), sole)
 
 
-def _residuals(source: Source, rule: Baseline, lines: Lines) -> tuple[int, int, float]:
+def _residuals(source: Source, rule: Baseline, lines: UnitLines) -> tuple[int, int, float]:
     """Rows off their line, rows with one active unit, and their mean square deviation, in the output that moves most."""
 
     def measure(x: Array, y: Array) -> Sums:

@@ -10,17 +10,17 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.certificate import Claim
-from laybare.decomposition import detect_rank
-from laybare.errors import InvalidInput, TooFewSamples
-from laybare.levels import GRAM, SOLVED, SOLVED_LOSS
+from laybare.errors import TooFewSamples
+from laybare.levels import GRAM, SOLVED_LOSS
 from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.cliques import blocks, correlation_graph, correlations
-from laybare.lowest_layer.found import FoundLayer
+from laybare.lowest_layer.finding import LayerFinding
 from laybare.lowest_layer.joint_fit import Joint, JointFit, fit_joint, joint_start
-from laybare.lowest_layer.start import LayerStart, ThirdMoments
-from laybare.moments import Residual, SecondMoment, fit_hermite, least_squares, measure_with_noise
+from laybare.lowest_layer.polynomial_above import check_one_output, exact_on_fresh, polynomial_above, relative_residual
+from laybare.lowest_layer.start import LayerStart, ThirdMoments, count_units
+from laybare.moments import Residual, fit_hermite
 from laybare.networks import Layer
-from laybare.networks.polynomials import Polynomial, monomials, multilinear, with_powers
+from laybare.networks.polynomials import Polynomial, multilinear, with_powers
 from laybare.shapes import Array, Progress, Sums
 from laybare.source import Source
 
@@ -35,7 +35,7 @@ OPEN = GRAM
 """Smallest eigenvalue of the normal matrix (diagonal scaled to 1) at which every number is still determined."""
 
 
-class Smooth(NamedTuple):
+class SmoothChoices(NamedTuple):
     """Choices of this route: products of how many units, and powers of single units, the top may have."""
 
     activation: Activation
@@ -45,11 +45,11 @@ class Smooth(NamedTuple):
 
 
 def find_smooth(
-    used: Source, fresh: Source, width: int | None, choices: Smooth, *, rng: Generator, progress: Progress | None
-) -> FoundLayer:
+    used: Source, fresh: Source, width: int | None, choices: SmoothChoices, *, rng: Generator, progress: Progress | None
+) -> LayerFinding:
     """Directions from the third moments of what a linear fit leaves, then all parameters at once; both sources are white."""
     check_one_output(used)
-    told = count_units(used) if width is None else width
+    told = count_units(Residual(used, fit_hermite(used, 1))) if width is None else width
     exponents = with_powers(multilinear(told, choices.degree), choices.powers)
     unknowns = told * (used.dim + 1) + len(exponents)
     if used.size < 2 * unknowns:
@@ -66,7 +66,7 @@ def find_smooth(
             break
     assert fit is not None
     joint = facing_down(fit.joint) if choices.powers == 1 else fit.joint
-    return FoundLayer(joint.layer, _claims(joint, fit, part, fresh), _errors(fit, part), _noise(fit, part), joint.top)
+    return LayerFinding(joint.layer, _claims(joint, fit, part, fresh), _errors(fit, part), _noise(fit, part), joint.top)
 
 
 def _starts(start: LayerStart) -> tuple[LayerStart, ...]:
@@ -74,20 +74,6 @@ def _starts(start: LayerStart) -> tuple[LayerStart, ...]:
     if not isinstance(start, ThirdMoments):
         return (start,)
     return replace(start, linear=True), replace(start, linear=True, fourth=True)
-
-
-def count_units(source: Source) -> int:
-    """Units that the second moment of what a linear fit leaves shows; at least one."""
-    moment = measure_with_noise(Residual(source, fit_hermite(source, 1)), SecondMoment(), stage="width")
-    return max(1, detect_rank(np.linalg.eigvalsh(moment.value[0]), np.linalg.eigvalsh(moment.noise[0])).at_least)
-
-
-def check_one_output(source: Source) -> None:
-    """Refuse several outputs."""
-    if source.outputs > 1:
-        raise InvalidInput(
-            f"There are {source.outputs} outputs.", "Smooth and exponential units are fitted to one.",
-            "Give one output at a time; step and ReLU units take several.", outputs=source.outputs)
 
 
 def _best(source: Source, weights: Array, exponents: Array, activation: Activation, progress: Progress | None) -> JointFit:
@@ -151,7 +137,7 @@ def _errors(fit: JointFit, source: Source) -> Array:
 
 
 def _claims(joint: Joint, fit: JointFit, used: Source, fresh: Source) -> tuple[Claim, ...]:
-    relative = _relative_residual(fresh, joint)
+    relative = relative_residual(fresh, lambda x: joint.top(joint.layer(x)))
     ratio = (relative + 1e-12) / (float(np.sqrt(fit.trace.loss)) + 1e-12)
     limit = 1.0 + acceptance.SIGMAS * float(np.sqrt(2.0 / fresh.size)) + len(fit.normal) / used.size
     scale = 1.0 / np.sqrt(np.maximum(np.diag(fit.normal), np.finfo(float).tiny))
@@ -168,46 +154,17 @@ def _claims(joint: Joint, fit: JointFit, used: Source, fresh: Source) -> tuple[C
         acceptance.separated(directions))
 
 
-def exact_on_fresh(relative: float, rows: int) -> Claim:
-    """Nothing but rounding left on rows that nothing has seen."""
-    return Claim(
-        "held-out residual over the spread of y", relative, SOLVED, relative <= SOLVED, "tested",
-        f"root mean square on {rows:,} fresh rows; more than rounding means label noise, or a top of another form than the "
-        "polynomial that was fitted, and then directions may be off by hundredths of a radian.")
-
-
-def _relative_residual(source: Source, function: Joint | Layered) -> float:
-    def squares(x: Array, y: Array) -> Sums:
-        return np.asarray(np.sum((y[:, 0] - function(x)) ** 2)), y.sum(axis=0), np.asarray(np.sum(y**2))
-
-    left, first, second = (part.item() for part in source.sum(squares, stage="residual"))
-    return float(np.sqrt(left / max(second - first**2 / source.size, np.finfo(float).tiny)))
-
-
-class Layered(NamedTuple):
-    """top(layer(x))."""
-
-    layer: Layer
-    top: Polynomial
-
-    def __call__(self, x: Array) -> Array:
-        """Outputs, (n,)."""
-        return self.top(self.layer(x))
-
-
-def find_exponential(used: Source, fresh: Source, width: int | None, activation: Activation) -> FoundLayer:
+def find_exponential(used: Source, fresh: Source, width: int | None, activation: Activation) -> LayerFinding:
     """Units e^{ρ(w·x - t)} whose rows are disjoint 0/1 vectors: cliques of the correlations of log y; t goes into the top."""
     check_one_output(used)
     rows = blocks(correlation_graph(correlations(used)))
     seen = rows[rows.sum(axis=1) > 1] if width is None else rows[np.sort(np.argsort(-rows.sum(axis=1), kind="stable")[:width])]
     layer = Layer(seen, np.zeros(len(seen)), activation)
-    exponents = multilinear(len(seen), len(seen) if len(seen) <= 8 else 3)
-    coefficients = least_squares(used, lambda x: monomials(exponents, layer(x))).coefficients[:, 0]
-    top = Polynomial(exponents, coefficients)
-    relative = _relative_residual(fresh, Layered(layer, top))
+    top = polynomial_above(used, layer)
+    relative = relative_residual(fresh, lambda x: top(layer(x)))
     covered = Claim(
         "units with a block of coordinates", float(len(seen)), float(width or len(seen)), width is None or len(seen) == width,
         "tested", f"cliques of sizes {', '.join(str(int(size)) for size in seen.sum(axis=1))}; the thresholds are in the top, "
         "where e^{-ρt} cannot be told from the coefficients.", decisive=True)
     exact = replace(exact_on_fresh(relative, fresh.size), decisive=True)
-    return FoundLayer(layer, (exact, covered), np.zeros((len(seen), used.dim + 1)), 0.0, top)
+    return LayerFinding(layer, (exact, covered), np.zeros((len(seen), used.dim + 1)), 0.0, top)

@@ -16,19 +16,29 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
-from laybare.decomposition import Decomposer, JointDiagonalisation, loadings, tensor_coefficients
-from laybare.moments import Residual, fit_hermite, leading_directions, projected_tensors, second_moment
+from laybare.certificate import Claim
+from laybare.decomposition import Decomposer, JointDiagonalisation, detect_rank, loadings
+from laybare.moments import (
+    Residual,
+    SecondMoment,
+    fit_hermite,
+    leading_directions,
+    measure_with_noise,
+    projected_tensors,
+    second_moment,
+)
 from laybare.shapes import Array
 from laybare.source import Source
 
 
 class Directions(NamedTuple):
-    """Unit rows `weights` (k, d) with their signs; what each unit contributes to the moments of orders 1, 2 and 3, (k,) each."""
+    """Unit rows `weights` (k, d) with their signs; what each unit contributes to the moments of orders 1 and 2, (k,) each; what
+    was checked about them."""
 
     weights: Array
     first: Array
     second: Array
-    third: Array
+    claims: tuple[Claim, ...] = ()
 
 
 @runtime_checkable
@@ -61,11 +71,17 @@ class ThirdMoments:
         stack = np.concatenate(slices + [order.reshape(-1, width, width) / np.sqrt(24.0) for order in more])
         inside = self.decompose(stack, width, rng=rng).directions
         slopes = first if fit is None else first + fit.moments.of(1)[0] @ basis
-        return _signed(inside @ basis.T, np.linalg.lstsq(inside.T, slopes, rcond=None)[0],
-                       loadings(second[None], inside)[0], tensor_coefficients(third, inside))
+        contributions = np.linalg.lstsq(inside.T, slopes, rcond=None)[0]
+        return _signed(inside @ basis.T, contributions, loadings(second[None], inside)[0])
 
 
-def _signed(weights: Array, first: Array, second: Array, third: Array) -> Directions:
+def count_units(source: Source) -> int:
+    """Units that the second moment of one output shows, at least one; a lower bound unless the spectrum has a clear gap."""
+    moment = measure_with_noise(source, SecondMoment(), stage="width")
+    return max(1, detect_rank(np.linalg.eigvalsh(moment.value[0]), np.linalg.eigvalsh(moment.noise[0])).at_least)
+
+
+def _signed(weights: Array, first: Array, second: Array) -> Directions:
     """Turn the units whose first and second contributions differ in sign: u₁ and u₂ are positive for t > 0."""
     turn = np.where(first * second < 0, -1.0, 1.0)
-    return Directions(weights * turn[:, None], first * turn, second, third * turn)
+    return Directions(weights * turn[:, None], first * turn, second)

@@ -15,25 +15,13 @@
 from laybare.moments.contracted import (
     FourthSlices,
     SecondMoment,
-    SecondMomentTimes,
     ThirdSlices,
     fourth_slices,
     projected_tensors,
     second_moment,
-    second_moment_times,
     third_slices,
 )
 from laybare.moments.control import Control, controlled_moments, fit_control, pair_units
-from laybare.moments.detector import (
-    OddPart,
-    OnePass,
-    PureNeuronDetector,
-    detector,
-    even_absolute,
-    even_quadratic,
-    linear_product,
-    one_pass_detector,
-)
 from laybare.moments.distinguishing import (
     augmented_matrix,
     distinguished,
@@ -47,28 +35,36 @@ from laybare.moments.fit import HermiteFit, affordable_degree, fit_hermite
 from laybare.moments.fourth import PackedQuartic, Quartic, quartic
 from laybare.moments.hermite import HermiteMoments, hermite_features, packed_moments
 from laybare.moments.khatri_rao import khatri_rao_gap, needed_order, smoothed_width
-from laybare.moments.measure import Measured, Moment, measure, measure_with_noise
+from laybare.moments.measurement import Measurement, Moment, measure, measure_with_noise
 from laybare.moments.memory import MEMORY_LIMIT
-from laybare.moments.normality import Normality, normality
-from laybare.moments.packed import PackedMoments, flatten, pack, unpack, veronese
+from laybare.moments.normal_law import Normality, normality
+from laybare.moments.packed import PackedMoments, flatten, unpack, veronese
 from laybare.moments.population import RankOneSum, population_moments, population_tensor
+from laybare.moments.pure_neurons import (
+    OddPart,
+    PureNeuronDetector,
+    detector,
+    even_absolute,
+    even_quadratic,
+    linear_product,
+)
 from laybare.moments.regression import Regression, least_squares
 from laybare.moments.residual import Residual
-from laybare.moments.subspace import Subspace, leading_directions, refine_subspace
+from laybare.moments.subspace import WeightSpan, leading_directions, refine_subspace
 from laybare.moments.symmetric import smat, svec, svec_products, svec_squares
 
 __all__ = [
-    "HermiteMoments", "PackedMoments", "packed_moments", "hermite_features", "flatten", "pack", "unpack", "veronese",
-    "SecondMoment", "SecondMomentTimes", "ThirdSlices", "FourthSlices",
-    "second_moment", "second_moment_times", "third_slices", "fourth_slices", "projected_tensors",
+    "HermiteMoments", "PackedMoments", "packed_moments", "hermite_features", "flatten", "unpack", "veronese",
+    "SecondMoment", "ThirdSlices", "FourthSlices",
+    "second_moment", "third_slices", "fourth_slices", "projected_tensors",
     "Quartic", "PackedQuartic", "quartic",
     "Control", "controlled_moments", "fit_control", "pair_units", "Residual", "HermiteFit", "fit_hermite", "affordable_degree",
-    "Regression", "least_squares", "Subspace", "refine_subspace", "leading_directions",
-    "PureNeuronDetector", "OddPart", "OnePass", "detector", "one_pass_detector", "linear_product",
+    "Regression", "least_squares", "WeightSpan", "refine_subspace", "leading_directions",
+    "PureNeuronDetector", "OddPart", "detector", "linear_product",
     "even_absolute", "even_quadratic", "distinguishing_matrices", "opposite_products", "population_detector",
     "gaussian_augmented", "augmented_matrix", "distinguished", "least_detected",
     "svec", "smat", "svec_squares", "svec_products",
-    "Measured", "Moment", "measure", "measure_with_noise",
+    "Measurement", "Moment", "measure", "measure_with_noise",
     "RankOneSum", "population_moments", "population_tensor", "MEMORY_LIMIT",
     "Normality", "normality", "khatri_rao_gap", "needed_order", "smoothed_width",
 ]

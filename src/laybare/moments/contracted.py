@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laybare.moments.hermite import HermiteMoments, check_packed
-from laybare.moments.measure import measure
+from laybare.moments.measurement import measure
 from laybare.moments.memory import MEMORY_LIMIT, check_memory
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
@@ -35,22 +35,6 @@ class SecondMoment:
     def read(self, sums: Sums, size: int) -> Array:
         gram, total = sums
         moment: Array = (gram - total[:, None, None] * np.eye(gram.shape[1])) / size
-        return moment
-
-
-@dataclass(frozen=True, eq=False)
-class SecondMomentTimes:
-    """Moment: M₂ B for B (d, r), without forming M₂: (outputs, d, r), time n·d·r. One step of a block power method."""
-
-    columns: Array
-
-    def __call__(self, x: Array, y: Array) -> Sums:
-        projected = x @ self.columns
-        return np.stack([x.T @ (projected * weight[:, None]) for weight in y.T]), y.sum(axis=0)
-
-    def read(self, sums: Sums, size: int) -> Array:
-        product, total = sums
-        moment: Array = (product - total[:, None, None] * self.columns) / size
         return moment
 
 
@@ -99,13 +83,8 @@ def second_moment(source: Source, *, memory: int = MEMORY_LIMIT) -> Array:
     """M₂ of every output, (outputs, d, d), in one pass."""
     check_memory(
         4 * source.outputs * source.dim**2, f"Second moments in dimension {source.dim}, with the sums under way,",
-        "Use them as an operator (`second_moment_times`).", memory)
+        "Give fewer inputs, or grant more memory.", memory)
     return measure(source, SecondMoment(), stage="second moment")
-
-
-def second_moment_times(source: Source, columns: Array) -> Array:
-    """M₂ B for B = `columns` (d, r), (outputs, d, r), in one pass and without M₂."""
-    return measure(source, SecondMomentTimes(columns), stage="second moment")
 
 
 def third_slices(source: Source, directions: Array, *, memory: int = MEMORY_LIMIT) -> Array:

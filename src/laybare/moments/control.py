@@ -27,7 +27,7 @@ from laybare.activations import absolute
 from laybare.moments.fit import HermiteFit, affordable_degree, fit_hermite
 from laybare.moments.hermite import HermiteMoments, check_packed, hermite_features
 from laybare.moments.indices import count_up_to
-from laybare.moments.measure import Measured, measure_with_noise
+from laybare.moments.measurement import Measurement, measure_with_noise
 from laybare.moments.memory import MEMORY_LIMIT
 from laybare.moments.packed import PackedMoments
 from laybare.moments.population import population_moments
@@ -76,7 +76,7 @@ class Control:
 
 
 def fit_control(source: Source, degree: int = 2, *, units: Units | None = pair_units, memory: int = MEMORY_LIMIT) -> Control:
-    """Least squares by a polynomial of degree at most `degree` (two samples a coefficient) and, if affordable, `units`.
+    """Least squares by a polynomial of degree at most `degree` (two samples per coefficient) and, if affordable, `units`.
 
     For other moments than packed ones: `Residual(source, control)` is a source of what it leaves.
     """
@@ -94,7 +94,7 @@ def fit_control(source: Source, degree: int = 2, *, units: Units | None = pair_u
 def controlled_moments(
     source: Source, order: int, *, degree: int = 2, units: Units | None = pair_units, network: Network | None = None,
     memory: int = MEMORY_LIMIT,
-) -> Measured[PackedMoments]:
+) -> Measurement[PackedMoments]:
     """Hermite moments of orders 0, …, `order` with their split-half noise, for inputs that are N(0, I).
 
     Subtracted first: `network` if given, then `fit_control` of the rest. Two passes (about 20 more for d > 43).
@@ -106,7 +106,7 @@ def controlled_moments(
     added = control.moments(order)
     if network is not None:
         added = added + population_moments(network, order, memory=memory)
-    return Measured(measured.value + added, measured.noise)
+    return Measurement(measured.value + added, measured.noise)
 
 
 @dataclass(frozen=True, eq=False)

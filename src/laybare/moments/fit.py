@@ -6,7 +6,7 @@ average of y h_α: what the other coefficients explain does not enter its noise.
 The Gram matrix of all monomials of degree ≤ K holds moments of order ≤ 2K, each many times: in 10 dimensions at K = 4 a million
 entries from 43,758 moments. So one pass of `monomial_sums` with y = 1 gives it, C(d+2K, 2K) multiply-adds a row instead of
 C(d+K, K)². In many dimensions conjugate gradients on the normal equations are cheaper still; for Gaussian x the Gram matrix is
-close to the identity and 12 to 31 passes did (n = 40 to 4 samples a coefficient).
+close to the identity and 12 to 31 passes did (n = 40 to 4 samples per coefficient).
 Source: standard least squares; the Gram matrix from packed moments is ours.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from laybare.linear_algebra import solve_spd
 from laybare.moments.hermite import HermiteMoments, hermite_from_monomials, monomials_from_hermite
 from laybare.moments.indices import count_up_to
-from laybare.moments.measure import measure
+from laybare.moments.measurement import measure
 from laybare.moments.memory import MEMORY_LIMIT, check_memory, check_order
 from laybare.moments.packed import PackedMoments, same_monomial
 from laybare.moments.polynomial import evaluate
@@ -52,7 +52,7 @@ class HermiteFit:
 def fit_hermite(source: Source, degree: int, basis: Array | None = None, *, memory: int = MEMORY_LIMIT) -> HermiteFit:
     """The least-squares Hermite polynomial of that degree, in all inputs or, given an orthonormal `basis` (d, k), in x·basis.
 
-    Its `moments` are the OLS moments of orders 0, …, degree. Refused below 1.5 samples a coefficient (`affordable_degree`).
+    Its `moments` are the OLS moments of orders 0, …, degree. Refused below 1.5 samples per coefficient (`affordable_degree`).
     """
     check_order(degree, 6)
     dim = source.dim if basis is None else basis.shape[1]
@@ -63,20 +63,20 @@ def fit_hermite(source: Source, degree: int, basis: Array | None = None, *, memo
     check_memory(
         3 * features**2 + 8 * count_up_to(dim, 2 * degree), f"A fit with {features} coefficients",
         "Fit a lower degree, or fit in a subspace.", memory)
-    ones, right = source.sum(_Normal(degree, basis), stage=f"fit of degree {degree}")
+    ones, right = source.sum(_HermiteSums(degree, basis), stage=f"fit of degree {degree}")
     gram = _hermite_gram(ones[0] / source.size, dim, degree)
     coefficients = solve_spd(gram, hermite_from_monomials(right / source.size, dim, degree).T).T
     return HermiteFit(PackedMoments(dim, degree, coefficients), basis)
 
 
 def affordable_degree(size: int, dim: int, most: int, samples_a_coefficient: float = 2.0) -> int:
-    """The highest degree up to `most` with at least that many samples a coefficient; 0 if even a linear fit has too few."""
+    """The highest degree up to `most` with at least that many samples per coefficient; 0 if even a linear fit has too few."""
     fine = (k for k in range(most, 0, -1) if size >= samples_a_coefficient * count_up_to(dim, k))
     return next(fine, 0)
 
 
 @dataclass(frozen=True, eq=False)
-class _Normal:
+class _HermiteSums:
     """Statistic: Σ x^α for |α| ≤ 2K, and Σ y x^α for |α| ≤ K."""
 
     degree: int

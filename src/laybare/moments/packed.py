@@ -55,13 +55,6 @@ def unpack(packed: Array, dim: int, order: int) -> Array:
     return tensor.reshape(*packed.shape[:-1], *(dim,) * order)
 
 
-def pack(tensor: Array, order: int) -> Array:
-    """Dense symmetric arrays (..., d, …, d) as packed tensors (..., D_k); the inverse of `unpack`."""
-    index = tuples(tensor.shape[-1], order) if order else np.zeros((1, 0), dtype=int)
-    entries: Array = tensor[(..., *index.T)] if order else tensor[..., None]
-    return entries * np.sqrt(factorial(order) / factorials(index))
-
-
 @dataclass(frozen=True, eq=False)
 class PackedMoments:
     """Hermite moments c_k[α] = E[y h_α(x)] of orders 0, …, `order`, for one or several outputs.

@@ -34,7 +34,7 @@ def check_parity(source: Source, activation: Activation) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Products:
+class _ParityProducts:
     """(x, y) -> sums of t, and of t tᵀ, with t = (y - mean)·x or (y - mean)·(x² - 1), the outputs one after another; and of x."""
 
     mean: Array
@@ -52,7 +52,7 @@ def _check(source: Source, activation: Activation, *, squared: bool, has: str, w
     if n < 3 * p or p > MOST:
         return
     (total,) = source.sum(lambda x, y: (y.sum(axis=0),), stage="parity")
-    first, second, inputs = source.sum(_Products(total / n, squared, 2 * p), stage="parity")
+    first, second, inputs = source.sum(_ParityProducts(total / n, squared, 2 * p), stage="parity")
     mean, spread = first / n, (second - np.outer(first, first) / n) / (n - 1)
     statistic = float(n * mean @ solve_spd(spread, mean)) * (n - p) / (p * (n - 1))
     limit = float(fdtri(p, n - p, ndtr(SIGMAS)))

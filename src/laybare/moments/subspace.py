@@ -26,7 +26,7 @@ from laybare.moments.contracted import SecondMoment, ThirdSlices
 from laybare.moments.fit import affordable_degree, fit_hermite
 from laybare.moments.hermite import hermite_features
 from laybare.moments.indices import count_up_to
-from laybare.moments.measure import measure
+from laybare.moments.measurement import measure
 from laybare.moments.packed import PackedMoments
 from laybare.moments.regression import Regression, least_squares
 from laybare.moments.residual import Residual
@@ -43,7 +43,7 @@ VANISHING = 1e-8
 """A Hermite coefficient below this shows nothing of the weights."""
 
 
-class Subspace(NamedTuple):
+class WeightSpan(NamedTuple):
     """`basis` (dim, width), orthonormal; OLS `moments` in the coordinates x·basis; share of E y² unexplained; rounds made."""
 
     basis: Array
@@ -52,10 +52,10 @@ class Subspace(NamedTuple):
     rounds: int
 
 
-def refine_subspace(source: Source, width: int, activation: Activation, *, max_rounds: int = 8, order: int = 4) -> Subspace:
+def refine_subspace(source: Source, width: int, activation: Activation, *, max_rounds: int = 8, order: int = 4) -> WeightSpan:
     """The span of `width` hidden weight vectors and the OLS Hermite moments in it, for inputs that are N(0, I).
 
-    The moments reach up to `order`, or to the highest degree with two samples a coefficient. Time n·d² a round, two passes each.
+    The moments reach up to `order`, or to the highest degree with two samples per coefficient. Two passes, time n·d² per round.
     Wants independent weights; the span of fewer dimensions than `width` is filled up with noise directions.
     """
     if not 1 <= width <= source.dim:
@@ -72,7 +72,7 @@ def refine_subspace(source: Source, width: int, activation: Activation, *, max_r
         best = latest if latest.fit.unexplained < best.fit.unexplained else best
     degree = affordable_degree(source.size, width, order)
     moments = fit_hermite(source, degree, best.basis).moments
-    return Subspace(best.basis, moments, best.fit.unexplained, rounds)
+    return WeightSpan(best.basis, moments, best.fit.unexplained, rounds)
 
 
 def leading_directions(matrices: Array, count: int) -> Array:
@@ -83,7 +83,7 @@ def leading_directions(matrices: Array, count: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Features:
+class _SpanFeatures:
     """x -> 1, Hermite polynomials of x·basis, and the rest of x: coordinates in the orthogonal `complement`."""
 
     basis: Array
@@ -128,11 +128,11 @@ def _sharpen(source: Source, basis: Array, seen: int, slopes: Array) -> _Round:
     return _Round(basis, fit, leading_directions(basis @ inside @ basis.T + outside, width))
 
 
-def _features(basis: Array, size: int) -> _Features:
+def _features(basis: Array, size: int) -> _SpanFeatures:
     """Cubic features if there are few of them, else quadratic."""
     width = basis.shape[1]
     complement = np.linalg.qr(basis, mode="complete")[0][:, width:]
-    cubic = _Features(basis, complement, 3)
+    cubic = _SpanFeatures(basis, complement, 3)
     return cubic if cubic.count <= min(size // 4, CUBIC_FEATURES) else replace(cubic, degree=2)
 
 

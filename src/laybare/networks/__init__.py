@@ -1,6 +1,8 @@
 """Networks: layers, canonical forms, files, comparison modulo every symmetry, each paper's error metric."""
 
-from laybare.networks.matching import Match, compare
+from laybare.networks.files import load
+from laybare.networks.matches import LayerMatch, Match
+from laybare.networks.matching import compare
 from laybare.networks.metrics import (
     SquaredErrors,
     landscape_error,
@@ -11,9 +13,9 @@ from laybare.networks.metrics import (
     recovered,
     unsigned_error,
 )
-from laybare.networks.network import Layer, Network, load, sign_free
+from laybare.networks.network import Layer, Network, sign_free
 
 __all__ = [
-    "Layer", "Match", "Network", "SquaredErrors", "compare", "landscape_error", "load", "max_angle", "max_relative_error",
-    "mean_squared_error", "normalised_squared_errors", "recovered", "sign_free", "unsigned_error",
+    "Layer", "LayerMatch", "Match", "Network", "SquaredErrors", "compare", "landscape_error", "load", "max_angle",
+    "max_relative_error", "mean_squared_error", "normalised_squared_errors", "recovered", "sign_free", "unsigned_error",
 ]

@@ -1,4 +1,4 @@
-"""Layers and networks: f(x) = act(x Wᵀ + b) A + x L + c, with hidden weights as rows.
+"""Layers and networks: f(x) = h A + x L + c with h = act(… act(x W₁ᵀ + b₁) … W_lᵀ + b_l), hidden weights as rows.
 
 The linear part L is there because ReLU cannot be told from its mirror image without it: relu(u) = relu(-u) + u.
 """
@@ -6,19 +6,21 @@ The linear part L is there because ReLU cannot be told from its mirror image wit
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 
-from laybare.activations import Activation, absolute, activation_named, relu
+from laybare.activations import Activation, absolute, relu
 from laybare.errors import InvalidInput
 from laybare.networks.canonical import Units, canonical_units
-from laybare.networks.storage import Contents, read, write
+from laybare.networks.stack import Chained, Stack, canonical_stack
 from laybare.shapes import Array, Biases, Weights
 
-FORMAT, VERSION = "network", 1
-"""What a file says it holds; the version changes when an old reader would misread it."""
+Top: TypeAlias = Callable[[Array], Array]
+"""A black box on the features of the highest layer: (n, width) -> (n,) or (n, outputs)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,44 +68,57 @@ class Layer:
         return int(self.weights.shape[0])
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Network:
-    """One hidden layer and a linear readout.
+    """Hidden layers and a linear readout.
 
     Parameters
     ----------
-    layer : Layer
-    readout : array (width,) for one output, (width, outputs) for several
+    layers : Layer, or Layers from the lowest up, each as wide as the next one's dim
+    readout : array (width,) for one output, (width, outputs) for several; it reads the highest layer
     offset : float, or array (outputs,)
     linear : array (dim,) or (dim, outputs), optional; added to the output as x @ linear
+    top : callable, optional; a black box on the highest layer's features, whose values are added to the output: what lies above
+        the layers that are known. Such a network is a partial result: it is evaluated and compared layer by layer, not saved
+
+    Attributes
+    ----------
+    layers : tuple of Layer; `depth` is their number, `widths` their widths
+    layer, width, activation : the lowest layer, its number of units, its activation: all there is if the depth is 1
     """
 
-    layer: Layer
+    layers: tuple[Layer, ...]
     readout: Array
-    offset: Array | float = 0.0
-    linear: Array | None = field(default=None)
+    offset: Array | float
+    linear: Array | None
+    top: Top | None
 
-    def __post_init__(self) -> None:
-        readout = _finite("readout", self.readout, np.ndim(self.readout))
-        if readout.ndim not in (1, 2) or len(readout) != self.layer.width:
+    def __init__(
+        self, layers: Layer | Collection[Layer], readout: Array, offset: Array | float = 0.0, linear: Array | None = None, *,
+        top: Top | None = None,
+    ) -> None:
+        stacked = (layers,) if isinstance(layers, Layer) else tuple(layers)
+        _check_fit(stacked)
+        readout = _finite("readout", readout, np.ndim(readout))
+        width, dim, tail = stacked[-1].width, stacked[0].dim, readout.shape[1:]
+        if readout.ndim not in (1, 2) or len(readout) != width:
             raise InvalidInput(
-                f"The readout has shape {readout.shape} for {self.layer.width} hidden units.",
+                f"The readout has shape {readout.shape} for {width} hidden units.",
                 "Every hidden unit has one weight an output.", "Give shape (width,) or (width, outputs).", shape=readout.shape)
-        tail = readout.shape[1:]
-        offset = np.asarray(_finite("offset", self.offset, np.ndim(self.offset)))
+        offset = np.asarray(_finite("offset", offset, np.ndim(offset)))
         if offset.shape not in ((), tail):
             raise InvalidInput(
-                f"The offset has shape {offset.shape} for {self.outputs} outputs.", "Every output has one offset.",
+                f"The offset has shape {offset.shape} for {tail[0] if tail else 1} outputs.", "Every output has one offset.",
                 "Give a number, or one for each output.", shape=offset.shape)
-        object.__setattr__(self, "readout", readout)
-        object.__setattr__(self, "offset", float(offset) if not tail else np.broadcast_to(offset, tail).copy())
-        if self.linear is not None:
-            linear = _finite("linear", self.linear, np.ndim(self.linear))
-            if linear.shape != (self.layer.dim, *tail):
-                raise InvalidInput(
-                    f"The linear part has shape {linear.shape}.", f"Inputs have dimension {self.layer.dim}.",
-                    "Give shape (dim,) or (dim, outputs), as the readout has.", shape=linear.shape)
-            object.__setattr__(self, "linear", linear)
+        linear = None if linear is None else _finite("linear", linear, np.ndim(linear))
+        if linear is not None and linear.shape != (dim, *tail):
+            raise InvalidInput(
+                f"The linear part has shape {linear.shape}.", f"Inputs have dimension {dim}.",
+                "Give shape (dim,) or (dim, outputs), as the readout has.", shape=linear.shape)
+        constant = float(offset) if not tail else np.broadcast_to(offset, tail).copy()
+        for name, value in zip(("layers", "readout", "offset", "linear", "top"), (stacked, readout, constant, linear, top),
+                               strict=True):
+            object.__setattr__(self, name, value)
 
     def __call__(self, x: Array) -> Array:
         """Outputs at the rows of x: (n,) if the readout is a vector, else (n, outputs)."""
@@ -112,49 +127,84 @@ class Network:
             raise InvalidInput(
                 f"x has shape {x.shape}.", f"This network takes rows of dimension {self.dim}.",
                 f"Give an array of shape (n, {self.dim}).", shape=x.shape)
-        y: Array = self.layer(x) @ self.readout
+        h = self.features(x)
+        y: Array = h @ self.readout
         if self.linear is not None:
             y += x @ self.linear
+        if self.top is not None:
+            y += np.reshape(self.top(h), y.shape)
         y += self.offset
         return y
 
+    def features(self, x: Array) -> Array:
+        """What the highest layer gives at the rows of x, (n, width of that layer)."""
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
     def __repr__(self) -> str:
         linear = "" if self.linear is None else ", with a linear part"
-        return f"Network({self.dim}-{self.width}-{self.outputs}, {self.activation.name}{linear})"
+        return f"Network({self.architecture}, {self.activations}{linear})"
+
+    @property
+    def architecture(self) -> str:
+        """Dim, widths and outputs as text, such as "80-40-20-1"; a black box above the layers is shown as "?"."""
+        top = () if self.top is None else ("?",)
+        return "-".join(map(str, (self.dim, *self.widths, *top, self.outputs)))
+
+    @property
+    def activations(self) -> str:
+        """The activations as text: one name if all layers have it, else one a layer."""
+        names = [layer.activation.name for layer in self.layers]
+        return names[0] if len(set(names)) == 1 else ", ".join(names)
 
     def canonical(self) -> Network:
         """The one representative of all networks that differ by symmetries only; the function stays the same.
 
         Unit rows where the scale is free, a positive first weight where the sign is, no zero or duplicate units, and the
-        units sorted by weights, then bias. The sign of a ReLU-like unit is free only if there is a linear part to take up the
-        difference. See `laybare.networks.canonical` for the symmetries and what rounding can do to the order.
+        units of every layer sorted by weights, then bias. What that changes in a layer is carried to the columns and biases of
+        the next one. The sign of a ReLU-like unit is free only in a single layer with a linear part to take up the difference.
+        See `laybare.networks.canonical` for the symmetries and what rounding can do to the order, `.stack` for several layers.
         """
-        w, b, a, c, linear, _ = canonical_units(self.units, self.activation, self.linear is not None)
-        return self._like(Layer(w, b, self.activation), a, c, None if self.linear is None else linear)
+        if self.depth == 1 and self.top is None:
+            w, b, a, c, linear, _ = canonical_units(self.units, self.activation, self.linear is not None)
+            return self._like(Layer(w, b, self.activation), a, c, None if self.linear is None else linear)
+        return self._from_stack(canonical_stack(self.stack))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a safetensors file: complete or not at all, float64 bit for bit. `load` reads it."""
-        try:
-            builtin = activation_named(self.activation.name) == self.activation
-        except InvalidInput:
-            builtin = False
-        if not builtin:
-            raise InvalidInput(
-                f"The activation {self.activation.name} is not built in.", "A file holds numbers and names, no code.",
-                "Save the arrays weights, biases, readout and offset, and keep the activation in your program.")
-        arrays = {"weights": self.layer.weights, "biases": self.layer.biases, "readout": self.readout, "offset": self.offset}
-        linear = {} if self.linear is None else {"linear": self.linear}
-        write(path, Contents(arrays | linear, {  # type: ignore[arg-type]
-            "format": FORMAT, "version": VERSION, "activation": self.activation.name,
-            "outputs": None if self.readout.ndim == 1 else self.outputs}))
+        from laybare.networks.files import save
+
+        save(self, path)
+
+    def _repr_html_(self) -> str:
+        from laybare.report.notebook import network_html
+
+        return network_html(self)
+
+    @property
+    def layer(self) -> Layer:
+        """The lowest layer."""
+        return self.layers[0]
+
+    @property
+    def depth(self) -> int:
+        """Number of hidden layers."""
+        return len(self.layers)
 
     @property
     def dim(self) -> int:
-        return self.layer.dim
+        return self.layers[0].dim
 
     @property
     def width(self) -> int:
-        return self.layer.width
+        """Units of the lowest layer."""
+        return self.layers[0].width
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Units of every layer, from the lowest up."""
+        return tuple(layer.width for layer in self.layers)
 
     @property
     def outputs(self) -> int:
@@ -162,11 +212,22 @@ class Network:
 
     @property
     def activation(self) -> Activation:
-        return self.layer.activation
+        """That of the lowest layer."""
+        return self.layers[0].activation
 
     @property
     def columns(self) -> tuple[Array, Array, Array]:
-        """Readout (width, outputs), offset (outputs,) and linear part (dim, outputs; zero if absent), whatever the form given."""
+        """Readout (width, outputs), offset (outputs,) and linear part (dim, outputs; zero if absent), whatever the form given.
+
+        For one hidden layer: what reads these arrays knows of no other, and would take the highest layer for the lowest.
+        """
+        if len(self.layers) > 1 or self.top is not None:
+            box = "" if self.top is None else " under a black box"
+            raise InvalidInput(
+                f"The network {self.architecture} has {self.depth} hidden layer{'s' * (self.depth > 1)}{box}.",
+                "This function is for a single hidden layer with a linear readout.",
+                "Work on network.layers one by one, or use compare, canonical and the exports, which take any depth.",
+                depth=self.depth)
         m = self.outputs
         linear = np.zeros((self.dim, m)) if self.linear is None else self.linear.reshape(self.dim, m)
         return self.readout.reshape(self.width, m), np.reshape(self.offset, (m,)).astype(float), linear
@@ -178,12 +239,31 @@ class Network:
         parts = tuple((i,) for i in range(self.width))
         return Units(self.layer.weights, np.asarray(self.layer.biases), readout, offset, linear, parts)
 
+    @property
+    def stack(self) -> Stack:
+        """The layers in the form that `laybare.networks.stack` works on; under a black box the readout is the identity."""
+        k, m = self.widths[-1], self.outputs
+        readout, offset = (self.readout.reshape(k, m), np.reshape(self.offset, (m,)).astype(float)) if self.top is None else (
+            np.eye(k), np.zeros(k))
+        return Stack.of([(layer.weights, np.asarray(layer.biases), layer.activation) for layer in self.layers], readout, offset)
+
     def _like(self, layer: Layer, readout: Array, offset: Array, linear: Array | None) -> Network:
         """A network from columns, in the form (vector or matrix) that this one has."""
         tail = self.readout.shape[1:]
         return Network(
             layer, readout.reshape(layer.width, *tail), offset.reshape(tail),
             None if linear is None else linear.reshape(layer.dim, *tail))
+
+    def _from_stack(self, stack: Stack) -> Network:
+        """A network from a stack of layers, with this one's linear part and top."""
+        layers = [Layer(*level) for level in zip(stack.weights, stack.biases, stack.activations, strict=True)]
+        if self.top is None:
+            tail = self.readout.shape[1:]
+            return Network(layers, stack.readout.reshape(len(stack.readout), *tail), stack.offset.reshape(tail), self.linear)
+        # the highest features that were h are h R + r now
+        return Network(
+            layers, stack.readout @ self.readout, self.offset + stack.offset @ self.readout, self.linear,
+            top=Chained(stack.readout, stack.offset, self.top))
 
 
 def sign_free(network: Network) -> Network:
@@ -203,32 +283,15 @@ def sign_free(network: Network) -> Network:
     return network._like(Layer(w, b, absolute), even * a, c + odd * (b @ a), linear + odd * (w.T @ a))
 
 
-def load(path: str | os.PathLike[str]) -> Network:
-    """The network that `network.save(path)` wrote. Anything else is refused with the reason; nothing in a file is ever run."""
-    arrays, description = read(path)
-    where = f"{os.fspath(path)} does not hold a network that this version can read"
-    for key, wanted in (("format", FORMAT), ("version", VERSION)):
-        _expect(where, key, description.get(key), wanted)
-    _expect(where, "description", sorted(description), ["activation", "format", "outputs", "version"])
-    _expect(where, "arrays", sorted({*arrays} - {"linear"}), ["biases", "offset", "readout", "weights"])
-    _expect(where, "number of dimensions of weights", arrays["weights"].ndim, 2)
-    width, dim = arrays["weights"].shape
-    tail = () if description["outputs"] is None else (description["outputs"],)
-    shapes = {"weights": (width, dim), "biases": (width,), "readout": (width, *tail), "offset": tail, "linear": (dim, *tail)}
-    for name, array in arrays.items():
-        _expect(where, f"shape of {name}", array.shape, shapes[name])
-    try:
-        layer = Layer(arrays["weights"], arrays["biases"], activation_named(str(description["activation"])))
-        return Network(layer, arrays["readout"], arrays["offset"], arrays.get("linear"))
-    except InvalidInput as error:
-        raise InvalidInput(f"{where}: {error.seen}", error.why, error.do, **error.values) from None
-
-
-def _expect(where: str, what: str, found: Any, wanted: Any) -> None:
-    if found != wanted or type(found) is not type(wanted):
-        raise InvalidInput(
-            f"{where}: {what} {found!r} instead of {wanted!r}.", "It may come from a newer laybare, or from another hand.",
-            "Update laybare, or write the file again with network.save(path).", found=found, wanted=wanted)
+def _check_fit(layers: Collection[Layer]) -> None:
+    if not layers:
+        raise InvalidInput("No layers.", "A network has at least one.", "Give a Layer, or a tuple of them from the lowest up.")
+    for number, (lower, upper) in enumerate(pairwise(layers), 2):
+        if lower.width != upper.dim:
+            raise InvalidInput(
+                f"Layer {number} takes {upper.dim} inputs, and the layer below it has {lower.width} units.",
+                "Every unit of a layer is an input of the next.", "Give the layers from the lowest up.",
+                widths=(lower.width, upper.dim))
 
 
 def _finite(name: str, values: object, ndim: int) -> Array:

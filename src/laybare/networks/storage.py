@@ -140,7 +140,7 @@ def _refuse_kind(path: Path, start: bytes) -> None:
             "If you trust it, open it with the program that wrote it and save the arrays, or use from_torch or from_sklearn.")
     if inside:
         raise InvalidInput(f"{path} is a zip archive ({_some(inside)}).", "A network is saved as a safetensors file.",
-                           "If it is an .npz file, build Layer and Network from its arrays.", names=inside)
+                           "If it is an .npz file, read it with from_npz.", names=inside)
 
 
 def _is_pickle(path: Path, start: bytes) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from laybare.certificate import Certificate
 from laybare.damping import Trace
-from laybare.methods import Method
+from laybare.methods import Lines, Method
 from laybare.networks import Network
 from laybare.shapes import Array
 
@@ -28,15 +28,18 @@ class Recovery:
         Rows that were read, those of the certificate among them.
     traces : tuple of Trace
         The solver's steps, from the start to the end; none for a literal form.
+    queries : dict
+        What queries to a black box were spent on; empty for samples.
     """
 
     network: Network
     start: Network
     certificate: Certificate
-    method: Method | None
+    method: Method | Lines | None
     seconds: float
     samples_used: int
     traces: tuple[Trace, ...]
+    queries: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, x: Array) -> Array:
         """Outputs of the recovered network at the rows of x."""
@@ -45,14 +48,15 @@ class Recovery:
     @property
     def literal(self) -> bool:
         """Whether this is what a paper's own algorithm gives, without the solver."""
-        return self.method is not None and self.method.search is None
+        return isinstance(self.method, Method) and self.method.search is None
 
     def __str__(self) -> str:
         net = self.network
         name = "refine" if self.method is None else type(self.method).__name__ + ", literal," * self.literal
         return (
-            f"{net.dim}-{net.width}-{net.outputs} network of {net.activation.name} units, by {name} "
-            f"from {self.samples_used:,} samples in {self.seconds:.1f} s\n{self.certificate.explain()}")
+            f"{net.architecture} network of {net.activations} units, by {name} "
+            f"from {self.samples_used:,} {'queries' if self.queries else 'samples'} in {self.seconds:.1f} s\n"
+            f"{self.certificate.explain()}")
 
     def report(self, path: str) -> None:
         """Write a self-contained HTML page."""

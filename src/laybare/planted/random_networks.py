@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -18,24 +20,29 @@ BiasLaw = Literal["uniform", "normal"]
 
 def random_network(
     dim: int,
-    width: int,
+    width: int | None = None,
     activation: Activation = relu,
     outputs: int = 1,
     *,
-    biases: float | int = 1.0,
-    bias_law: BiasLaw = "uniform",
+    widths: Sequence[int] | None = None,
+    biases: float | int | None = None,
+    bias_law: BiasLaw | None = None,
     condition: float | int | None = None,
     readout: ReadoutKind = "signs",
     rng: Generator | int = 0,
 ) -> Network:
-    """A network with random weights.
+    """A network with random weights: `width` units in one hidden layer, or `widths` of several from the lowest up.
 
     Parameters
     ----------
-    dim, width, activation, outputs : its shape
-    biases : half-range of uniform biases, or standard deviation of normal ones; 0 means none
-    bias_law : "uniform" on [-biases, biases], or "normal"
-    condition : None for independent directions (unit rows); a number for that condition number (`conditioned_weights`)
+    dim, activation, outputs : its shape, every layer with the same activation
+    width : units of a single hidden layer whose rows are independent directions of norm 1
+    widths : units of every hidden layer, such as (40, 20), instead of `width`; rows are N(0, I / fan-in), so that signals keep
+        their size from layer to layer
+    biases : half-range of uniform biases, or standard deviation of normal ones; 0 means none. By default 1 with `width`, 0.5
+        with `widths`
+    bias_law : "uniform" on [-biases, biases] (the default with `width`), or "normal" (the default with `widths`)
+    condition : None, or a number for that condition number of a single layer's weights (`conditioned_weights`)
     readout : "signs" (+1 or -1), "positive" (uniform in [0.5, 1.5]) or "random" (the same with random signs). With several
         outputs "positive" is as before, the others have independent N(0, 1) entries: small sign matrices are often singular.
     rng : seed or Generator
@@ -43,14 +50,20 @@ def random_network(
     The teachers that other extraction programs were measured on have
     random_network(dim, width, biases=0.4, bias_law="normal", readout="random").
     """
-    if min(dim, width, outputs) < 1:
-        raise InvalidInput(
-            f"dim {dim}, width {width}, outputs {outputs}.", "A network has at least one of each.", "Give positive numbers.",
-            dim=dim, width=width, outputs=outputs)
+    sizes = _sizes(dim, width, widths, outputs, condition)
     rng = np.random.default_rng(rng)
-    weights = gaussian_rows(dim, width, rng=rng) if condition is None else conditioned_weights(dim, width, condition, rng=rng)
-    layer = Layer(weights, _biases(width, biases, bias_law, rng), activation)
-    return Network(layer, _readout(width, outputs, readout, rng))
+    scale, law = (1.0, "uniform") if widths is None else (0.5, "normal")
+    scale, law = scale if biases is None else biases, law if bias_law is None else bias_law
+    layers = []
+    for below, units in pairwise(sizes):
+        if widths is not None:
+            weights = rng.standard_normal((units, below)) / np.sqrt(below)
+        elif condition is None:
+            weights = gaussian_rows(below, units, rng=rng)
+        else:
+            weights = conditioned_weights(below, units, condition, rng=rng)
+        layers.append(Layer(weights, _biases(units, scale, law, rng), activation))
+    return Network(layers, _readout(sizes[-1], outputs, readout, rng))
 
 
 def gaussian_rows(dim: int, width: int, *, rng: Generator | int) -> Array:
@@ -93,11 +106,37 @@ def smoothed_network(network: Network, rho: float, *, rng: Generator | int) -> N
     The smoothed analysis of Awasthi, Tang and Vijayaraghavan (2021), Corollary 3.3: whatever the weights, perturbed ones are
     well conditioned (`moments.khatri_rao`).
     """
-    w = network.layer.weights
-    lengths = np.linalg.norm(w, axis=1, keepdims=True)
-    moved = smoothed(w / lengths, rho / np.sqrt(network.dim), rng=rng)
-    layer = Layer(lengths * moved / np.linalg.norm(moved, axis=1, keepdims=True), network.layer.biases, network.activation)
-    return Network(layer, network.readout, network.offset, network.linear)
+    rng = np.random.default_rng(rng)
+    layers = [Layer(_turned_a_little(layer.weights, rho, rng), layer.biases, layer.activation) for layer in network.layers]
+    return Network(layers, network.readout, network.offset, network.linear, top=network.top)
+
+
+def _turned_a_little(weights: Array, rho: float, rng: Generator) -> Array:
+    lengths = np.linalg.norm(weights, axis=1, keepdims=True)
+    moved = smoothed(weights / lengths, rho / np.sqrt(weights.shape[1]), rng=rng)
+    turned: Array = lengths * moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    return turned
+
+
+def _sizes(
+    dim: int, width: int | None, widths: Sequence[int] | None, outputs: int, condition: float | int | None
+) -> tuple[int, ...]:
+    """The dim and the width of every layer."""
+    if (width is None) == (widths is None):
+        raise InvalidInput(
+            f"width is {width}, widths is {widths}.", "One of them says how many hidden units there are.",
+            "Give width for one hidden layer, widths for several.", width=width, widths=widths)
+    if widths is not None and condition is not None:
+        raise InvalidInput(
+            f"Condition {condition} for layers of widths {tuple(widths)}.", "Only a single layer, given by width, can have one.",
+            "Leave the condition out, or give width.", condition=condition)
+    sizes = (dim, width) if width is not None else (dim, *(widths or ()))
+    if min(*sizes, outputs) < 1 or len(sizes) < 2:
+        units = f"width {width}" if widths is None else f"widths {tuple(widths)}"
+        raise InvalidInput(
+            f"dim {dim}, {units}, outputs {outputs}.", "A network has at least one of each.", "Give positive numbers.",
+            dim=dim, width=width, outputs=outputs)
+    return sizes
 
 
 def _orthonormal_columns(rows: int, columns: int, rng: Generator) -> Array:
@@ -107,7 +146,7 @@ def _orthonormal_columns(rows: int, columns: int, rng: Generator) -> Array:
     return columns_
 
 
-def _biases(width: int, scale: float | int, law: BiasLaw, rng: Generator) -> Array:
+def _biases(width: int, scale: float | int, law: str, rng: Generator) -> Array:
     if not 0 <= scale < np.inf:
         raise InvalidInput(f"biases is {scale}.", "It is the scale of random biases.", "Give a number >= 0.", biases=scale)
     _check_choice("bias_law", law, get_args(BiasLaw))

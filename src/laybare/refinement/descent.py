@@ -63,19 +63,11 @@ def gradient_descent(source: Source, start: Point, scale: float, descent: Descen
     return _walk(start, scale, descent, lambda step: source if parts is None else parts[step], source)
 
 
-def stochastic_gradients(
-    source: Source, start: Point, scale: float, descent: Descent = Descent(), *, batch: int = 256, rng: Generator
-) -> Refined:
-    """Plain SGD: each step takes `batch` consecutive rows, in an order drawn anew for every epoch."""
-    batches = list(_parts(source, max(1, source.size // batch)))
-    order = np.concatenate([rng.permutation(len(batches)) for _ in range(-(-descent.max_steps // len(batches)) + 1)])
-    return _walk(start, scale, descent, lambda step: batches[order[step]], source)
-
-
 def adam(
     source: Source, start: Point, scale: float, *, step: float = 1e-2, max_steps: int = 1500, batch: int = 512, rng: Generator
 ) -> Refined:
-    """Adam with its usual constants on hidden rows and coefficients; batches as in `stochastic_gradients`.
+    """Adam with its usual constants on hidden rows and coefficients; each step takes `batch` consecutive rows, in an order
+    drawn anew for every epoch.
 
     Source: Kingma and Ba (2015), Algorithm 1.
     """

@@ -29,6 +29,9 @@ SMALL = 100
 """Unknowns up to which n·P² costs less than the five or six gradients of a step by products: 50 against 6 · 15 ms at P = 41 and
 n = 100,000, 3.8 against 6 · 0.055 s at P = 1041."""
 
+CHEAP = 5e8
+"""n·P² below which a step is over in some milliseconds: a part would only add passes."""
+
 PART_SETTLED, PART_ROUGH = 0.1, 0.01
 """When the part has been fitted: what is left to gain there is a tenth of what its own noise makes."""
 
@@ -39,8 +42,8 @@ def minimise(
     """Refine `start` to the nearest minimum of the squared error; `scale` is the centred sum of squares of y."""
     if start.units.size > DENSE_LIMIT:
         return newton_cg(source, start, scale, effort=effort, progress=progress)
-    rows = part_rows(source, start)
-    if source.size < MANY * rows:
+    rows, unknowns = part_rows(source, start), start.units.size + start.coefficients.size
+    if source.size < MANY * rows or source.size * unknowns**2 < CHEAP:
         return levenberg_marquardt(source, start, scale, effort=effort, progress=progress)
     return _part_first(source, source.take(rows), start, scale, effort, progress)
 

@@ -2,25 +2,29 @@
 
 At exact width the squared error has bad local minima; a few spare units remove most of them. What is still stuck is *repaired*:
 the cheapest third of the units, by exact cost, is thrown away and drawn anew, the good ones stay.
+
+Without noise a run that fits ends the search. With noise none fits, and spare units follow the noise, each time in another way:
+two runs whose losses differ by no more than that are pruned, and if they end at the same minimum the search is over.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from laybare.damping import Effort
+from laybare.damping import Effort, Trace
 from laybare.errors import TooFewSamples
 from laybare.levels import SOLVED_LOSS
-from laybare.refinement.levenberg import Refined
+from laybare.refinement.levenberg import Refined, overfit
 from laybare.refinement.minimise import DENSE_LIMIT, minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.peeling import missing_units
-from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
+from laybare.refinement.pruning import elimination_order, parameter_count, parameters_per_unit, prune, without
 from laybare.refinement.variation import total_variation
-from laybare.shapes import Array, Event, Progress
+from laybare.shapes import Array, Progress, tell
 from laybare.source import Source
 
 CLOSE = 1e-5
@@ -29,8 +33,12 @@ CLOSE = 1e-5
 FIRST_WIDTH = 4
 """Units that a search begins with if the width is not known; it doubles from there."""
 
-AGREE = 1e-6
-"""Two runs from different units that end at the same loss, to this relative difference, have found the same minimum."""
+AGREE = 0.01
+"""Two runs from different units whose losses differ by less than so many residual variances per unknown have found the same
+minimum: they are a tenth of a standard error apart."""
+
+FOLLOWED = 3.0
+"""Residual variances that a free number of a spare unit may gain by following noise: two runs differ by less than so many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +59,31 @@ class Search:
         return self.spares if self.spares is not None else max(2, -(-15 * width // 100))
 
 
+class _Hunt(NamedTuple):
+    """What does not change during a search."""
+
+    source: Source
+    model: Model
+    search: Search
+    scale: float
+    rng: Generator
+    progress: Progress | None
+
+    def minimise(self, start: Point, floor: float = 0.0) -> Refined:
+        effort = self.search.effort
+        return minimise(
+            self.source, start, self.scale, effort=replace(effort, floor=max(effort.floor, floor)), progress=self.progress)
+
+    def prune(self, found: Refined, width: int | None) -> Refined:
+        return prune(self.source, found, self.scale, width=width, effort=self.search.effort, progress=self.progress)
+
+    def solved(self, found: Refined, floor: float = 0.0) -> bool:
+        return found.loss <= max(SOLVED_LOSS, floor) * self.scale
+
+    def random(self, count: int) -> Array:
+        return random_units(count, self.source.dim, self.search.bias_scale if self.model.biases else None, self.rng)
+
+
 def over_wide(
     source: Source, model: Model, width: int | None, known: Array | None = None, *,
     search: Search = Search(), bare: bool = False, scale: float | None = None, rng: Generator, progress: Progress | None = None,
@@ -60,30 +93,12 @@ def over_wide(
     `known` rows (from a spectral start, say) come first, random spares beside them; if `bare`, they are first tried without.
     `scale` is the variation of y, if known.
     """
-    scale = total_variation(source) if scale is None else scale
-    if bare and width is not None and known is not None and len(known) >= width:
-        return _bare_first(source, model, known[:width], search, scale, rng, progress)
+    hunt = _Hunt(source, model, search, total_variation(source) if scale is None else scale, rng, progress)
     if width is None:
-        found = _widen(source, model, known, scale, search, rng, progress)
-    else:
-        found = _search(source, model, width, known, scale, search, rng, progress, CLOSE)
-    if found.trace.reason == "interrupted":
-        return found
-    return prune(source, found, scale, width=width, effort=search.effort, progress=progress)
-
-
-def _bare_first(
-    source: Source, model: Model, known: Array, search: Search, scale: float, rng: Generator, progress: Progress | None
-) -> Refined:
-    """The known units alone; if that does not fit, again with spares beside where they ended, and repairs."""
-    first = minimise(source, model.start(known, source.outputs), scale, effort=search.effort, progress=progress)
-    if first.loss <= SOLVED_LOSS * scale or first.trace.reason == "interrupted":
-        return first
-    second = over_wide(
-        source, model, len(known), first.point.units, search=search, scale=scale, rng=rng, progress=progress)
-    agreed = second.agreed or abs(first.loss - second.loss) <= AGREE * min(first.loss, second.loss)
-    best = first if first.loss < second.loss and second.trace.reason != "interrupted" else second
-    return best._replace(trace=first.trace.then(second.trace), agreed=agreed)
+        return _widen(hunt, known, max(FIRST_WIDTH, len(known)) if bare and known is not None else FIRST_WIDTH)
+    if bare and known is not None and len(known) >= width:
+        return _bare_first(hunt, known[:width])
+    return _at_width(hunt, width, known)
 
 
 def random_units(count: int, dim: int, bias_scale: float | None, rng: Generator) -> Array:
@@ -93,73 +108,122 @@ def random_units(count: int, dim: int, bias_scale: float | None, rng: Generator)
     return rows if bias_scale is None else np.column_stack([rows, bias_scale * rng.standard_normal(count)])
 
 
-def _widen(
-    source: Source, model: Model, known: Array | None, scale: float, search: Search, rng: Generator, progress: Progress | None
-) -> Refined:
+def _bare_first(hunt: _Hunt, known: Array) -> Refined:
+    """The known units alone; if that does not fit, again with spares beside where they ended, and repairs."""
+    first = hunt.minimise(hunt.model.start(known, hunt.source.outputs))
+    if hunt.solved(first) or first.trace.reason == "interrupted":
+        return first
+    second = _at_width(hunt, len(known), first.point.units)
+    agreed = second.agreed or _same(hunt, first, second)
+    best = first if first.loss < second.loss and second.trace.reason != "interrupted" else second
+    return best._replace(trace=first.trace.then(second.trace), agreed=agreed)
+
+
+def _at_width(hunt: _Hunt, width: int, known: Array | None) -> Refined:
+    """Runs with spares, each repaired from the best before it, until one fits or two agree; pruned to `width`."""
+    floor = CLOSE if _wide(hunt, width) * (hunt.source.dim + hunt.model.biases) > DENSE_LIMIT else 0.0
+    ended = _runs(hunt, width, known, floor, width)
+    if ended.pruned is not None or ended.best.trace.reason == "interrupted":
+        return ended.pruned or ended.best
+    return hunt.prune(ended.best, width)
+
+
+def _widen(hunt: _Hunt, known: Array | None, width: int) -> Refined:
     """Double the width until the data are fitted, or until doubling no longer pays or the samples no longer allow it."""
-    width, best, trace, worse = max(FIRST_WIDTH, 0 if known is None else len(known)), None, None, 0
+    few = hunt._replace(search=replace(hunt.search, hops=min(hunt.search.hops, 3)))
+    best, trace, worse, limit = None, None, 0, _largest_width(hunt)
     while True:
-        found = _search(source, model, width, known, scale, replace(search, hops=min(search.hops, 3)), rng, progress, SOLVED_LOSS)
+        floor = SOLVED_LOSS if _wide(hunt, width) * (hunt.source.dim + hunt.model.biases) > DENSE_LIMIT else 0.0
+        ended = _runs(few, width, known, floor, None)
+        found = ended.pruned or ended.best
         trace = found.trace if trace is None else trace.then(found.trace)
-        if best is None or _schwarz(source, found) < _schwarz(source, best):
+        if best is None or _schwarz(hunt.source, found) < _schwarz(hunt.source, best):
             best, worse = found, 0
         else:
             worse += 1
-        limit = _largest_width(source, model)
-        if best.loss <= SOLVED_LOSS * scale or worse == 2 or width >= limit or trace.reason == "interrupted":
+        if trace.reason == "interrupted" or (ended.pruned is not None and best is found):
             return best._replace(trace=trace)
+        if hunt.solved(best, floor) or worse == 2 or width >= limit:
+            return hunt.prune(best._replace(trace=trace), None)
         width = min(2 * width, limit)
 
 
-def _search(
-    source: Source, model: Model, width: int, known: Array | None, scale: float, search: Search, rng: Generator,
-    progress: Progress | None, enough: float,
-) -> Refined:
-    limit = _largest_width(source, model)
-    if limit < width:
-        raise TooFewSamples(
-            f"{source.size:,} samples for width {width} in dimension {source.dim}.",
-            f"The network has more free numbers than that leaves to check: at most width {limit} could be told from noise.",
-            f"About {int(3 * source.size * width / max(limit, 1)):,} samples would do, or ask for a smaller width.",
-            samples=source.size, width=width, largest_width=limit)
-    wide = min(width + search.extra(width), limit)
-    units = random_units(wide, source.dim, search.bias_scale if model.biases else None, rng)
+class _Runs(NamedTuple):
+    """The best of several runs with spares; and, if two agree once they are pruned, the better of those."""
+
+    best: Refined
+    pruned: Refined | None = None
+
+
+def _runs(hunt: _Hunt, width: int, known: Array | None, floor: float, told: int | None) -> _Runs:
+    """Runs with spares beside `width` units until one fits, or two agree when pruned to `told` (None: to what they need)."""
+    _check_width(hunt, width)
+    wide = _wide(hunt, width)
+    units = hunt.random(wide)
     if known is not None:
         units[: min(len(known), wide)] = known[:wide]
-    effort = _search_effort(search.effort, units, enough)
-    best = minimise(source, model.start(units, source.outputs), scale, effort=effort, progress=progress)
-    trace = best.trace
-    for hop in range(search.hops):
-        if best.loss <= max(SOLVED_LOSS, effort.floor) * scale or trace.reason == "interrupted":
+    best = hunt.minimise(hunt.model.start(units, hunt.source.outputs), floor)
+    trace, pruned = best.trace, None
+    for hop in range(hunt.search.hops):
+        if hunt.solved(best, floor) or trace.reason == "interrupted":
             break
-        if progress is not None:
-            progress(Event("repairing", hop + 1, search.hops, f"relative loss {best.loss / scale:.1e}"))
-        start = _repaired(source, model, best.point, search, rng)
-        run = minimise(source, start, scale, effort=effort, progress=progress)
+        tell(hunt.progress, "repairing", hop + 1, hunt.search.hops, f"relative loss {best.loss / hunt.scale:.1e}")
+        run = hunt.minimise(_repaired(hunt, best.point), floor)
         trace = trace.then(run.trace)
-        agree = abs(run.loss - best.loss) <= AGREE * best.loss
-        best = (run if run.loss < best.loss else best)._replace(agreed=agree)
-        if agree:
+        if trace.reason == "interrupted":
             break
-    return best._replace(trace=trace)
+        if not hunt.solved(run, floor) and abs(run.loss - best.loss) <= _noise_band(hunt, best.point, wide - width) * best.loss:
+            first = _pruned(hunt, best, told) if pruned is None else pruned
+            second = _pruned(hunt, run, told)
+            trace = trace.then(second.trace) if first is pruned else trace.then(first.trace).then(second.trace)
+            pruned = min(first, second, key=lambda one: one.loss)
+            enough = told is not None or second.point.width < wide
+            if enough and first.point.width == second.point.width and _same(hunt, first, second):
+                return _Runs(best, pruned._replace(trace=trace, agreed=True))
+        best = run if run.loss < best.loss else best
+    return _Runs(best._replace(trace=trace))
 
 
-def _search_effort(effort: Effort, units: Array, enough: float) -> Effort:
-    """Matrix-free runs stop at a relative loss of `enough`: spare units make the last digits slow, and pruning refines again."""
-    return replace(effort, floor=max(effort.floor, enough)) if units.size > DENSE_LIMIT else effort
+def _pruned(hunt: _Hunt, found: Refined, width: int | None) -> Refined:
+    """A run pruned, with the steps that took."""
+    return hunt.prune(found._replace(trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
 
 
-def _repaired(source: Source, model: Model, point: Point, search: Search, rng: Generator) -> Point:
+def _same(hunt: _Hunt, one: Refined, other: Refined) -> bool:
+    return abs(one.loss - other.loss) <= AGREE * overfit(hunt.source, one.point) * min(one.loss, other.loss)
+
+
+def _noise_band(hunt: _Hunt, point: Point, spares: int) -> float:
+    """Relative difference of two losses that spare units make by following noise."""
+    left = max(1, hunt.source.size * hunt.source.outputs - parameter_count(point))
+    return max(AGREE * overfit(hunt.source, point), FOLLOWED * spares * parameters_per_unit(point) / left)
+
+
+def _wide(hunt: _Hunt, width: int) -> int:
+    return min(width + hunt.search.extra(width), _largest_width(hunt))
+
+
+def _check_width(hunt: _Hunt, width: int) -> None:
+    limit = _largest_width(hunt)
+    if limit < width:
+        raise TooFewSamples(
+            f"{hunt.source.size:,} samples for width {width} in dimension {hunt.source.dim}.",
+            f"The network has more free numbers than that leaves to check: at most width {limit} could be told from noise.",
+            f"About {int(3 * hunt.source.size * width / max(limit, 1)):,} samples would do, or ask for a smaller width.",
+            samples=hunt.source.size, width=width, largest_width=limit)
+
+
+def _repaired(hunt: _Hunt, point: Point) -> Point:
     """The point with its cheapest third of units drawn anew."""
-    order, _ = elimination_order(point, Fit(*source.sum(FitStatistic(point), stage="repair")))
+    order, _ = elimination_order(point, Fit(*hunt.source.sum(FitStatistic(point), stage="repair")))
     new = -(-point.width // 3)
     rest = without(point, np.sort(order[new:]))
-    fresh = random_units(new, source.dim, search.bias_scale if model.biases else None, rng)
-    if search.peel:
-        peeled = missing_units(source, rest, new // 2)
+    fresh = hunt.random(new)
+    if hunt.search.peel:
+        peeled = missing_units(hunt.source, rest, new // 2)
         fresh[: len(peeled)] = peeled
     k = rest.width
-    coefficients = np.vstack([rest.coefficients[:k], np.zeros((new, source.outputs)), rest.coefficients[k:]])
+    coefficients = np.vstack([rest.coefficients[:k], np.zeros((new, hunt.source.outputs)), rest.coefficients[k:]])
     return rest.moved(np.vstack([rest.units, fresh]), coefficients)
 
 
@@ -168,7 +232,8 @@ def _schwarz(source: Source, found: Refined) -> float:
     return size * float(np.log(max(found.loss, np.finfo(float).tiny))) + parameter_count(found.point) * float(np.log(size))
 
 
-def _largest_width(source: Source, model: Model) -> int:
+def _largest_width(hunt: _Hunt) -> int:
     """Largest width that leaves at least a sixth of the equations over."""
+    source, model = hunt.source, hunt.model
     one, two = (parameter_count(model.start(np.zeros((k, source.dim + model.biases)), source.outputs)) for k in (1, 2))
     return int((source.size * source.outputs / 1.2 - (2 * one - two)) // (two - one))

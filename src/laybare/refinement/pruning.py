@@ -22,6 +22,9 @@ from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
+TELLING = 0.1
+"""A tentative refit goes on while three steps gain this share of what would change the answer."""
+
 
 def prune(
     source: Source, refined: Refined, scale: float, *, width: int | None = None, effort: Effort = Effort(),
@@ -40,16 +43,30 @@ def prune(
             # what looks free before refinement: it wins back what a solver wins back from a solved search
             batch = max(1, min(batch, int(np.sum(_worth(source, refined, refined.loss + cumulative, scale, SOLVED_LOSS)))))
         kept = np.sort(order[batch:])
-        shorter = minimise(source, without(refined.point, kept), scale, effort=effort, progress=progress)
-        done = shorter._replace(trace=refined.trace.then(shorter.trace))
-        if shorter.trace.reason == "interrupted":
-            return refined._replace(trace=done.trace)
         lost = batch * parameters_per_unit(refined.point)
+        exact, equations = refined.loss <= SOLVED_LOSS * scale, source.size * source.outputs
+        spare = max(1, equations - parameter_count(refined.point))
+        tried = quick(effort) if exact else telling(effort, lost * float(np.log(equations)), spare)
+        shorter = minimise(source, without(refined.point, kept), scale, effort=tried, progress=progress)
+        if shorter.trace.reason == "interrupted":
+            return refined._replace(trace=refined.trace.then(shorter.trace))
         if _pays(source, refined.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
-            refined, batch = done, refined.point.width
+            last = minimise(source, shorter.point, scale, effort=effort, progress=progress)
+            refined = last._replace(trace=refined.trace.then(shorter.trace).then(last.trace))
+            batch = refined.point.width
         else:
             batch //= 2
     return refined
+
+
+def quick(effort: Effort) -> Effort:
+    """For exact data: a refit that does not halve its loss in four steps does not fit."""
+    return replace(effort, stall_steps=4, stall_gain=0.5)
+
+
+def telling(effort: Effort, price: float, spare: int) -> Effort:
+    """For noisy data: as long as three steps gain a share of `price`, the log-likelihood that decides, of `spare` equations."""
+    return replace(effort, stall_steps=3, stall_gain=TELLING * min(1.0, price / spare))
 
 
 def elimination_order(point: Point, fit: Fit) -> tuple[Array, Array]:

@@ -47,7 +47,24 @@ def weights_figure(weights: Array, errors: Array, title: str) -> str:
         _map(figure, right, levels, "viridis", (LEAST, 0.0), f"log₁₀ of {title}")
         left.set_ylabel("hidden unit")
 
-    return svg(draw, min(9.0, 1.5 + 0.13 * len(weights)), "Map of the hidden weights")
+    return svg(draw, _tall(weights), "Map of the hidden weights")
+
+
+def layer_figure(weights: Array, number: int) -> str:
+    """The weights of one layer of several as a map, a unit a row."""
+    largest = float(np.abs(weights).max(initial=0.0)) or 1.0
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        _map(figure, axes, weights, "RdBu_r", (-largest, largest), f"recovered weights of layer {number}")
+        axes.set_ylabel("hidden unit")
+
+    return svg(draw, _tall(weights), f"Map of the weights of layer {number}")
+
+
+def _tall(weights: Array) -> float:
+    """Height of a map in inches."""
+    return min(9.0, 1.5 + 0.13 * len(weights))
 
 
 def _map(figure: Figure, axes: Any, values: Array, colours: str, limits: tuple[float, float], title: str) -> None:

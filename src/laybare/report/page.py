@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laybare.networks import Network, compare
+from laybare.networks import Match, Network, compare
 from laybare.networks.storage import put
-from laybare.report.figures import trace_figure, weights_figure
+from laybare.report.figures import layer_figure, trace_figure, weights_figure
+from laybare.report.notebook import match_html, network_html
+from laybare.report.numbers import fixed, power, short
 from laybare.report.units import Pair, side_by_side
 from laybare.shapes import Array
 
@@ -33,17 +35,23 @@ def write_report(recovery: Recovery, path: str | os.PathLike[str], truth: Networ
 
 def render(recovery: Recovery, truth: Network | None = None) -> str:
     """The page as text."""
+    return fill("page.html.j2", _facts(recovery, truth))
+
+
+def fill(template: str, facts: dict[str, Any]) -> str:
+    """A template with facts filled in."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     pages = Environment(
         loader=PackageLoader("laybare.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    pages.filters |= {"short": _short, "fixed": _fixed, "power": _power}
-    return pages.get_template("page.html.j2").render(**_facts(recovery, truth))
+    pages.filters |= {"short": short, "fixed": fixed, "power": power}
+    return pages.get_template(template).render(**facts)
 
 
 def _facts(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
     network = recovery.network
-    pairs = [] if truth is None else side_by_side(network, truth)
+    deep = network.depth > 1 or network.top is not None
+    match = None if truth is None else compare(network, truth)
     return {
         "recovery": recovery,
         "network": network,
@@ -51,15 +59,34 @@ def _facts(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
         "lead": LEAD[recovery.certificate.verdict],
         "method": "refine" if recovery.method is None else type(recovery.method).__name__,
         "truth": truth,
-        "match": None if truth is None else compare(network, truth),
+        "match": match,
+        "deep": deep,
+        "traces": trace_figure(recovery.traces),
+        **(_layers(network, match) if deep else _layer(recovery, truth)),
+    }
+
+
+def _layer(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
+    """The only hidden layer, with the error of every number: against the truth, or as the certificate has it."""
+    network = recovery.network
+    pairs = [] if truth is None else side_by_side(network, truth)
+    return {
         "pairs": pairs[:UNITS],
         "readout": network.columns[0],
         "errors": recovery.certificate.standard_errors.readout.reshape(network.width, network.outputs),
         "inputs": min(INPUTS, network.dim),
         "outputs": min(OUTPUTS, network.outputs),
         "units": min(UNITS, network.width),
-        "traces": trace_figure(recovery.traces),
         "weights": weights_figure(np.asarray(network.layer.weights), *_errors(recovery, pairs)),
+    }
+
+
+def _layers(network: Network, match: Match | None) -> dict[str, Any]:
+    """Every layer's weights as a map and its first units as a table."""
+    return {
+        "maps": [layer_figure(np.asarray(layer.weights), number) for number, layer in enumerate(network.layers, 1)],
+        "tables": network_html(network),
+        "match_tables": "" if match is None else match_html(match),
     }
 
 
@@ -69,21 +96,3 @@ def _errors(recovery: Recovery, pairs: list[Pair]) -> tuple[Array, str]:
     if sorted(differences) != list(range(recovery.network.width)):
         return recovery.certificate.standard_errors.weights, "standard error"
     return np.array([differences[i] for i in sorted(differences)]), "|true − recovered|"
-
-
-def _fixed(value: float) -> str:
-    """Four decimals with a true minus sign; powers of ten where those would not show the number."""
-    size = abs(value)
-    text = f"{value:.4f}" if size == 0.0 or 1e-3 <= size < 1e4 else f"{value:.2e}"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}".replace("-", "\N{MINUS SIGN}")
-
-
-def _power(value: float) -> str:
-    """A size, such as a difference or a standard error."""
-    if value in (0.0, np.inf):
-        return "0" if value == 0.0 else "\N{INFINITY}"
-    return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e+").replace("-", "\N{MINUS SIGN}")

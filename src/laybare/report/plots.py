@@ -1,8 +1,9 @@
-"""Figures of studies as SVG text: success rates as grey maps, and lines against a quantity."""
+"""Figures of studies: lines against a quantity, and success rates as grey maps; each as SVG text and as a table of its points."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,19 @@ from laybare.shapes import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = (ACCENT, INK, "#c92a2a", "#e67700", SOFT, "#5f3dc4")
-MARKS = ("o", "s", "^", "D", "v", "P")
+COLOURS = (ACCENT, INK, "#c92a2a", "#e67700", SOFT, "#5f3dc4", "#2b8a3e", "#a61e4d")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "<")
+ACROSS = 3
+"""Panels in a row, and names in a row of the legend."""
+
+MARKED = 30
+"""Curves of more points are drawn without marks."""
+
+TICKS = 7
+"""A logarithmic axis of no more values than these has its ticks at them."""
 
 
-class Line(NamedTuple):
+class Curve(NamedTuple):
     """Named points; `low` and `high` draw a band around them."""
 
     name: str
@@ -34,55 +43,118 @@ class Panel(NamedTuple):
     title: str
     x: str
     y: str
-    lines: Sequence[Line]
+    lines: Sequence[Curve]
     logarithmic: str = "y"
 
 
-def lines_figure(panels: Sequence[Panel], meaning: str) -> str:
-    """Panels side by side, three in a row, one legend each; `meaning` is read to those who cannot see the figure."""
-    across = min(3, len(panels))
-    down = -(-len(panels) // across)
-
-    def draw(figure: Figure) -> None:
-        grid = figure.subplots(down, across, squeeze=False).ravel()
-        for axes, panel in zip(grid, panels, strict=False):
-            _panel(axes, panel)
-        for axes in grid[len(panels) :]:
-            axes.set_axis_off()
-
-    return svg(draw, 3.2 * down, meaning)
+Points = tuple[tuple[str, ...], list[tuple[str | int | float, ...]]]
+"""Columns and rows."""
 
 
-def rates_figure(
-    maps: dict[str, Array], rows: Sequence[int], columns: Sequence[int], *, row: str = "dimension", column: str = "samples",
-    meaning: str = "Success rates",
-) -> str:
-    """Success rates, or other shades in [0, 1], over two quantities, one map a method, white for 1 and black for 0."""
+@dataclass(frozen=True)
+class LinesFigure:
+    """Panels side by side and one legend below them; `meaning` is read to those who cannot see the figure.
 
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
-        for axes, (name, rates) in zip(panels, maps.items(), strict=True):
-            axes.imshow(rates, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest", origin="lower")
-            axes.set_xticks(range(len(columns)), [f"{size:,}" for size in columns], rotation=90 if len(columns) > 4 else 0)
-            axes.set_yticks(range(len(rows)), [str(size) for size in rows])
-            axes.set(title=name, xlabel=column)
-        panels[0].set_ylabel(row)
+    A name has one colour in all panels.
+    """
 
-    return svg(draw, 3.0, f"{meaning} over {row} and {column}")
+    panels: Sequence[Panel]
+    meaning: str
+    across: int = ACROSS
+
+    def svg(self) -> str:
+        """The drawing."""
+        names = list(dict.fromkeys(line.name for panel in self.panels for line in panel.lines))
+        across = min(self.across, len(self.panels))
+        down = -(-len(self.panels) // across)
+
+        def draw(figure: Figure) -> None:
+            grid = figure.subplots(down, across, squeeze=False).ravel()
+            for axes, panel in zip(grid, self.panels, strict=False):
+                _draw(axes, panel, names)
+            for axes in grid[len(self.panels) :]:
+                axes.set_axis_off()
+            handles = _one_each(grid)
+            figure.legend(
+                handles.values(), handles.keys(), loc="outside lower center", ncols=ACROSS, frameon=False, fontsize=8.0)
+
+        return svg(draw, 2.8 * down + 0.2 * -(-len(names) // ACROSS) + 0.2, self.meaning)
+
+    def points(self) -> Points:
+        """What is drawn, a point in a row."""
+        rows: list[tuple[str | int | float, ...]] = []
+        for panel in self.panels:
+            for line in panel.lines:
+                none: Sequence[str | float] = [""] * len(line.x)
+                low, high = line.low or none, line.high or none
+                rows += [(panel.title, line.name, *point) for point in zip(line.x, line.y, low, high, strict=True)]
+        return ("panel", "line", "x", "y", "low", "high"), rows
 
 
-def _panel(axes: Any, panel: Panel) -> None:
-    for i, line in enumerate(panel.lines):
-        colour = COLOURS[i % len(COLOURS)]
+@dataclass(frozen=True)
+class RatesFigure:
+    """Success rates, or other shades in [0, 1], over two quantities, one map per method, white for 1 and black for 0."""
+
+    maps: Mapping[str, Array]
+    rows: Sequence[int]
+    columns: Sequence[int]
+    row: str = "dimension"
+    column: str = "samples"
+    meaning: str = "Success rates"
+
+    def svg(self) -> str:
+        """The drawing."""
+
+        def draw(figure: Figure) -> None:
+            panels = figure.subplots(1, len(self.maps), sharey=True, squeeze=False)[0]
+            for axes, (name, rates) in zip(panels, self.maps.items(), strict=True):
+                axes.imshow(rates, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest", origin="lower")
+                turned = 90 if len(self.columns) > ACROSS else 0
+                axes.set_xticks(range(len(self.columns)), [f"{size:,}" for size in self.columns], rotation=turned)
+                axes.set_yticks(range(len(self.rows)), [str(size) for size in self.rows])
+                axes.set(title=name, xlabel=self.column)
+            panels[0].set_ylabel(self.row)
+
+        return svg(draw, 3.0, f"{self.meaning} over {self.row} and {self.column}")
+
+    def points(self) -> Points:
+        """What is drawn, a cell in a row."""
+        rows: list[tuple[str | int | float, ...]] = [
+            (name, row, column, float(shades[i, j]))
+            for name, shades in self.maps.items() for i, row in enumerate(self.rows) for j, column in enumerate(self.columns)]
+        return ("map", self.row, self.column, "shade"), rows
+
+
+def _draw(axes: Any, panel: Panel, names: list[str]) -> None:
+    for line in panel.lines:
+        i = names.index(line.name)
+        colour, mark = COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]
         x, y = np.asarray(line.x, dtype=float), np.asarray(line.y, dtype=float)
-        axes.plot(x, y, color=colour, marker="" if line.dashed else MARKS[i % len(MARKS)], markersize=3.5, linewidth=1.4,
-                  linestyle="--" if line.dashed else "-", label=line.name)
+        style = "--" if line.dashed else "-" if i < len(COLOURS) else ":"  # colours come again: the line tells
+        axes.plot(x, y, color=colour, marker="" if line.dashed or len(x) > MARKED else mark, markersize=3.5, linewidth=1.4,
+                  markerfacecolor=colour if i < len(COLOURS) else "white", linestyle=style, label=line.name)
         if line.low is not None and line.high is not None:
             axes.fill_between(x, np.asarray(line.low), np.asarray(line.high), color=colour, alpha=0.15, linewidth=0)
     if "x" in panel.logarithmic:
         axes.set_xscale("log")
+        _ticks_at_values(axes, sorted({float(value) for line in panel.lines for value in line.x}))
     if "y" in panel.logarithmic:
         axes.set_yscale("log")
     axes.grid(axis="y", color=LINE, linewidth=0.8)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
-    axes.legend(frameon=False, fontsize=8.0)
+
+
+def _ticks_at_values(axes: Any, values: list[float]) -> None:
+    """Ticks at the few values there are; many are left to the powers of ten."""
+    if len(values) <= TICKS:
+        axes.set_xticks(values, [f"{value:,g}" for value in values], rotation=90 if len(values) > ACROSS else 0)
+        axes.set_xticks([], minor=True)
+
+
+def _one_each(grid: Any) -> dict[str, Any]:
+    """The first drawn line of every name."""
+    handles: dict[str, Any] = {}
+    for axes in grid:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+    return handles

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from laybare.blas import single_blas_thread
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
-from laybare.source.blas import single_blas_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,13 @@ class Affine:
         """The map from z back to x."""
         return Affine(-self.mean @ self.matrix, np.linalg.inv(self.matrix))
 
+    def pull_back_layer(self, layer: Layer) -> Layer:
+        """The layer on x that equals `layer` on z."""
+        if self.trivial:
+            return layer
+        weights = layer.weights @ self.matrix.T
+        return Layer(weights, layer.biases - weights @ self.mean, layer.activation)
+
     def pull_back(self, network: Network) -> Network:
         """The network on x that equals `network` on z: every neuron, bias, linear part and offset is carried along.
 
@@ -56,9 +63,8 @@ class Affine:
         """
         if self.trivial:
             return network
-        weights = network.layer.weights @ self.matrix.T
-        layer = Layer(weights, network.layer.biases - weights @ self.mean, network.activation)
+        layers = (self.pull_back_layer(network.layer), *network.layers[1:])
         if network.linear is None:
-            return Network(layer, network.readout, network.offset)
+            return Network(layers, network.readout, network.offset, top=network.top)
         linear = self.matrix @ network.linear
-        return Network(layer, network.readout, network.offset - self.mean @ linear, linear)
+        return Network(layers, network.readout, network.offset - self.mean @ linear, linear, top=network.top)

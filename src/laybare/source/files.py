@@ -8,6 +8,7 @@ from pathlib import Path
 
 from laybare.errors import InvalidInput
 from laybare.source.laws import Gaussian
+from laybare.source.log_files import is_log, read_log
 from laybare.source.numpy_files import Pair, read_blocks, read_npz
 from laybare.source.protocol import Law
 from laybare.source.samples import Samples
@@ -26,7 +27,8 @@ def open_samples(
 
     Parameters
     ----------
-    path : a file .npz, .csv or .parquet, or a directory of .npy blocks (x_000.npy, y_000.npy, ...; or x.npy, y.npy)
+    path : a file .npz, .csv or .parquet, a directory of .npy blocks (x_000.npy, y_000.npy, ...; or x.npy, y.npy), or the
+        log of an Oracle
     target : name of the outputs: an array of the .npz, a block name, or one or several columns ("a,b" or a sequence)
     law, schedule : as in Samples
 
@@ -63,7 +65,7 @@ _READERS: dict[str, Callable[[Path, Sequence[str]], Pair]] = {
 
 def _reader(path: Path) -> Callable[[Path, Sequence[str]], Pair]:
     if path.is_dir():
-        return _one(read_blocks)
+        return _one(read_log if is_log(path) else read_blocks)
     if not path.exists():
         raise InvalidInput(f"{path} does not exist.", "There is nothing to open.", "Check the path.", path=str(path))
     if path.suffix.lower() not in _READERS:

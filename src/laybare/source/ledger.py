@@ -4,125 +4,131 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
-from laybare.errors import BudgetExhausted, InvalidInput
+from laybare.errors import BudgetExhausted, InvalidInput, LaybareError
 from laybare.shapes import Array
-from laybare.source.arrays import floats, numeric
-
-Ask = Callable[[Array], Any]
-
-
-class Answers(NamedTuple):
-    """Usable answers to the first of the rows that were asked, (rows, outputs), and what is wrong with the next one, if any."""
-
-    y: Array
-    finding: InvalidInput | None
+from laybare.source.answered import Stretch, Table
+from laybare.source.links import Link
+from laybare.source.wire import Answers, Wire
 
 
 class Ledger:
-    """Buys answers within a budget and keeps those to drawn rows, in their order.
+    """Buys answers within a budget and keeps them: those to drawn rows in the order of the rows, those to chosen points as asked.
 
-    A call of `f` that raises has answered nothing: it is not counted, and a retry asks the same rows again. Whatever was returned
-    is counted. If it cannot be used (wrong shape, not finite), the answers before it are kept and no more are bought: the same
-    question has the same answer, and would be paid for twice.
+    A call that raises has answered nothing: it is not counted, and a retry asks the same rows again. Whatever was returned
+    is counted. If answers to drawn rows cannot be used (wrong shape, not finite), those before are kept and no more are bought:
+    the same question has the same answer, and would be paid for twice. Inputs are kept as well, up to `memory` bytes of drawn
+    and as much of chosen ones.
     """
 
-    def __init__(self, f: Ask, budget: int) -> None:
-        self.f = f
-        self.budget = budget
+    def __init__(self, wire: Wire, link: Link, budget: int, dim: int, memory: int) -> None:
+        self.wire, self.link, self.budget = wire, link, budget
         self.drawn = 0  # queries at the rows of the source: rows 0..drawn
         self.kept = 0  # rows 0..kept have usable answers; fewer than drawn only after a refusal
         self.chosen = 0  # queries at points chosen by the caller
         self.outputs: int | None = None
         self.refusal: InvalidInput | None = None
-        self.lock = threading.Lock()  # f is asked by one thread at a time
+        self.lock = threading.RLock()  # the black box is asked by one thread at a time
+        self.queries: Counter[str] = Counter()
+        self.points = Table(memory // (8 * dim))
+        self.stretches: list[Stretch] = []  # of the drawn rows
+        self._purposes: list[str] = []
         self._answers = np.empty((0, 0))
+        self._inputs = np.empty((0, dim))
 
     @property
     def spent(self) -> int:
-        """Queries that were answered."""
+        """Queries that were answered, by the black box or by its log."""
         return self.drawn + self.chosen
+
+    @contextmanager
+    def purpose(self, name: str) -> Iterator[None]:
+        """What is asked inside is booked under this name."""
+        self._purposes.append(name)
+        try:
+            yield
+        finally:
+            self._purposes.pop()
 
     def answers(self, start: int, stop: int) -> Array:
         """Answers to rows start..stop, which have been bought; read-only."""
-        part = self._answers[start:stop]
-        part.setflags(write=False)
-        return part
+        return _frozen(self._answers[start:stop])
+
+    def inputs(self, start: int, stop: int) -> Array | None:
+        """Inputs of rows start..stop if they are kept; read-only."""
+        return _frozen(self._inputs[start:stop]) if stop <= min(self.kept, len(self._inputs)) else None
 
     def buy(self, x: Array) -> None:
         """Ask about the rows after those that are kept."""
         if self.refusal is not None:
             raise copy.copy(self.refusal)
-        self._check_budget(len(x))
-        y, self.refusal = self._ask(x, first=self.kept)
+        purpose = self._purposes[-1] if self._purposes else "drawn"
+        y, self.refusal = self._ask(x, self.kept, purpose, drawn=True)
+        y = y[: _usable_rows(y)]
         if len(y):
-            self._keep(y)
-        self.drawn += len(x)
+            self._keep(x[: len(y)], y, purpose)
         if self.refusal is not None:
             raise copy.copy(self.refusal)
 
-    def ask(self, x: Array) -> Array:
-        """Answers to chosen points, (n, outputs); counted, not kept."""
-        self._check_budget(len(x))
-        y, finding = self._ask(x, first=0)
-        self.chosen += len(x)
-        if finding is not None:
+    def ask(self, x: Array, purpose: str | None, *, gaps: bool) -> Array:
+        """Answers to chosen points, (n, outputs); counted and kept. With `gaps`, unusable ones are NaN instead of an error."""
+        purpose = purpose or (self._purposes[-1] if self._purposes else "chosen")
+        y, finding = self._ask(x, 0, purpose, drawn=False)
+        usable = np.isfinite(y).all(axis=1)
+        self.points.append(x[: len(y)][usable], y[usable], purpose)
+        if finding is not None and (not gaps or len(y) < len(x)):
             raise finding
         return y
 
-    def _keep(self, y: Array) -> None:
-        if len(self._answers) == 0:
-            self._answers = np.empty((self.budget, y.shape[1]))  # pages that are never written to take no memory
+    def _keep(self, x: Array, y: Array, purpose: str) -> None:
+        if len(self._answers) == 0:  # pages that are never written to take no memory
+            self._answers = np.empty((self.budget, y.shape[1]))
+            self._inputs = np.empty((min(self.budget, self.points.room), x.shape[1]))
+        self.stretches.append(Stretch(purpose, self.kept, self.kept + len(y)))
+        self._inputs[self.kept : self.kept + len(x)] = x[: max(0, len(self._inputs) - self.kept)]
         self._answers[self.kept : self.kept + len(y)] = y
         self.kept += len(y)
 
-    def _check_budget(self, rows: int) -> None:
-        if self.spent + rows > self.budget:
+    def _ask(self, x: Array, first: int, purpose: str, *, drawn: bool) -> Answers:
+        """Outputs, NaN where an answer cannot be used, and what is wrong with the first of those."""
+        self._check_budget(x)
+        try:
+            given, finding = self.wire.answers(x, purpose, partial(self._count, purpose, drawn))
+        except LaybareError as error:
+            error.values.update(kept=self.kept, spent=self.spent)
+            raise
+        if not len(given):
+            return Answers(given, finding)
+        y = self.link(given)
+        self.outputs = y.shape[1] or self.outputs
+        bad = _usable_rows(y)
+        return Answers(y, finding if bad == len(y) else self.link.why(given[bad], first + bad))
+
+    def _count(self, purpose: str, drawn: bool, rows: int) -> None:
+        self.queries[purpose] += rows
+        self.drawn, self.chosen = self.drawn + drawn * rows, self.chosen + (not drawn) * rows
+
+    def _check_budget(self, x: Array) -> None:
+        if self.spent + len(x) - self.wire.waiting.counted(x) > self.budget:
             raise BudgetExhausted(
-                f"{rows} more queries were asked for and {self.budget - self.spent} are left.",
+                f"{len(x)} more queries were asked for and {self.budget - self.spent} are left.",
                 f"{self.spent} of the budget of {self.budget} are spent, and it is never exceeded.",
                 "Grant a larger budget, or work with the answers that are there.",
-                budget=self.budget, spent=self.spent, asked=rows)
-
-    def _ask(self, x: Array, first: int) -> Answers:
-        rows = len(x)
-        try:
-            given = self.f(x)
-        except Exception as error:
-            raise InvalidInput(
-                f"The black box raised {type(error).__name__} ({error}) when it was asked {rows} rows.",
-                f"Without an answer the pass cannot go on; the {self.kept} answers bought so far are kept.",
-                "Mend it and call again: no query is paid for twice.", kept=self.kept, spent=self.spent) from error
-        return self._usable(given, rows, first)
-
-    def _usable(self, given: Any, rows: int, first: int) -> Answers:
-        nothing = np.empty((0, 0))
-        try:
-            y = numeric("The answer of the black box", given)
-        except InvalidInput as finding:
-            return Answers(nothing, finding)
-        outputs = self.outputs or (y.shape[1] if y.ndim == 2 else 1)
-        if outputs == 0 or y.shape not in ((rows, outputs), (rows,) if outputs == 1 else None):
-            return Answers(nothing, _wrong_shape(y.shape, rows, self.outputs))
-        self.outputs = outputs
-        y = floats(np.asarray(y)).reshape(rows, outputs)
-        bad = np.argwhere(~np.isfinite(y))
-        if not len(bad):
-            return Answers(y, None)
-        row, output = (int(i) for i in bad[0])
-        return Answers(y[:row], InvalidInput(
-            f"The black box answered {y[row, output]} to query {first + row}, output {output} (counted from 0).",
-            f"Answers must be finite; the {self.kept + row} before it are kept.",
-            "Mend the black box, or work with the answers that are there: take() the rows before this one.",
-            row=first + row, output=output))
+                budget=self.budget, spent=self.spent, asked=len(x))
 
 
-def _wrong_shape(shape: tuple[int, ...], rows: int, outputs: int | None) -> InvalidInput:
-    wanted = f"({rows},) or ({rows}, outputs)" if outputs is None else f"({rows}, {outputs}), as before"
-    return InvalidInput(
-        f"The black box returned an array of shape {shape} for {rows} rows.", "Every row has one answer.",
-        f"Return shape {wanted}.", shape=shape, rows=rows)
+def _usable_rows(y: Array) -> int:
+    """How many rows there are before the first that is not finite."""
+    bad = ~np.isfinite(y).all(axis=1)
+    return int(np.argmax(bad)) if bad.any() else len(y)
+
+
+def _frozen(part: Array) -> Array:
+    part.setflags(write=False)
+    return part

@@ -17,7 +17,8 @@ from numpy.random import Generator
 
 from laybare.errors import InvalidInput
 from laybare.shapes import Array
-from laybare.source.oracle import Draw, Oracle
+from laybare.source.drawing import Draw
+from laybare.source.oracle import Oracle
 
 
 def paired_inputs(draw: Draw) -> Draw:

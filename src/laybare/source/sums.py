@@ -19,9 +19,9 @@ from functools import partial
 
 import numpy as np
 
+from laybare.blas import single_blas_thread
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Event, Progress, Statistic, Sums
-from laybare.source.blas import single_blas_thread
 
 GRAIN = 1024
 """Rows of the smallest block; every block starts at a multiple of it, so that generators can address rows by it."""

@@ -1,23 +1,30 @@
-"""One file a figure of a paper, or a worked case: settings -> table -> figure."""
+"""A file for every figure of a paper, or worked case: settings -> table -> figure."""
 
+from typing import Any
+
+from laybare.studies.angle_search import TAN_ALPHA
+from laybare.studies.decomposition_noise import DECOMPOSITION_NOISE
 from laybare.studies.deeper_cut import DEEPER_CUT
 from laybare.studies.designed import F_PRIME, G_AND_F
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
 from laybare.studies.high_threshold import ACTIVATION_PROBABILITY, LAYER_ERROR
 from laybare.studies.large_network import LARGE
-from laybare.studies.printed_high_threshold import LAYER_STARTS, TAN_ALPHA
+from laybare.studies.printed_high_threshold import LAYER_STARTS
+from laybare.studies.printed_theorems import THEOREM_8, THEOREM_9
+from laybare.studies.printed_units import GENERAL_DEGREE, THEOREM_13
 from laybare.studies.random_start import OVERWIDE, RATIO
 from laybare.studies.relu_error import ERROR
 from laybare.studies.relu_factorial import FACTORIAL
 from laybare.studies.relu_phase import PHASE
+from laybare.studies.smoothed import SMOOTHED
 from laybare.studies.spurious import APPENDIX_F
 from laybare.studies.squared_loss import RELU_LOSS, SIGMOID_LOSS
-from laybare.studies.study import Outcome, Settings, Study
+from laybare.studies.study import Settings, Study, StudyResult
 from laybare.studies.zhong import FIGURE_1A
 from laybare.studies.zhong_descent import FIGURE_1C
 from laybare.studies.zhong_start import FIGURE_1B
 
-STUDIES: dict[str, Study] = {
+STUDIES: dict[str, Study[Any, Any]] = {
     study.name: study
     for study in (
         OVERWIDE, RATIO, LARGE,
@@ -26,7 +33,9 @@ STUDIES: dict[str, Study] = {
         FIGURE_2, FIGURE_3, FIGURE_4,
         ERROR, FACTORIAL, PHASE,
         LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
+        THEOREM_8, THEOREM_9, THEOREM_13, GENERAL_DEGREE,
+        SMOOTHED, DECOMPOSITION_NOISE,
     )
 }
 
-__all__ = ["STUDIES", "Outcome", "Settings", "Study"]
+__all__ = ["STUDIES", "StudyResult", "Settings", "Study"]

@@ -67,11 +67,11 @@ def from_random(solve: Solver) -> Arm:
     return run
 
 
-PRINTED, MOMENTS, OURS = "Algorithm 2", "moments", "SymmetricInputs"
+PRINTED, PRACTICAL, MOMENTS, OURS = "Algorithm 2", "practical", "moments", "SymmetricInputs"
 ARMS: dict[str, Arm] = {
     PRINTED: as_printed(PrintedNeurons(noise=False, halves=False)),
     "Algorithm 3": as_printed(PrintedNeurons()),
-    "practical": as_printed(PracticalRoute()),
+    PRACTICAL: as_printed(PracticalRoute()),
     MOMENTS: moments_alone,
     OURS: by_method,
     "L-BFGS": from_random(lambda source, start, scale, rng: lbfgs(source, start, scale)),
@@ -79,7 +79,7 @@ ARMS: dict[str, Arm] = {
 }
 
 
-class Problem(NamedTuple):
+class SymmetricProblem(NamedTuple):
     """Hidden weights (k, d), readout (k, m), inputs for training and fresh ones, standard deviation of the noise."""
 
     truth: Network
@@ -88,7 +88,7 @@ class Problem(NamedTuple):
     noise: float
 
 
-class Run(NamedTuple):
+class SymmetricRun(NamedTuple):
     """Squared errors of A and W, mean squared error of the outputs, largest error of any number, seconds; NaN if refused."""
 
     readout: float
@@ -98,7 +98,7 @@ class Run(NamedTuple):
     seconds: float
 
 
-def run(arm: str, problem: Problem, rng: Generator) -> Run:
+def run(arm: str, problem: SymmetricProblem, rng: Generator) -> SymmetricRun:
     """One recovery, compared with the truth."""
     truth, x, fresh, noise = problem
     y = truth(x)
@@ -107,13 +107,13 @@ def run(arm: str, problem: Problem, rng: Generator) -> Run:
     try:
         found = ARMS[arm](source, truth.width, rng)
     except LaybareError:
-        return Run(np.nan, np.nan, np.nan, np.inf, time.perf_counter() - begun)
+        return SymmetricRun(np.nan, np.nan, np.nan, np.inf, time.perf_counter() - begun)
     seconds = time.perf_counter() - begun
     mse = mean_squared_error(found(fresh), truth(fresh))
     if found.width != truth.width or not found.layer.weights.any(axis=1).all():
-        return Run(np.nan, np.nan, mse, np.inf, seconds)
+        return SymmetricRun(np.nan, np.nan, mse, np.inf, seconds)
     errors = normalised_squared_errors(found, truth)
-    return Run(errors.readout, errors.weights, mse, compare(found, truth).max_error, seconds)
+    return SymmetricRun(errors.readout, errors.weights, mse, compare(found, truth).max_error, seconds)
 
 
 def planted(weights: Array, readout: Array) -> Network:

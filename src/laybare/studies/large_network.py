@@ -7,6 +7,7 @@ starts: cosine 0.9 to every true row; random directions with 16 spare units; dir
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,24 +24,23 @@ from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Model, network_of
 from laybare.refinement.overwide import Search, over_wide
 from laybare.refinement.variation import total_variation
-from laybare.shapes import Array, Event
+from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source
-from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.studies.study import Settings, Study, StudyResult, headings
 
 SIGN_FREE = Model(absolute, biases=True, offset=True, linear=True)
 SPARES = 16
+EXACT = 1e-8
+ARMS = ("cosine 0.9", "cosine 0.9, twice the samples", "random, 16 spares", "moments")
 
 
-class Size(NamedTuple):
+class LargeSize(NamedTuple):
     """Input dimension, hidden units, samples for the good start and for the others."""
 
     dim: int = 784
     width: int = 32
     near: int = 76_000
     far: int = 2**17
-
-
-SMALL = Size(200, 16, 20_000, 2**15)
 
 
 def planted(dim: int, width: int, samples: int, rng: Generator) -> tuple[Network, Samples]:
@@ -82,7 +82,7 @@ def _biases(weights: Array, directions: Array) -> Array:
     return np.asarray(np.clip(-third / np.where(np.abs(second) > 1e-12, second, 1e-12), -1.5, 1.5))
 
 
-class Run(NamedTuple):
+class LargeRun(NamedTuple):
     """One recovery: largest parameter error, units within cosine 0.999 of a true one, steps, passes over the samples, seconds."""
 
     error: float
@@ -92,7 +92,27 @@ class Run(NamedTuple):
     seconds: float
 
 
-def run(arm: str, size: Size, seed: int) -> Run:
+class LargeCell(NamedTuple):
+    """Name of the arm, seed."""
+
+    arm: str
+    seed: int
+
+
+class LargeRow(NamedTuple):
+    """A row of the table."""
+
+    network: str
+    start: str
+    seed: int
+    largest_error: float
+    units_found: int
+    steps: int
+    passes: int
+    seconds: float
+
+
+def run(arm: str, size: LargeSize, seed: int) -> LargeRun:
     """Plant, start as `arm` says, refine, decode the signs, compare."""
     rng = np.random.default_rng([seed, size.dim, size.width])
     samples = {"cosine 0.9": size.near, "cosine 0.9, twice the samples": 2 * size.near}.get(arm, size.far)
@@ -103,7 +123,7 @@ def run(arm: str, size: Size, seed: int) -> Run:
     network = unfold(network_of(refined.point, vector=True), relu).network
     cosines = np.abs(_directions(network) @ _directions(truth).T).max(axis=0)
     steps, passes = len(refined.trace.rows) - 1, refined.trace.samples // samples
-    return Run(compare(network, truth).max_error, int(np.sum(cosines > 0.999)), steps, passes, seconds)
+    return LargeRun(compare(network, truth).max_error, int(np.sum(cosines > 0.999)), steps, passes, seconds)
 
 
 def _refined(arm: str, truth: Network, source: Source, rng: Generator) -> Refined:
@@ -118,24 +138,29 @@ def _directions(network: Network) -> Array:
     return np.asarray(rows / np.linalg.norm(rows, axis=1)[:, None])
 
 
-def _study(settings: Settings) -> Outcome:
-    size = Size() if settings.full else SMALL
-    arms = ("cosine 0.9", "cosine 0.9, twice the samples", "random, 16 spares", "moments")
-    rows: list[tuple[Cell, ...]] = []
-    for arm in arms:
-        for seed in settings.seeds:
-            one = run(arm, size, seed)
-            rows.append((
-                f"{size.dim}-{size.width}-1", arm, seed, one.error, one.found, one.steps, one.passes, round(one.seconds, 1)))
-            if settings.progress is not None:
-                settings.progress(Event("runs", len(rows), len(arms) * len(settings.seeds), f"{arm}: error {one.error:.1e}"))
-    counts = ", ".join(
-        f"{arm} {sum(float(r[3]) < 1e-8 for r in rows if r[1] == arm)}/{len(settings.seeds)} "
-        f"({np.median([float(r[7]) for r in rows if r[1] == arm]):.0f} s)" for arm in arms)
-    columns = ("network", "start", "seed", "largest error", "units found", "steps", "passes", "seconds")
-    return Outcome(columns, rows, f"Recovered to 1e-8 (median seconds): {counts}.")
+def measure(settings: Settings[LargeSize]) -> dict[LargeCell, LargeRun]:
+    """One run per arm and seed, each of which takes minutes."""
+    cells = [LargeCell(arm, seed) for arm in ARMS for seed in settings.seeds]
+    runs: dict[LargeCell, LargeRun] = {}
+    for cell in cells:
+        runs[cell] = run(cell.arm, settings.grid, cell.seed)
+        settings.tick("runs", len(runs), len(cells), f"{cell.arm}: error {runs[cell].error:.1e}")
+    return runs
+
+
+def summary(size: LargeSize, runs: Mapping[LargeCell, LargeRun]) -> StudyResult:
+    """Every run, and how many of an arm are right."""
+    rows = [LargeRow(f"{size.dim}-{size.width}-1", cell.arm, cell.seed, *one) for cell, one in runs.items()]
+    parts = [_count(arm, [row for row in rows if row.start == arm]) for arm in ARMS]
+    return StudyResult(headings(LargeRow), rows, f"Recovered to {EXACT:g} (median seconds): {', '.join(parts)}.")
+
+
+def _count(arm: str, rows: list[LargeRow]) -> str:
+    exact = sum(row.largest_error < EXACT for row in rows)
+    return f"{arm} {exact}/{len(rows)} ({np.median([row.seconds for row in rows]):.0f} s)"
 
 
 LARGE = Study(
     "large-network", "Matrix-free refinement from a good start, from random directions with spares, and from moments",
-    "A 784-32-1 network is recovered to 1e-8 from 2^17 samples in minutes on two cores.", _study)
+    "A 784-32-1 network is recovered to 1e-8 from 2^17 samples in minutes on two cores.",
+    LargeSize(200, 16, 20_000, 2**15), LargeSize(), measure, summary)

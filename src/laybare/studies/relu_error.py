@@ -7,7 +7,7 @@ the nearest found direction (up to sign): the median and the share within |cosin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +17,12 @@ from laybare.activations import relu
 from laybare.methods.general_relu.printed import PrintedReLU, etas_from_noise, robust_units
 from laybare.methods.general_relu.routes import JointSpan
 from laybare.networks import Network
-from laybare.report.plots import Line, Panel, lines_figure
-from laybare.shapes import Array, Event
+from laybare.report.plots import Curve, LinesFigure, Panel
+from laybare.shapes import Array
 from laybare.source import Source
 from laybare.studies.relu_factorial import planted, share_found
-from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.studies.study import Study, StudyResult, headings, over
 
-SHAPES = {1: (8, 6), 2: (6, 9)}
-SAMPLES, ALL_SAMPLES = (10_000, 30_000, 100_000), (10_000, 30_000, 100_000, 300_000, 1_000_000)
 WITHIN = 0.95
 
 Rows = Callable[[Source, int, int, Generator], Array]
@@ -52,7 +50,27 @@ ARMS: dict[str, Rows] = {
     "printed": printed(controlled=False), "printed, quadratic subtracted": printed(controlled=True), "joint span": joint}
 
 
-class Run(NamedTuple):
+class ErrorCell(NamedTuple):
+    """Order l of the flattening, inputs, hidden units, samples, name of the arm."""
+
+    l: int
+    dim: int
+    width: int
+    samples: int
+    arm: str
+
+
+class ErrorGrid(NamedTuple):
+    """Sample sizes, and inputs and hidden units of every order; every arm in each of them."""
+
+    samples: tuple[int, ...]
+    shapes: tuple[tuple[int, int, int], ...] = ((1, 8, 6), (2, 6, 9))
+
+    def cells(self) -> list[ErrorCell]:
+        return [ErrorCell(*shape, samples, arm) for shape in self.shapes for samples in self.samples for arm in ARMS]
+
+
+class ErrorRun(NamedTuple):
     """Median distance of a true unit from the nearest found direction, share within cosine 0.95, median bias error, seconds."""
 
     distance: float
@@ -61,19 +79,33 @@ class Run(NamedTuple):
     seconds: float
 
 
-def run_once(arm: str, order: int, samples: int, seed: int) -> Run:
+class ErrorRow(NamedTuple):
+    """A row of the table."""
+
+    l: int
+    dim: int
+    width: int
+    samples: int
+    start: str
+    direction_error: float
+    share_within_cosine_0_95: float
+    bias_error: float
+    median_s: float
+
+
+def run_once(cell: ErrorCell, seed: int) -> ErrorRun:
     """One start."""
-    dim, width = SHAPES[order]
+    order, dim, width, samples, arm = cell
     rng = np.random.default_rng([seed, order, samples])
     truth, source = planted(dim, width, samples, rng)
     begun = time.perf_counter()
     rows = ARMS[arm](source, order, width, rng)
     seconds = time.perf_counter() - begun
-    distances, biases = _errors(rows, truth)
-    return Run(float(np.median(distances)), share_found(rows, truth, WITHIN), float(np.median(biases)), seconds)
+    distances, biases = errors(rows, truth)
+    return ErrorRun(float(np.median(distances)), share_found(rows, truth, WITHIN), float(np.median(biases)), seconds)
 
 
-def _errors(rows: Array, truth: Network) -> tuple[Array, Array]:
+def errors(rows: Array, truth: Network) -> tuple[Array, Array]:
     """Per true unit: distance to the nearest found direction up to sign, and its bias error; √2 and |b| if there is none."""
     if not len(rows):
         return np.full(truth.width, np.sqrt(2.0)), np.abs(np.asarray(truth.layer.biases))
@@ -83,41 +115,36 @@ def _errors(rows: Array, truth: Network) -> tuple[Array, Array]:
     return np.sqrt(np.maximum(2.0 - 2.0 * np.abs(best), 0.0)), np.abs(np.sign(best) * rows[nearest, -1] - truth.layer.biases)
 
 
-def _study(settings: Settings) -> Outcome:
-    sizes = ALL_SAMPLES if settings.full else SAMPLES
-    cells = [(order, samples, arm) for order in SHAPES for samples in sizes for arm in ARMS]
-    rows: list[tuple[Cell, ...]] = []
-    for done, (order, samples, arm) in enumerate(cells):
-        runs = np.array([run_once(arm, order, samples, seed) for seed in settings.seeds])
-        distance, _, bias, seconds = np.median(runs, axis=0)
-        rows.append((order, *SHAPES[order], samples, arm, round(float(distance), 5), round(float(runs[:, 1].mean()), 3),
-                     round(float(bias), 4), round(float(seconds), 2)))
-        if settings.progress is not None:
-            settings.progress(Event("cells", done + 1, len(cells), f"l={order}, n={samples}, {arm}"))
-    columns = ("l", "dim", "width", "samples", "start", "direction error", "share within .95", "bias error", "s")
-    return Outcome(columns, rows, _sentence(rows, sizes), _figure(rows))
+def summary(grid: ErrorGrid, runs: Mapping[ErrorCell, list[ErrorRun]]) -> StudyResult:
+    """Medians over the seeds, and the exponent between the first and the last number of samples."""
+    rows = [_row(cell, each) for cell, each in runs.items()]
+    groups = {(shape, arm): [r for r in rows if (r.l, r.start) == (shape[0], arm)] for shape in grid.shapes for arm in ARMS}
+    parts = [f"l = {l}, {arm}: {_exponent(group)}" for ((l, *_), arm), group in groups.items()]
+    panels = [
+        Panel(f"l = {l}: d = {dim}, m = {width}", "samples", "direction error",
+              [_line(arm, groups[(l, dim, width), arm]) for arm in ARMS], "xy") for l, dim, width in grid.shapes]
+    sentence = f"Direction error with {grid.samples[-1]:,} samples: {'; '.join(parts)}."
+    return StudyResult(headings(ErrorRow), rows, sentence, LinesFigure(panels, "Median error of directions against samples"))
 
 
-def _figure(rows: list[tuple[Cell, ...]]) -> str:
-    panels = []
-    for order, (dim, width) in SHAPES.items():
-        own = {arm: [row for row in rows if row[0] == order and row[4] == arm] for arm in ARMS}
-        lines = [Line(arm, [float(r[3]) for r in part], [float(r[5]) for r in part]) for arm, part in own.items()]
-        panels.append(Panel(f"l = {order}: d = {dim}, m = {width}", "samples", "direction error", lines, "xy"))
-    return lines_figure(panels, "Median error of directions against samples")
+def _row(cell: ErrorCell, runs: list[ErrorRun]) -> ErrorRow:
+    table = np.array(runs)
+    distance, _, bias, seconds = (float(value) for value in np.median(table, axis=0))
+    return ErrorRow(*cell, distance, float(table[:, 1].mean()), bias, seconds)
 
 
-def _sentence(rows: list[tuple[Cell, ...]], sizes: tuple[int, ...]) -> str:
-    """Exponents between the first and the last number of samples."""
-    parts = []
-    for order in SHAPES:
-        for arm in ARMS:
-            own = [float(row[5]) for row in rows if row[0] == order and row[4] == arm]
-            slope = np.log(own[-1] / own[0]) / np.log(sizes[-1] / sizes[0])
-            parts.append(f"l = {order}, {arm}: {own[-1]:.3g} (exponent {slope:.2f})")
-    return f"Direction error with {sizes[-1]:,} samples: {'; '.join(parts)}."
+def _exponent(rows: list[ErrorRow]) -> str:
+    first, last = rows[0], rows[-1]
+    slope = np.log(last.direction_error / first.direction_error) / np.log(last.samples / first.samples)
+    return f"{last.direction_error:.3g} (exponent {slope:.2f})"
+
+
+def _line(arm: str, rows: list[ErrorRow]) -> Curve:
+    return Curve(arm, [r.samples for r in rows], [r.direction_error for r in rows])
 
 
 ERROR = Study(
     "relu-error", "Error of the start for ReLU networks with biases against samples, at orders 1 and 2 of flattening",
-    "Errors fall like n^-1/2 once units stand out; the joint span needs far fewer samples than the printed algorithm.", _study)
+    "Errors fall like n^-1/2 once units stand out; the joint span needs far fewer samples than the printed algorithm.",
+    ErrorGrid((10_000, 30_000, 100_000)), ErrorGrid((10_000, 30_000, 100_000, 300_000, 1_000_000)),
+    over(ErrorGrid.cells, run_once), summary)

@@ -8,6 +8,7 @@ repairs); only the spectral start sees all `samples`, for its moments. A run suc
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +21,9 @@ from laybare.planted import random_network
 from laybare.refinement.overwide import Search, over_wide
 from laybare.refinement.sign_free import sign_free_model
 from laybare.refinement.variation import total_variation
-from laybare.shapes import Array, Event
+from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source
-from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.studies.study import Study, StudyResult, headings, over
 
 SPARES = (0, 2, 4)
 FOUND = 0.9
@@ -32,7 +33,10 @@ SUCCESS = 1e-16
 """Relative loss, the square of a relative rmse of 1e-8."""
 
 
-class Size(NamedTuple):
+STARTS = ("moments", "random")
+
+
+class FactorialCell(NamedTuple):
     """Inputs, hidden units, samples for the moments and for the solver."""
 
     dim: int
@@ -41,16 +45,33 @@ class Size(NamedTuple):
     solver: int = 4000
 
 
-SIZES = (Size(8, 8, 5000), Size(8, 8, 100_000), Size(8, 12, 20_000), Size(8, 12, 300_000))
-ALL_SIZES = (*SIZES, Size(20, 20, 20_000, 8800), Size(8, 20, 1_000_000))
+FactorialGrid = tuple[FactorialCell, ...]
 
 
-class Run(NamedTuple):
+class FactorialRun(NamedTuple):
     """Share of units that the start found (NaN for random ones), successes for each number of spares, seconds each."""
 
     found: float
     success: tuple[bool, ...]
     seconds: tuple[float, ...]
+
+
+class FactorialRow(NamedTuple):
+    """A row of the table; networks fitted to rounding and seconds without spares, with two and with four."""
+
+    dim: int
+    width: int
+    samples: int
+    in_solver: int
+    start: str
+    units_found: float | str
+    without_spares: int
+    with_2_spares: int
+    with_4_spares: int
+    runs: int
+    s_without_spares: float
+    s_with_2_spares: float
+    s_with_4_spares: float
 
 
 def planted(dim: int, width: int, samples: int, rng: Generator) -> tuple[Network, Samples]:
@@ -66,7 +87,7 @@ def share_found(rows: Array, truth: Network, cosine: float = FOUND) -> float:
     return float(np.mean(np.abs(theirs @ ours.T).max(axis=1, initial=0.0) > cosine))
 
 
-def run_once(size: Size, seed: int) -> dict[str, Run]:
+def run_once(size: FactorialCell, seed: int) -> dict[str, FactorialRun]:
     """Both starts on one planted network."""
     truth, source = planted(size.dim, size.width, size.samples, np.random.default_rng([seed, size.dim, size.width, size.samples]))
     begun = time.perf_counter()
@@ -79,7 +100,7 @@ def run_once(size: Size, seed: int) -> dict[str, Run]:
         "random": _solved(part, size.width, None, seed, np.nan, 0.0)}
 
 
-def _solved(part: Source, width: int, known: Array | None, seed: int, found: float, before: float) -> Run:
+def _solved(part: Source, width: int, known: Array | None, seed: int, found: float, before: float) -> FactorialRun:
     success, seconds, scale = [], [], total_variation(part)
     for spares in SPARES:
         begun = time.perf_counter()
@@ -88,37 +109,34 @@ def _solved(part: Source, width: int, known: Array | None, seed: int, found: flo
             rng=np.random.default_rng([seed, spares]))
         success.append(fit.loss < SUCCESS * scale)
         seconds.append(before + time.perf_counter() - begun)
-    return Run(found, tuple(success), tuple(seconds))
+    return FactorialRun(found, tuple(success), tuple(seconds))
 
 
-def _study(settings: Settings) -> Outcome:
-    sizes = ALL_SIZES if settings.full else SIZES
-    rows: list[tuple[Cell, ...]] = []
-    for done, size in enumerate(sizes):
-        runs = [run_once(size, seed) for seed in settings.seeds]
-        for start in ("moments", "random"):
-            each = [run[start] for run in runs]
-            found = float(np.mean([run.found for run in each]))
-            counts = (sum(run.success[i] for run in each) for i in range(len(SPARES)))
-            median = np.median([run.seconds for run in each], axis=0)
-            rows.append((
-                size.dim, size.width, size.samples, size.solver, start, "" if np.isnan(found) else round(found, 2), *counts,
-                len(each), "/".join(f"{s:.1f}" for s in median)))
-        if settings.progress is not None:
-            settings.progress(Event("cells", done + 1, len(sizes), f"d={size.dim}, m={size.width}, n={size.samples}"))
-    columns = ("dim", "width", "samples", "in solver", "start", "units found", *(f"+{e} spares" for e in SPARES), "runs", "s")
-    return Outcome(columns, rows, _sentence(rows))
+def summary(grid: FactorialGrid, runs: Mapping[FactorialCell, list[dict[str, FactorialRun]]]) -> StudyResult:
+    """How often one run of the solver fits to rounding, by start and spares."""
+    rows = [_row(cell, start, [run[start] for run in each]) for cell, each in runs.items() for start in STARTS]
+    parts = [_fits(start, [row for row in rows if row.start == start]) for start in STARTS]
+    return StudyResult(headings(FactorialRow), rows, f"Fitted to rounding in one run: {'; '.join(parts)}.")
 
 
-def _sentence(rows: list[tuple[Cell, ...]]) -> str:
-    parts = []
-    for start in ("moments", "random"):
-        own = [row for row in rows if row[4] == start]
-        counts = ", ".join(f"{sum(int(r[6 + i]) for r in own)} with {e} spares" for i, e in enumerate(SPARES))
-        parts.append(f"{start} {counts} (of {sum(int(r[9]) for r in own)} each)")
-    return f"Fitted to rounding in one run: {'; '.join(parts)}."
+def _row(cell: FactorialCell, start: str, runs: list[FactorialRun]) -> FactorialRow:
+    found = float(np.mean([run.found for run in runs]))
+    without, two, four = (sum(run.success[i] for run in runs) for i in range(len(SPARES)))
+    seconds = (float(s) for s in np.median([run.seconds for run in runs], axis=0))
+    return FactorialRow(*cell, start, "" if np.isnan(found) else found, without, two, four, len(runs), *seconds)
 
+
+def _fits(start: str, rows: list[FactorialRow]) -> str:
+    counts = ([row.without_spares for row in rows], [row.with_2_spares for row in rows], [row.with_4_spares for row in rows])
+    told = ", ".join(f"{sum(count)} with {spares} spares" for count, spares in zip(counts, SPARES, strict=True))
+    return f"{start} {told} (of {sum(row.runs for row in rows)} each)"
+
+
+QUICK = (
+    FactorialCell(8, 8, 5000), FactorialCell(8, 8, 100_000), FactorialCell(8, 12, 20_000), FactorialCell(8, 12, 300_000))
 
 FACTORIAL = Study(
     "relu-factorial", "ReLU networks with biases: start from moments or at random, with 0, 2 or 4 spare units, one run",
-    "Moments help at exact width once they find nearly all units; with spare units random directions do as well.", _study)
+    "Moments help at exact width once they find nearly all units; with spare units random directions do as well.",
+    QUICK, (*QUICK, FactorialCell(20, 20, 20_000, 8800), FactorialCell(8, 20, 1_000_000)),
+    over(lambda grid: grid, run_once), summary)

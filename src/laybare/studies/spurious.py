@@ -8,18 +8,20 @@ the point itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from laybare.landscape import Objective, critical_points, descend, pairs_on_spheres, second_order
 from laybare.networks import unsigned_error
-from laybare.report.plots import Line, Panel, lines_figure
-from laybare.shapes import Array, Event
-from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.report.plots import Curve, LinesFigure, Panel
+from laybare.shapes import Array
+from laybare.studies.study import Settings, Study, StudyResult, headings
 
 EXCESS = 0.5
 """t of a = (1, 2+t, …)."""
 
-MUS = (0.0, 0.01, 0.05, 0.2)
 FOUND = 1e-4
 
 
@@ -39,45 +41,65 @@ def curvature(mu: float, angle: float) -> float:
     return second_order(objective(mu), turned(angle), rng=np.random.default_rng(0)).smallest
 
 
-COLUMNS = (
-    "mu", "value at the point", "gradient", "smallest eigenvalue", "distance after descent from it", "random starts",
-    "at the truth", "distinct minima")
+class SpuriousGrid(NamedTuple):
+    """Strengths μ of R."""
+
+    mus: tuple[float, ...] = (0.0, 0.01, 0.05, 0.2)
 
 
-def _study(settings: Settings) -> Outcome:
-    rows: list[tuple[Cell, ...]] = []
-    for done, mu in enumerate(MUS):
-        rows.append(_row(mu, settings))
-        if settings.progress is not None:
-            settings.progress(Event("landscapes", done + 1, len(MUS), f"mu={mu:g}"))
-    return Outcome(COLUMNS, rows, _sentence(rows), _figure())
+class SpuriousRow(NamedTuple):
+    """A row of the table: the point itself, a descent from it, and descents from random starts."""
+
+    mu: float
+    value_at_the_point: float
+    gradient: float
+    smallest_eigenvalue: float
+    distance_after_descent_from_it: float
+    random_starts: int
+    at_the_truth: int
+    distinct_minima: int
 
 
-def _row(mu: float, settings: Settings) -> tuple[Cell, ...]:
-    f, point, rng = objective(mu), turned(np.pi / 4), np.random.default_rng(settings.seeds[0])
+def measure(settings: Settings[SpuriousGrid]) -> list[SpuriousRow]:
+    """One row per μ; the seeds are those of the random starts."""
+    rows: list[SpuriousRow] = []
+    for mu in settings.grid.mus:
+        rows.append(row(mu, settings.seeds))
+        settings.tick("landscapes", len(rows), len(settings.grid.mus), f"mu={mu:g}")
+    return rows
+
+
+def row(mu: float, seeds: Sequence[int]) -> SpuriousRow:
+    """What the landscape is at the point, and where descents end."""
+    f, point, rng = objective(mu), turned(np.pi / 4), np.random.default_rng(seeds[0])
     order = second_order(f, point, rng=rng)
     end = unsigned_error(descend(f, point, rng=rng).point, np.eye(4))
-    starts = [f.start(np.random.default_rng([seed, 5])) for seed in settings.seeds]
+    starts = [f.start(np.random.default_rng([seed, 5])) for seed in seeds]
     found = critical_points(f, starts, saddles=False, rng=rng)
     right = sum(each.runs for each in found.minima if each.distance < FOUND)
-    return mu, f.slope(point).value, order.gradient_norm, order.smallest, end, len(starts), right, len(found.minima)
+    return SpuriousRow(
+        mu, f.slope(point).value, order.gradient_norm, order.smallest, end, len(starts), right, len(found.minima))
 
 
-def _sentence(rows: list[tuple[Cell, ...]]) -> str:
-    parts = (f"mu={row[0]:g}: curvature {float(row[3]):.2g}, descent ends {float(row[4]):.2g} from the truth" for row in rows)
-    return "; ".join(parts) + "."
+def summary(grid: SpuriousGrid, rows: Sequence[SpuriousRow]) -> StudyResult:
+    """The rows, and what curvature and descents say."""
+    parts = (
+        f"mu={one.mu:g}: curvature {one.smallest_eigenvalue:.2g}, descent ends {one.distance_after_descent_from_it:.2g} from the "
+        "truth" for one in rows)
+    return StudyResult(headings(SpuriousRow), rows, "; ".join(parts) + ".", _figure(grid.mus))
 
 
-def _figure() -> str:
+def _figure(mus: Sequence[float]) -> LinesFigure:
     angles = np.linspace(np.pi / 4, np.pi / 2, 41)
-    bends = [Line(f"mu={mu:g}", angles.tolist(), [curvature(mu, angle) for angle in angles]) for mu in MUS]
-    values = [Line(f"mu={mu:g}", angles.tolist(), [objective(mu).slope(turned(angle)).value for angle in angles]) for mu in MUS]
+    bends = [Curve(f"mu={mu:g}", angles.tolist(), [curvature(mu, angle) for angle in angles]) for mu in mus]
+    values = [Curve(f"mu={mu:g}", angles.tolist(), [objective(mu).slope(turned(angle)).value for angle in angles]) for mu in mus]
     panels = (
         Panel("Value", "angle of b4", "P' + R", values, ""),
         Panel("Smallest Hessian eigenvalue", "angle of b4", "eigenvalue", bends, ""))
-    return lines_figure(panels, "P' + R along the flat direction of its spurious minimum")
+    return LinesFigure(panels, "P' + R along the flat direction of its spurious minimum")
 
 
 APPENDIX_F = Study(
     "glm-appendix-f", "The spurious minimum of P' and how R removes it: curvature at the point, and where descents end",
-    "The paper: B is a local minimum of P'; with R there is none but the truth.", _study)
+    "The paper: B is a local minimum of P'; with R there is none but the truth.",
+    SpuriousGrid(), SpuriousGrid(), measure, summary)

@@ -1,161 +1,142 @@
 """Figures 1 and 2 of Ge, Lee & Ma (2018): does the squared loss have minima that are not the truth?
 
 There, stochastic gradients (batch 256, d = m = 50, B* = I, a* = 1, no noise) do not reach zero, for ReLU and for sigmoid, and
-that is read as spurious minima. A run with a fixed budget is no evidence: it may be slow. Here the population risk itself, known
-in closed form, is minimised to a gradient of rounding size, and the Hessian at the end tells whether it is a minimum. For sigmoid
-rows of length 1 the risk is a Hermite series (39 orders leave 1e-15); with free lengths a large sample stands in, of 400 rows a
-unit, which the truth fits exactly.
+that is read as spurious minima. A run with a fixed budget is no evidence: it may be slow. So beside five such runs the population
+risk itself (`population_loss`) is minimised to a gradient of rounding size, and the Hessian at the end tells whether it is a
+minimum. Of the stochastic runs the paper states the batch, and that the step is divided by 4 every 5000 steps after 10,000; the
+step itself and the start are not stated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from laybare.activations import Activation, relu, sigmoid
-from laybare.landscape import (
-    Free,
-    Minimum,
-    Objective,
-    ReLURisk,
-    SampledRisk,
-    Teacher,
-    UnitRows,
-    descend,
-    response_of,
-    series_risk,
-)
-from laybare.networks import landscape_error
-from laybare.report.plots import Line, Panel, lines_figure
-from laybare.shapes import Array, Event
-from laybare.source import Gaussian, Samples
-from laybare.studies.study import Cell, Outcome, Settings, Study
+from laybare.activations import relu, sigmoid
+from laybare.landscape import Free, Objective, SampledRisk, Steps, response_of
+from laybare.report.plots import Curve, LinesFigure, Panel
+from laybare.shapes import Array
+from laybare.studies.population_loss import FORMS, DescentEnd, descent_end
+from laybare.studies.study import Settings, Study, StudyResult, every, headings
+from laybare.studies.walks import RUNS, WalkRun, ends, fresh, walk, walk_panels
 
-GLOBAL = 1e-9
-"""Risk, relative to that of the constant zero, below which a minimum is the truth: spurious ones end above 1e-5."""
-
-STILL = 1e-6
-ORDERS = 39
-ROWS_A_UNIT = 400
+KINDS = ("global", "spurious", "unfinished")
 
 
-class End(NamedTuple):
-    """One descent: relative risk, gradient norm and smallest eigenvalue there, the metric (4.1), gradients taken."""
+class LossCell(NamedTuple):
+    """Descents: a model ("relu", or a form of sigmoid networks) and its dimension."""
 
-    risk: float
-    gradient: float
-    smallest: float
-    error: float
-    evaluations: int
-
-    @property
-    def kind(self) -> str:
-        if self.risk <= GLOBAL:
-            return "global"
-        return "spurious" if self.gradient <= STILL and self.smallest > 0 else "unfinished"
+    model: str
+    dim: int
 
 
-def identity_teacher(dim: int, activation: Activation) -> Teacher:
-    """B* = I, a* = 1."""
-    return Teacher(np.ones(dim), np.eye(dim), activation)
+class LossWalk(NamedTuple):
+    """Stochastic runs on a model: its dimension, steps, samples per step."""
+
+    model: str
+    dim: int
+    steps: Steps
+    batch: int = 256
 
 
-def ended(objective: Objective, found: Minimum, rest: float) -> End:
-    """What a descent came to; `rest` is the risk of the constant zero."""
-    error = landscape_error(objective.directions(found.point))
-    return End(max(found.value / rest, 0.0), found.order.gradient_norm, found.order.smallest, error, found.evaluations)
+class LossGrid(NamedTuple):
+    """Deterministic descents, and stochastic runs beside them."""
+
+    descents: tuple[LossCell, ...]
+    walks: tuple[LossWalk, ...]
 
 
-def relu_end(dim: int, seed: int) -> End:
-    """From a random start on the exact ReLU risk."""
-    rng = np.random.default_rng([seed, dim, 1])
-    objective = ReLURisk(identity_teacher(dim, relu))
-    rest = objective.slope(np.zeros((dim, dim))).value
-    return ended(objective, descend(objective, objective.start(rng), rng=rng, max_steps=5000), rest)
+class LossRuns(NamedTuple):
+    """What both came to."""
+
+    descents: Mapping[LossCell, list[DescentEnd]]
+    walks: Mapping[LossWalk, list[WalkRun]]
 
 
-def sigmoid_end(dim: int, seed: int, form: str) -> End:
-    """From a random start: rows of length 1 on the series, or of free length on samples; the readout held at 1 or trained."""
-    rng = np.random.default_rng([seed, dim, 2])
-    teacher = identity_teacher(dim, sigmoid)
-    objective: Objective
-    held = 0 if form.endswith("readout trained") else 1
-    if form.startswith("free rows"):
-        x = rng.standard_normal((ROWS_A_UNIT * dim, dim))
-        source = Samples(x, sigmoid(x).sum(axis=1), law=Gaussian(0, 1))
-        objective = SampledRisk(
-            source=source, response=response_of(sigmoid), width=dim, domain=Free(held=held), truth=teacher.directions)
-    else:
-        objective = series_risk(teacher, ORDERS, domain=UnitRows(1, held=held))
-    found = descend(objective, objective.start(rng), rng=rng, max_steps=5000, polish=form.startswith("unit rows"))
-    rest = dim * float(np.var(sigmoid(np.random.default_rng(0).standard_normal(100_000))))
-    return ended(objective, found, rest)
+class LossRow(NamedTuple):
+    """A row of the table."""
+
+    model: str
+    dim: int
+    starts: int
+    at_the_truth: int
+    spurious: int
+    unfinished: int
+    median_risk: float
+    largest_gradient: float
+    smallest_eigenvalue: float
+    median_error: float
 
 
-COLUMNS = (
-    "model", "dim", "starts", "global", "spurious", "unfinished", "median risk", "largest gradient", "smallest eigenvalue",
-    "median error (4.1)")
+def stochastic_run(cell: LossWalk, seed: int) -> WalkRun:
+    """Stochastic gradients on the squared loss as the paper runs them: rows of free length, fresh samples, readout held at 1."""
+    rng = np.random.default_rng([seed, cell.dim, 6])
+    activation = relu if cell.model == "relu" else sigmoid
+
+    def stream(step: int) -> Objective:
+        source = fresh(cell.dim, cell.batch, activation, rng)
+        return SampledRisk(source=source, response=response_of(activation), width=cell.dim, domain=Free(held=1))
+
+    return walk(stream, stream(0).start(rng), cell.steps, lambda point: point[:, 1:])
 
 
-def _row(model: str, dim: int, ends: Sequence[End]) -> tuple[Cell, ...]:
-    kinds = [end.kind for end in ends]
+def measure(settings: Settings[LossGrid]) -> LossRuns:
+    """The descents from every seed, the stochastic runs from five of them, as in the paper."""
+    return LossRuns(
+        every(settings, settings.grid.descents, lambda cell, seed: descent_end(*cell, seed), stage="landscapes"),
+        every(settings.first(RUNS), settings.grid.walks, stochastic_run, stage="stochastic"))
+
+
+def summary(grid: LossGrid, runs: LossRuns) -> StudyResult:
+    """Where the descents ended, and the stochastic runs beside them."""
+    walked = {f"stochastic, {cell.model}, d={cell.dim}": each for cell, each in runs.walks.items()}
+    rows = [_row(cell, each) for cell, each in runs.descents.items()]
+    counts = "; ".join(f"{r.model}, d={r.dim}: {r.at_the_truth} of {r.starts} global, {r.spurious} spurious minima" for r in rows)
+    panels = (*walk_panels(walked, "Squared loss of the batch"), *_panels(runs.descents))
+    sentence = f"{counts}. Error (4.1) of stochastic runs at the end: {ends(walked)}."
+    meaning = "Stochastic gradients on the squared loss, and where descents on the population risk end"
+    return StudyResult(headings(LossRow), rows, sentence, LinesFigure(panels, meaning, across=2))
+
+
+def _row(cell: LossCell, found: Sequence[DescentEnd]) -> LossRow:
+    kinds = [end.kind for end in found]
+    right, wrong, rest = (kinds.count(kind) for kind in KINDS)
+    return LossRow(
+        cell.model, cell.dim, len(found), right, wrong, rest, float(np.median([end.risk for end in found])),
+        max(end.gradient for end in found), min(end.smallest for end in found),
+        float(np.median([end.error for end in found])))
+
+
+def _panels(found: Mapping[LossCell, Sequence[DescentEnd]]) -> tuple[Panel, Panel]:
+    def line(cell: LossCell, values: Array) -> Curve:
+        name = f"{cell.model}, d={cell.dim}"
+        return Curve(name, np.sort(np.maximum(values, 1e-16)).tolist(), (np.arange(1, len(values) + 1) / len(values)).tolist())
+
+    risks = [line(cell, np.array([end.risk for end in each])) for cell, each in found.items()]
+    errors = [line(cell, np.array([end.error for end in each])) for cell, each in found.items()]
     return (
-        model, dim, len(ends), *(kinds.count(kind) for kind in ("global", "spurious", "unfinished")),
-        float(np.median([end.risk for end in ends])), max(end.gradient for end in ends),
-        min(end.smallest for end in ends), float(np.median([end.error for end in ends])))
+        Panel("Population descents: relative risk", "risk at the end", "share of starts below", risks, "x"),
+        Panel("Population descents: error (4.1)", "error at the end", "share of starts below", errors, "x"))
 
 
-def _figure(ends: dict[str, list[End]], meaning: str) -> str:
-    shares = {name: np.arange(1, len(each) + 1) / len(each) for name, each in ends.items()}
-
-    def line(name: str, values: Array) -> Line:
-        return Line(name, np.sort(np.maximum(values, 1e-16)).tolist(), shares[name].tolist())
-
-    risks = [line(name, np.array([end.risk for end in each])) for name, each in ends.items()]
-    errors = [line(name, np.array([end.error for end in each])) for name, each in ends.items()]
-    panels = (
-        Panel("Relative risk at the end", "risk", "share of starts below", risks, "x"),
-        Panel("Error of the parameters (4.1)", "error", "share of starts below", errors, "x"))
-    return lines_figure(panels, meaning)
+def _cells(models: Sequence[str], dims: Sequence[int]) -> tuple[LossCell, ...]:
+    return tuple(LossCell(model, dim) for dim in dims for model in models)
 
 
-def _collect(settings: Settings, cells: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, list[End]]]:
-    for done, (model, dim) in enumerate(cells):
-        if model == "relu":
-            yield model, dim, [relu_end(dim, seed) for seed in settings.seeds]
-        else:
-            yield model, dim, [sigmoid_end(dim, seed, model) for seed in settings.seeds]
-        if settings.progress is not None:
-            settings.progress(Event("landscapes", done + 1, len(cells), f"{model}, d={dim}"))
-
-
-def _outcome(settings: Settings, cells: Sequence[tuple[str, int]], meaning: str) -> Outcome:
-    rows: list[tuple[Cell, ...]] = []
-    ends: dict[str, list[End]] = {}
-    for model, dim, each in _collect(settings, cells):
-        rows.append(_row(model, dim, each))
-        ends[f"{model}, d={dim}"] = each
-    counts = "; ".join(f"{row[0]}, d={row[1]}: {row[3]} of {row[2]} global, {row[4]} spurious minima" for row in rows)
-    return Outcome(COLUMNS, rows, f"{counts}.", _figure(ends, meaning))
-
-
-def _relu(settings: Settings) -> Outcome:
-    dims = (5, 10, 20, 50) if settings.full else (5, 10, 20)
-    return _outcome(settings, [("relu", dim) for dim in dims], "Where descents on the exact squared loss of ReLU networks end")
-
-
-def _sigmoid(settings: Settings) -> Outcome:
-    dims = (10, 20, 50) if settings.full else (10,)
-    forms = ("unit rows", "unit rows, readout trained", "free rows", "free rows, readout trained")
-    return _outcome(
-        settings, [(form, dim) for dim in dims for form in forms], "Where descents on the squared loss of sigmoid networks end")
-
+SHORT = Steps(step=0.01, count=20_000, record=400)
+LONG = Steps(step=0.005, count=50_000, record=1000)
+SLOW = Steps(step=0.05, count=20_000, record=400)
+SLOWER = Steps(step=0.02, count=50_000, record=1000)
 
 RELU_LOSS = Study(
-    "glm-fig1", "Is the squared loss of ReLU networks stuck? Ends of descents on the exact population risk, B* = I, a* = 1",
-    "The paper: none of five stochastic runs at d = 50 reaches zero, which suggests spurious minima.", _relu)
+    "glm-fig1", "Is the squared loss of ReLU networks stuck? Stochastic runs, and descents on the exact risk, B* = I, a* = 1",
+    "The paper: none of five stochastic runs at d = 50 reaches zero, which suggests spurious minima.",
+    LossGrid(_cells(["relu"], (5, 10, 20)), (LossWalk("relu", 20, SHORT),)),
+    LossGrid(_cells(["relu"], (5, 10, 20, 50)), (LossWalk("relu", 50, LONG),)), measure, summary)
 SIGMOID_LOSS = Study(
     "glm-fig2", "The same for sigmoid networks: unit rows (exact series), readout held or trained, and free rows (samples)",
-    "The paper: similar to ReLU, stochastic runs do not reach zero.", _sigmoid)
+    "The paper: similar to ReLU, stochastic runs do not reach zero.",
+    LossGrid(_cells(FORMS, (10,)), (LossWalk("free rows", 10, SLOW),)),
+    LossGrid(_cells(FORMS, (10, 20, 50)), (LossWalk("free rows", 50, SLOWER),)), measure, summary)

@@ -8,7 +8,7 @@ Beside the signs that each start has stand those that the inertia of its second 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,13 +23,12 @@ from laybare.methods.tensor_init.routes import RefinedMoments
 from laybare.moments import refine_subspace, second_moment
 from laybare.networks import Layer, Network, max_relative_error
 from laybare.planted import gaussian_rows
-from laybare.report.plots import rates_figure
-from laybare.shapes import Array, Event
+from laybare.report.plots import RatesFigure
+from laybare.shapes import Array
 from laybare.source import Samples
-from laybare.studies.study import Cell, Outcome, Settings, Study
-from laybare.studies.zhong import ALL_DIMS, ALL_SAMPLES, RELU2, WIDTH, planted
+from laybare.studies.study import Study, StudyResult, headings, over
+from laybare.studies.zhong import RELU2, WHOLE, WIDTH, DimensionCell, DimensionGrid, planted
 
-DIMS, SAMPLES = (10, 20, 40), (500, 1000, 2000, 4000)
 LENGTH = 1.5
 """Mean length of a true row: the singular values are evenly spaced from 1 to 2."""
 
@@ -37,12 +36,24 @@ DARKEST = 1.6
 """Error shown as the darkest grey, 0 being white; black is kept for wrong signs."""
 
 
-class Run(NamedTuple):
+class StartRun(NamedTuple):
     """Error of a start, whether Σ vᵢ is right, and whether the inertia of the second moment has it right (None: not asked)."""
 
     error: float
     signs: bool
     inertia: bool | None
+
+
+class StartRow(NamedTuple):
+    """A row of the table."""
+
+    dim: int
+    samples: int
+    arm: str
+    mean_error: float | str
+    wrong_sum_of_signs: int
+    wrong_by_inertia: int | str
+    runs: int
 
 
 def moments(method: TensorInit) -> Callable[[Samples, Generator], Network]:
@@ -71,7 +82,7 @@ def refined_inertia(source: Samples) -> int:
     return int(np.sum(np.linalg.eigvalsh(inside) > 0))
 
 
-class Arm(NamedTuple):
+class StartArm(NamedTuple):
     """A start, and the count of positive readouts from the second moment that goes with it."""
 
     start: Callable[[Samples, Generator], Network]
@@ -79,14 +90,15 @@ class Arm(NamedTuple):
 
 
 ARMS = {
-    "printed": Arm(moments(TensorInit.literal(RELU2)), raw_inertia),
-    "our moments": Arm(moments(TensorInit(activation=RELU2, route=RefinedMoments(inside=None))), refined_inertia),
-    "ours, solver in the span": Arm(moments(TensorInit(activation=RELU2)), refined_inertia),
-    "random": Arm(at_random, None)}
+    "printed": StartArm(moments(TensorInit.literal(RELU2)), raw_inertia),
+    "our moments": StartArm(moments(TensorInit(activation=RELU2, route=RefinedMoments(inside=None))), refined_inertia),
+    "ours, solver in the span": StartArm(moments(TensorInit(activation=RELU2)), refined_inertia),
+    "random": StartArm(at_random, None)}
 
 
-def run_once(arm: str, dim: int, samples: int, seed: int) -> Run:
+def run_once(cell: DimensionCell, seed: int) -> StartRun:
     """Plant a network, start, compare."""
+    dim, samples, arm = cell
     rng = np.random.default_rng([seed, dim, samples])
     truth, source = planted(dim, samples, rng)
     positive = int(np.sum(truth.readout > 0))
@@ -95,55 +107,59 @@ def run_once(arm: str, dim: int, samples: int, seed: int) -> Run:
     try:
         start = ARMS[arm].start(source, rng)
     except LaybareError:  # too few samples for the power method
-        return Run(np.nan, False, seen)
-    return Run(
+        return StartRun(np.nan, False, seen)
+    return StartRun(
         max_relative_error(start.layer.weights, truth.layer.weights), int(np.sum(start.readout > 0)) == positive, seen)
 
 
-def _study(settings: Settings) -> Outcome:
-    dims, sizes = (ALL_DIMS, ALL_SAMPLES) if settings.full else (DIMS, SAMPLES)
-    cells = [(arm, dim, size) for dim in dims for size in sizes for arm in ARMS]
-    rows: list[tuple[Cell, ...]] = []
-    for done, (arm, dim, size) in enumerate(cells):
-        runs = [run_once(arm, dim, size, seed) for seed in settings.seeds]
-        errors = [run.error for run in runs if np.isfinite(run.error)]
-        asked = [run.inertia for run in runs if run.inertia is not None]
-        rows.append((
-            dim, size, arm, round(float(np.mean(errors)), 4) if errors else "", sum(not run.signs for run in runs),
-            sum(not right for right in asked) if asked else "", len(runs)))
-        if settings.progress is not None:
-            settings.progress(Event("cells", done + 1, len(cells), f"d={dim}, n={size}, {arm}"))
-    maps = {arm: _shades([row for row in rows if row[2] == arm], dims, sizes) for arm in ARMS}
-    columns = ("dim", "samples", "arm", "mean error", "wrong sum of signs", "wrong by inertia", "runs")
+def cells(grid: DimensionGrid) -> list[DimensionCell]:
+    """Every arm at every dimension and number of samples."""
+    return [DimensionCell(dim, samples, arm) for dim in grid.dims for samples in grid.samples for arm in ARMS]
+
+
+def summary(grid: DimensionGrid, runs: Mapping[DimensionCell, list[StartRun]]) -> StudyResult:
+    """Mean errors and wrong signs in every cell, and a map of both for every arm."""
+    rows = [_row(cell, each) for cell, each in runs.items()]
+    maps = {arm: shades([row for row in rows if row.arm == arm], grid) for arm in ARMS}
     meaning = "Error of the start, white for 0 and black for wrong signs,"
-    return Outcome(columns, rows, _sentence(rows), rates_figure(maps, dims, sizes, meaning=meaning))
+    return StudyResult(headings(StartRow), rows, _sentence(rows), RatesFigure(maps, grid.dims, grid.samples, meaning=meaning))
 
 
-def _shades(rows: list[tuple[Cell, ...]], dims: Sequence[int], sizes: Sequence[int]) -> Array:
+def _row(cell: DimensionCell, runs: list[StartRun]) -> StartRow:
+    errors = [run.error for run in runs if np.isfinite(run.error)]
+    asked = [run.inertia for run in runs if run.inertia is not None]
+    return StartRow(
+        *cell, float(np.mean(errors)) if errors else "", sum(not run.signs for run in runs),
+        sum(not right for right in asked) if asked else "", len(runs))
+
+
+def shades(rows: list[StartRow], grid: DimensionGrid) -> Array:
     """1 for no error, 0.15 for the largest, 0 if the sum of signs was wrong in any run."""
     shade = {}
-    for dim, size, _, error, wrong, *_ in rows:
-        light = 0.0 if error == "" else 1.0 - 0.85 * min(float(error) / DARKEST, 1.0)
-        shade[dim, size] = 0.0 if wrong else light
-    return np.array([[shade[dim, size] for size in sizes] for dim in dims])
+    for row in rows:
+        light = 0.0 if row.mean_error == "" else 1.0 - 0.85 * min(float(row.mean_error) / DARKEST, 1.0)
+        shade[row.dim, row.samples] = 0.0 if row.wrong_sum_of_signs else light
+    return np.array([[shade[dim, size] for size in grid.samples] for dim in grid.dims])
 
 
-def _sentence(rows: list[tuple[Cell, ...]]) -> str:
-    parts = []
-    for arm in ARMS:
-        own = [row for row in rows if row[2] == arm]
-        errors = [float(row[3]) for row in own if row[3] != ""]
-        wrong, runs = sum(int(row[4]) for row in own), sum(int(row[6]) for row in own)
-        parts.append(f"{arm} {f'{np.mean(errors):.3g}' if errors else 'none'} (sum of signs wrong in {wrong}/{runs})")
-    exponents = "; ".join(f"{arm} error ~ {law}" for arm in list(ARMS)[:-1] if (law := _power_law(rows, arm)))
+def _sentence(rows: list[StartRow]) -> str:
+    own = {arm: [row for row in rows if row.arm == arm] for arm in ARMS}
+    exponents = "; ".join(f"{arm} error ~ {law}" for arm in list(ARMS)[:-1] if (law := power_law(own[arm])))
     return (
-        f"Mean error of the start over all cells: {', '.join(parts)}. The paper states that the error falls with the samples at "
-        f"every dimension, and that the samples for one error are about proportional to the dimension, d/n; here {exponents}.")
+        f"Mean error of the start over all cells: {', '.join(f'{arm} {_mean(part)}' for arm, part in own.items())}. The paper "
+        "states that the error falls with the samples at every dimension, and that the samples for one error are about "
+        f"proportional to the dimension, d/n; here {exponents}.")
 
 
-def _power_law(rows: list[tuple[Cell, ...]], arm: str) -> str:
+def _mean(rows: list[StartRow]) -> str:
+    errors = [float(row.mean_error) for row in rows if row.mean_error != ""]
+    wrong, runs = sum(row.wrong_sum_of_signs for row in rows), sum(row.runs for row in rows)
+    return f"{f'{np.mean(errors):.3g}' if errors else 'none'} (sum of signs wrong in {wrong}/{runs})"
+
+
+def power_law(rows: list[StartRow]) -> str:
     """Least-squares exponents of the error in d and n, and the implied growth of n with d."""
-    own = [(float(r[0]), float(r[1]), float(r[3])) for r in rows if r[2] == arm and r[3] != ""]
+    own = [(float(row.dim), float(row.samples), float(row.mean_error)) for row in rows if row.mean_error != ""]
     logs = np.log(np.array(own).reshape(-1, 3))
     if len(set(logs[:, 0])) < 2 or len(set(logs[:, 1])) < 2:
         return ""
@@ -153,4 +169,5 @@ def _power_law(rows: list[tuple[Cell, ...]], arm: str) -> str:
 
 FIGURE_1B = Study(
     "zhong-fig1b", "Error of the start over dimension and samples: the printed tensor method, ours, random directions",
-    "The error falls with the samples; for the same error they grow about proportionally to the dimension.", _study)
+    "The error falls with the samples; for the same error they grow about proportionally to the dimension.",
+    DimensionGrid((10, 20, 40), (500, 1000, 2000, 4000)), WHOLE, over(cells, run_once), summary)

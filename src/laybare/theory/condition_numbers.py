@@ -42,7 +42,7 @@ def conditioning(network: Network) -> Conditioning:
     """The quantities of a network with one output, independent weight vectors, and an activation of bounded growth."""
     growth = network.activation.properties().slope_growth
     sizes = np.linalg.svd(network.layer.weights, compute_uv=False)
-    v = np.abs(network.readout)
+    v = np.abs(network.columns[0])
     if network.width > network.dim or network.outputs > 1 or growth is None or min(sizes[-1], v.min()) == 0:
         raise InvalidInput(
             f"A {network.dim}-{network.width}-{network.outputs} network of {network.activation.name} units.",

@@ -17,8 +17,8 @@ from laybare.methods.landscape_design.routes import PolarRoute, TensorRoute, Whi
 from laybare.networks import unsigned_error
 from laybare.planted import gaussian_rows, orthonormal_weights
 from laybare.refinement.overwide import Search
-from laybare.studies.designed import Make, Shape, f_prime, f_with, f_with_ridge, g_with, land
-from laybare.studies.squared_loss import relu_end
+from laybare.studies.designed import SHAPES, DesignedShape, Make, f_prime, f_with, f_with_ridge, g_with, land
+from laybare.studies.population_loss import relu_end
 
 pytestmark = pytest.mark.slow
 
@@ -130,17 +130,12 @@ def test_population_squared_loss_rarely_leads_to_the_truth() -> None:
     assert all(end.kind != "unfinished" and end.smallest > 0 for end in ends)
 
 
-SHAPES = (
-    Shape(10, 10, 1, True), Shape(10, 10, 5, True), Shape(10, 10, 5, False), Shape(20, 5, 5, False), Shape(16, 16, 1, True),
-    Shape(16, 16, 5, False))
-
-
 @pytest.mark.parametrize(
     ("name", "make", "shapes"),
     [("f'", f_prime, SHAPES), ("G", g_with(1.0), tuple(shape for shape in SHAPES if shape.orthonormal)),
-     ("F", f_with(1.0), SHAPES), ("F with delta", f_with_ridge(1.0, 1e-5), (Shape(20, 5, 5, False),))],
+     ("F", f_with(1.0), SHAPES), ("F with delta", f_with_ridge(1.0, 1e-5), (DesignedShape(20, 5, 5, False),))],
     ids=["f'", "G", "F", "F with delta"])
-def test_population_designed_objectives_lead_to_the_truth(name: str, make: Make, shapes: tuple[Shape, ...]) -> None:
+def test_population_designed_objectives_lead_to_the_truth(name: str, make: Make, shapes: tuple[DesignedShape, ...]) -> None:
     """Twelve random starts each."""
     for shape in shapes:
         ends = [land(make, shape, seed) for seed in range(100, 112)]

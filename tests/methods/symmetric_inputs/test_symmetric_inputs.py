@@ -63,7 +63,7 @@ def test_own_activation_of_degree_one(rng: np.random.Generator) -> None:
     truth = lb.random_network(5, 4, DOUBLED, 4, biases=0, rng=rng)
     found = lb.recover(samples(truth, rng.standard_normal((600, 5))), lb.SymmetricInputs(activation=DOUBLED), 4, rng=rng)
     assert lb.compare(found.network, truth).max_error < EXACT
-    assert lb.compare(found.start, truth).max_error < EXACT
+    assert lb.compare(found.start, truth).max_error < 1e-4  # what the moments alone give: 7e-7
 
 
 @pytest.mark.parametrize(("k", "d", "m"), [(5, 20, 8), (1, 4, 1), (1, 1, 1), (1, 4, 3), (2, 2, 2)])

@@ -58,7 +58,7 @@ def is_exact(network: lb.Network | None, truth: lb.Network) -> bool:
 
 def test_figure_1a_with_a_thousand_samples(capsys) -> None:
     """d = 10, 20, 40 at n = 1000: at least 29 of 30, where the printed route is to have about 21."""
-    runs = {(arm, dim): [zhong.run_once(arm, dim, 1000, FIRST + i).success for i in range(10)]
+    runs = {(arm, dim): [zhong.run_once(zhong.DimensionCell(dim, 1000, arm), FIRST + i).success for i in range(10)]
             for dim in (10, 20, 40) for arm in zhong.ARMS}
     totals = {arm: sum(sum(runs[arm, dim]) for dim in (10, 20, 40)) for arm in zhong.ARMS}
     with capsys.disabled():
@@ -66,10 +66,11 @@ def test_figure_1a_with_a_thousand_samples(capsys) -> None:
     assert totals["TensorInit"] >= 29
 
 
-@pytest.mark.parametrize("dim", zhong.ALL_DIMS)
+@pytest.mark.parametrize("dim", zhong.WHOLE.dims)
 def test_printed_route_with_ten_thousand_samples(dim: int, capsys) -> None:
     """Plain moments, KCL, gradient descent with step 0.02: at least 9 of 10 in every dimension."""
-    runs = {arm: [zhong.run_once(arm, dim, 10_000, FIRST + i).success for i in range(10)] for arm in ("printed", "TensorInit")}
+    runs = {arm: [zhong.run_once(zhong.DimensionCell(dim, 10_000, arm), FIRST + i).success for i in range(10)]
+            for arm in ("printed", "TensorInit")}
     with capsys.disabled():
         print(f"\nd = {dim}, n = 10,000, recovered of 10:", {arm: sum(ends) for arm, ends in runs.items()})
     assert sum(runs["printed"]) >= 9

@@ -1,71 +1,37 @@
-"""Even activations and orthonormal weights, with no threshold: directions of largest fourth moment.
+"""Even activations and orthonormal weights, with no threshold: directions of largest fourth moment, one after the other.
 
-On the sphere E[f h₄(z·x)] = Σ α_i z_i⁴ + Σ_{i<j} γ_ij z_i² z_j² in the basis of the weights, where
-
-    α_i = u₄ Σ_{S∋i} c_S u₀^{|S|-1},      γ_ij = √6 u₂² Σ_{S∋i,j} c_S u₀^{|S|-2}.
-
-(Printed: 6 u₂² and a further u₂ term; they come from mixing normalised and unnormalised h.) The printed condition γ_ij < α_i +
-α_j only says that every local maximum is some e_i; e_i is one if and only if 2 α_i > γ_ij for all j. The others appear once
-those found are projected out (deflation). For u₄ < 0, such as |t|, everything holds for -h₄ with the reversed conditions.
+Every local maximum of E[f h₄(z·x)] on the sphere is a unit (`theory.even_moments` has the conditions); not every unit is one, but
+the others appear once those found are projected out (deflation). For u₄ < 0, such as |t|, -h₄ is climbed.
 Source: Goel and Panigrahy (2019), Theorem 9, appendix D.3, corrected.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.lowest_layer.printed.hermite_objective import correlation, threshold_coefficient
-from laybare.networks.polynomials import Polynomial
+from laybare.lowest_layer.printed.hermite_objective import correlation
+from laybare.lowest_layer.printed.span import in_span
 from laybare.shapes import Array
 from laybare.source import Source
-
-
-class EvenCoefficients(NamedTuple):
-    """α (k,) and γ (k, k), symmetric with zero diagonal."""
-
-    alpha: Array
-    gamma: Array
-
-    def value(self, z: Array) -> float:
-        """Σ α_i z_i⁴ + Σ_{i<j} γ_ij z_i² z_j² for z in the basis of the weights."""
-        squares = z**2
-        return float(self.alpha @ squares**2 + squares @ self.gamma @ squares / 2)
-
-    @property
-    def maxima(self) -> Array:
-        """Which e_i are local maxima (k,)."""
-        return np.asarray((2 * self.alpha[:, None] > self.gamma)[~np.eye(len(self.alpha), dtype=bool)].reshape(
-            len(self.alpha), -1).all(axis=1))
-
-
-def even_coefficients(top: Polynomial, activation: Activation) -> EvenCoefficients:
-    """α and γ of a multilinear top over units of an even activation."""
-    u0, u2, u4 = (threshold_coefficient(activation, order, 0.0) for order in (0, 2, 4))
-    members = top.exponents > 0
-    sizes = members.sum(axis=1)
-    alpha = u4 * ((top.coefficients * u0 ** (sizes - 1.0))[sizes > 0] @ members[sizes > 0])
-    pairs = (top.coefficients * u0 ** (sizes - 2.0)) * (sizes > 1)
-    gamma = np.sqrt(6) * u2**2 * (members.T.astype(float) @ (pairs[:, None] * members))
-    np.fill_diagonal(gamma, 0.0)
-    return EvenCoefficients(alpha, gamma)
+from laybare.theory.unit_coefficients import threshold_coefficient
 
 
 def even_directions(
     source: Source, width: int, activation: Activation, *, starts: int = 3, max_steps: int = 100, rng: Generator
 ) -> Array:
-    """Orthonormal rows (k, d): ascent of ± E[f h₄(z·x)] on the sphere, best of some starts, then in the orthogonal complement."""
+    """Orthonormal rows (k, d) in the span that the second moment shows: ascent of ± E[f h₄(z·x)] on the sphere, best of some
+    starts, then in the orthogonal complement."""
     sign = float(np.sign(threshold_coefficient(activation, 4, 0.0)))
-    found = np.zeros((0, source.dim))
+    inside = in_span(source, width)
+    found = np.zeros((0, width))
     for _ in range(width):
-        _, _, rows = np.linalg.svd(found, full_matrices=True) if len(found) else (None, None, np.eye(source.dim))
+        _, _, rows = np.linalg.svd(found, full_matrices=True) if len(found) else (None, None, np.eye(width))
         free = rows[len(found) :]
-        climbs = [_climb(source, free, sign, max_steps, rng) for _ in range(starts)]
+        climbs = [_climb(inside, free, sign, max_steps, rng) for _ in range(starts)]
         found = np.vstack([found, max(climbs, key=lambda climb: climb[1])[0]])
-    return found
+    return found @ inside.basis.T
 
 
 def _climb(source: Source, free: Array, sign: float, max_steps: int, rng: Generator) -> tuple[Array, float]:

@@ -11,35 +11,46 @@ Source: Goel and Panigrahy (2019), section 2, Lemma 9 and Claim 1 (which omits c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import factorial, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from laybare.activations import Activation
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 
 
-def threshold_coefficient(activation: Activation, order: int, threshold: float) -> float:
-    """u_l = E[act(g - t) h_l(g)], h_l normalised."""
-    return float(activation.hermite(order, 1.0, -float(threshold))) / sqrt(factorial(order))
-
-
 class Correlation(NamedTuple):
-    """E[f H₂(z)] and E[f H₄(z)], their gradients (d,) and Hessians (d, d)."""
+    """E[f H₂(z)] and E[f H₄(z)], and their gradients (d,)."""
 
     second: float
     fourth: float
     second_gradient: Array
     fourth_gradient: Array
-    second_hessian: Array
-    fourth_hessian: Array
+
+
+class Curvature(NamedTuple):
+    """Hessians (d, d) of E[f H₂(z)] and E[f H₄(z)]."""
+
+    second: Array
+    fourth: Array
 
 
 @dataclass(frozen=True, eq=False)
-class _Contracted:
-    """Statistic: Σr, Σrs², Σrs⁴, Σrsx, Σrs³x, Σr xxᵀ, Σrs² xxᵀ for r = y - baseline, s = z·x."""
+class _Contractions:
+    """Statistic: Σr, Σrs², Σrs⁴, Σrsx, Σrs³x for r = y - baseline, s = z·x."""
+
+    z: Array
+    baseline: float
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        r, s = y[:, 0] - self.baseline, x @ self.z
+        return np.asarray(r.sum()), np.asarray(r @ s**2), np.asarray(r @ s**4), x.T @ (r * s), x.T @ (r * s**3)
+
+
+@dataclass(frozen=True, eq=False)
+class _SquaredContractions:
+    """Statistic: Σr, Σrs², Σrsx, Σr xxᵀ, Σrs² xxᵀ."""
 
     z: Array
     baseline: float
@@ -47,17 +58,23 @@ class _Contracted:
     def __call__(self, x: Array, y: Array) -> Sums:
         r, s = y[:, 0] - self.baseline, x @ self.z
         return (
-            np.asarray(r.sum()), np.asarray(r @ s**2), np.asarray(r @ s**4), x.T @ (r * s), x.T @ (r * s**3),
-            x.T @ (x * r[:, None]), x.T @ (x * (r * s**2)[:, None]))
+            np.asarray(r.sum()), np.asarray(r @ s**2), x.T @ (r * s), x.T @ (x * r[:, None]), x.T @ (x * (r * s**2)[:, None]))
 
 
 def correlation(source: Source, z: Array, baseline: float = 0.0) -> Correlation:
-    """Both correlations at z with all derivatives, in one pass; `source` is white and has one output."""
-    S0, m2, m4, v1, v3, M0, Ms = (part / source.size for part in source.sum(_Contracted(z, baseline), stage="objective"))
-    N, eye = float(z @ z), np.eye(len(z))
-    cross = np.outer(z, v1)
+    """Both correlations at z with their slopes, in one pass; `source` is white and has one output."""
+    S0, m2, m4, v1, v3 = (part / source.size for part in source.sum(_Contractions(z, baseline), stage="objective"))
+    N = float(z @ z)
     return Correlation(
         float(m2 - N * S0) / sqrt(2), float(m4 - 6 * N * m2 + 3 * N**2 * S0) / sqrt(24),
-        sqrt(2) * (v1 - S0 * z), (4 * v3 - 12 * m2 * z - 12 * N * v1 + 12 * N * S0 * z) / sqrt(24),
+        sqrt(2) * (v1 - S0 * z), (4 * v3 - 12 * m2 * z - 12 * N * v1 + 12 * N * S0 * z) / sqrt(24))
+
+
+def curvature(source: Source, z: Array, baseline: float = 0.0) -> Curvature:
+    """Second derivatives of both correlations at z, in one pass."""
+    S0, m2, v1, M0, Ms = (part / source.size for part in source.sum(_SquaredContractions(z, baseline), stage="curvature"))
+    N, eye = float(z @ z), np.eye(len(z))
+    cross = np.outer(z, v1)
+    return Curvature(
         sqrt(2) * (M0 - S0 * eye),
         12 * (Ms - m2 * eye - 2 * (cross + cross.T) - N * M0 + N * S0 * eye + 2 * S0 * np.outer(z, z)) / sqrt(24))

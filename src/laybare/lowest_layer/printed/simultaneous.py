@@ -3,7 +3,7 @@
     G(W) = sgn(u₄) { E f Σ_{j≠k} ψ(w_j, w_k) - γ E f Σ_j H₄(w_j) } + λ Σ_j (E f H₂(w_j) - u₂)²
     ψ(v, w) = H₂(v) H₂(w) + (v·w)² - 2 (v·w)(v·x)(w·x) = ½ He₄(x)[v, v, w, w],     E[u(a·x - t) ψ] = √6 u₄ (a·v)² (a·w)².
 
-The printed ψ has +2 (v·w)² + 4 (v·x)(w·x)(v·w), which is no Hermite polynomial, and lacks sgn(u₄), without which u₄ < 0 turns
+The printed ψ is no Hermite polynomial (`theory.hermite_pairs` has both), and sgn(u₄) is missing, without which u₄ < 0 turns
 minima into maxima. Minimum: W^{-T} = P D T W*, T = diag(√cᵢ) (T is missing in the text).
 Source: Goel and Panigrahy (2019), Theorem 11, after Ge, Lee and Ma (2018), Theorem 10.
 """
@@ -18,22 +18,11 @@ from numpy.random import Generator
 
 from laybare.activations import Activation, step
 from laybare.lowest_layer.printed.one_by_one import Constants, from_columns, one_by_one_constants
+from laybare.lowest_layer.printed.span import in_span, lowest_point
 from laybare.lowest_layer.start import Directions
 from laybare.moments import second_moment
 from laybare.shapes import Array, Sums
 from laybare.source import Source
-
-
-def psi(v: Array, w: Array, x: Array) -> Array:
-    """ψ(v, w) at the rows of x, corrected."""
-    a, b, c = x @ v, x @ w, float(v @ w)
-    return np.asarray((a**2 - v @ v) * (b**2 - w @ w) / 2 + c**2 - 2 * c * a * b)
-
-
-def printed_psi(v: Array, w: Array, x: Array) -> Array:
-    """ψ as printed, for comparison: its expectation is not that of the fourth moment."""
-    a, b, c = x @ v, x @ w, float(v @ w)
-    return np.asarray((a**2 - v @ v) * (b**2 - w @ w) / 2 + 2 * c**2 + 4 * c * a * b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +70,8 @@ def simultaneous_objective(
 
 @dataclass(frozen=True, kw_only=True)
 class Simultaneous:
-    """A start for HighThreshold: the objective above, minimised by L-BFGS from rows that are random on the penalty's
-    ellipsoid."""
+    """A start for HighThreshold: the objective above in the span of the units, minimised by L-BFGS from rows that are random on
+    the penalty's ellipsoid."""
 
     activation: Activation = step
     threshold: float = 2.0
@@ -92,16 +81,14 @@ class Simultaneous:
 
     def __call__(self, source: Source, width: int, *, rng: Generator) -> Directions:
         """Unit rows with signs; `source` is white and has one output."""
-        from scipy.optimize import minimize
-
         constants = one_by_one_constants(self.activation, self.threshold, factor=self.factor)
-        start = rng.standard_normal((width, source.dim))
-        levels = np.einsum("ki,ij,kj->k", start, second_moment(source)[0], start) / sqrt(2)
+        inside = in_span(source, width)
+        start = rng.standard_normal((width, width))
+        levels = np.einsum("ki,ij,kj->k", start, second_moment(inside)[0], start) / sqrt(2)
         start *= np.sqrt(constants.second / np.maximum(np.abs(levels), 1e-12))[:, None]
 
         def objective(flat: Array) -> tuple[float, Array]:
-            value, slope = simultaneous_objective(source, flat.reshape(start.shape), constants, self.gamma)
-            return value, slope.ravel()
+            value, slope = simultaneous_objective(inside, flat.reshape(start.shape), constants, self.gamma)
+            return value / abs(constants.fourth), slope.ravel() / abs(constants.fourth)
 
-        found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": self.max_steps}).x
-        return from_columns(source, found.reshape(start.shape))
+        return from_columns(inside, lowest_point(objective, start.ravel(), self.max_steps).reshape(start.shape))

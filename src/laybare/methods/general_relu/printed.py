@@ -28,7 +28,7 @@ from laybare.errors import InvalidInput, TooFewSamples
 from laybare.levels import ROUNDING
 from laybare.methods.general_relu.claims import units_shown
 from laybare.methods.start import Start
-from laybare.moments import HermiteMoments, Measured, PackedMoments, controlled_moments, least_squares, measure_with_noise
+from laybare.moments import HermiteMoments, Measurement, PackedMoments, controlled_moments, least_squares, measure_with_noise
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
 from laybare.source import Source
@@ -83,7 +83,7 @@ def robust_units(moments: PackedMoments, order: int, etas: Etas, *, rng: Generat
     return UnsignedUnits(directions, recover_scalars(moments, directions, order))
 
 
-def etas_from_noise(measured: Measured[PackedMoments], order: int) -> Etas:
+def etas_from_noise(measured: Measurement[PackedMoments], order: int) -> Etas:
     """η₁ = 1.1 times the largest singular value of the noise, η₂ = 3 times its typical part along a unit, η₃ = cosine 0.95."""
     ranks, drops = [], []
     for last in (1, 2):
@@ -147,7 +147,7 @@ class PrintedReLU:
         text = f"{len(units.directions)} directions from orders up to {2 * self.order + 2}, as printed"
         return Start(network, (units_shown(len(units.directions), text),))
 
-    def moments(self, source: Source) -> Measured[PackedMoments]:
+    def moments(self, source: Source) -> Measurement[PackedMoments]:
         """Moments of orders 0, …, 2l+2 with their noise."""
         most = 2 * self.order + 2
         return controlled_moments(source, most) if self.controlled else measure_with_noise(source, HermiteMoments(most))

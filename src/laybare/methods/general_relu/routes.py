@@ -28,7 +28,7 @@ from laybare.errors import InvalidInput
 from laybare.methods.general_relu.claims import at_random, units_shown
 from laybare.methods.start import Start
 from laybare.moments import (
-    Measured,
+    Measurement,
     PackedMoments,
     controlled_moments,
     flatten,
@@ -117,7 +117,7 @@ class JointSpan:
 
 
 def units_of(
-    measured: Measured[PackedMoments], width: int | None, activation: Activation, side: int, power: SubspacePower, *,
+    measured: Measurement[PackedMoments], width: int | None, activation: Activation, side: int, power: SubspacePower, *,
     rng: Generator,
 ) -> SpectralUnits:
     """Directions from the joint span of all orders ≥ `side`, scalars from all orders; `width` None: as many as the span shows."""
@@ -133,7 +133,7 @@ def units_of(
     return SpectralUnits(network_along(measured, directions, activation), min(shown, asked), moments.order, side)
 
 
-def network_along(measured: Measured[PackedMoments], directions: Array, activation: Activation) -> Network:
+def network_along(measured: Measurement[PackedMoments], directions: Array, activation: Activation) -> Network:
     """The network whose units lie along ± `directions`, every scalar from the moments."""
     moments, width = measured.value, len(directions)
     lowest = 1 if activation.mirror is None else 2
@@ -148,7 +148,7 @@ def network_along(measured: Measured[PackedMoments], directions: Array, activati
     return _assembled(moments, directions, fits, activation)
 
 
-def _explained(measured: Measured[PackedMoments], units: SpectralUnits) -> float:
+def _explained(measured: Measurement[PackedMoments], units: SpectralUnits) -> float:
     """How much of all orders from 2 on, in units of their noise, lies in the span of the powers of these directions."""
     directions = unit_rows(units.network.layer.weights)
     total = 0.0
@@ -189,7 +189,7 @@ def _most(dim: int, side: int) -> int:
     return max(1, count(dim, side) - dim)
 
 
-def _noise(measured: Measured[PackedMoments], order: int) -> float:
+def _noise(measured: Measurement[PackedMoments], order: int) -> float:
     """Root mean square of the noise of one entry; rounding if there is none."""
     size = float(np.sqrt(np.mean(measured.noise.of(order) ** 2)))
     return max(size, 1e-13 * float(np.abs(measured.value.values).max()), 1e-300)

@@ -13,7 +13,7 @@ import numpy as np
 from laybare.activations import Activation
 from laybare.decomposition import margins
 from laybare.errors import AssumptionViolated, NotSeparated
-from laybare.landscape import Bounds, FourthMoment, Turned, coefficient
+from laybare.landscape import Bounds, FourthMoment, TurnedQuartic, coefficient
 from laybare.methods.tensor_init.routes import subspace_moments
 from laybare.moments import (
     PackedMoments,
@@ -60,7 +60,7 @@ def controlled(source: Source, width: int, activation: Activation) -> Seen:
     whole = basis @ second @ basis.T + rest.value[0]
     if width <= LARGEST_PACKED:
         return _packed(subspace_moments(source, basis, 4), basis, scale, whole, rest.noise[0])
-    fourth = Turned(quartic(Residual(source, fit)), basis)
+    fourth = TurnedQuartic(quartic(Residual(source, fit)), basis)
     return Seen(basis, fit.moments.of(1)[0], scale * second, fourth, *_spectrum(scale * whole, scale * rest.noise[0]))
 
 
@@ -73,7 +73,7 @@ def plain(source: Source, width: int, activation: Activation) -> Seen:
     if width == source.dim <= LARGEST_PACKED:
         return _packed(packed_moments(source, 4), basis, scale, whole, noise)
     (linear,) = source.sum(_linear, stage="first moment")
-    fourth = Turned(quartic(source), basis)
+    fourth = TurnedQuartic(quartic(source), basis)
     gram = scale * basis.T @ whole @ basis
     return Seen(basis, linear / source.size @ basis, gram, fourth, *_spectrum(scale * whole, scale * noise))
 

@@ -10,14 +10,14 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.landscape import (
-    Designed,
+    Design,
     Minimum,
     NormPenalty,
     Objective,
     Parameters,
     SampledPenalty,
     Steps,
-    Turned,
+    TurnedQuartic,
     batches_of,
     coefficient,
     corrected_readout,
@@ -78,7 +78,7 @@ class PrintedDesign:
             return theorem_2_3(bounds, dim)
         return theorem_c_4(bounds, dim, bounds.least) if width == dim else theorem_c_5(activation, bounds, width, dim, bounds)
 
-    def _objective(self, seen: Seen, width: int, activation: Activation, chosen: Parameters) -> Designed:
+    def _objective(self, seen: Seen, width: int, activation: Activation, chosen: Parameters) -> Design:
         sign, dim = fourth_sign(activation), len(seen.gram)
         if self.orthogonal:
             return orthogonal_design(seen.fourth, sign, width, dim, mu=chosen.mu, strength=chosen.strength)
@@ -86,10 +86,10 @@ class PrintedDesign:
             seen.fourth, sign, width, dim, penalty=NormPenalty(seen.gram), mu=chosen.mu, strength=chosen.strength,
             ridge=chosen.ridge)
 
-    def _fresh(self, whole: Designed, basis: Array, activation: Activation) -> Callable[[Source], Objective]:
+    def _fresh(self, whole: Design, basis: Array, activation: Activation) -> Callable[[Source], Objective]:
         """The same objective on one batch."""
         def make(part: Source) -> Objective:
-            batch = replace(whole, quartic=Turned(quartic(part), basis))
+            batch = replace(whole, quartic=TurnedQuartic(quartic(part), basis))
             return batch if self.orthogonal else replace(batch, penalty=SampledPenalty(part, coefficient(activation, 2)))
 
         return make

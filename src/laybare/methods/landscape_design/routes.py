@@ -11,10 +11,10 @@ from laybare.activations import Activation
 from laybare.errors import TooFewSamples
 from laybare.landscape import (
     Bounds,
+    LandscapeUnits,
     Minimum,
     Objective,
-    Turned,
-    Units,
+    TurnedQuartic,
     algorithm_1,
     algorithm_2,
     coefficient,
@@ -66,7 +66,7 @@ class PolarRoute:
         check_positive(seen, width)
         readout_bounds(seen, width)
         W, back = whitening(seen.gram, width)
-        rows = polar_iteration(Turned(seen.fourth, W), fourth_sign(activation), width, rng=rng)
+        rows = polar_iteration(TurnedQuartic(seen.fourth, W), fourth_sign(activation), width, rng=rng)
         dual = rows @ back.T  # √aᵢ bᵢ
         units = signed(unit_rows(dual), seen, activation, np.sum(dual**2, axis=1))
         return start_at(lifted_units(units, seen.basis, activation), seen, None)
@@ -118,11 +118,11 @@ def check_bounded(minimum: Minimum, source: Source) -> None:
             "Give many more samples, or use LandscapeDesign() instead of its literal form.", samples=source.size)
 
 
-def signed(directions: Array, seen: Seen, activation: Activation, readout: Array, *, orthogonal: bool = False) -> Units:
+def signed(directions: Array, seen: Seen, activation: Activation, readout: Array, *, orthogonal: bool = False) -> LandscapeUnits:
     """Algorithm 2 (or 1); the readout that even orders give where there is no odd one, as for |t|."""
     first = coefficient(activation, 1)
     if abs(first) < 1e-8:
-        return Units(readout, directions)
+        return LandscapeUnits(readout, directions)
     return (algorithm_1 if orthogonal else algorithm_2)(directions, seen.linear, first)
 
 
@@ -131,7 +131,7 @@ def start_at(network: Network, seen: Seen, minimum: Minimum | None) -> Start:
     return Start(network, (*stationary(minimum), positive_readouts(seen)))
 
 
-def lifted_units(units: Units, basis: Array, activation: Activation) -> Network:
+def lifted_units(units: LandscapeUnits, basis: Array, activation: Activation) -> Network:
     """Units in the coordinates x·basis as a network on x."""
     return Network(Layer(units.directions @ basis.T, None, activation), units.readout)
 

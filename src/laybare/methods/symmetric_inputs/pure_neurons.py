@@ -1,7 +1,8 @@
 """Pure neurons: from the detector T to rows z with z·y = act(w·x), and from these to a network.
 
-T maps a symmetric matrix U to f(U), and its null space is the span of zᵢzᵢᵀ, zᵢ the rows of A⁻¹ (`moments.detector`). The last k
-right singular vectors of T are k symmetric matrices of that span; diagonalised together they give the zᵢ, up to sign and scale.
+T maps a symmetric matrix U to f(U), and its null space is the span of zᵢzᵢᵀ, zᵢ the rows of A⁻¹ (`moments.pure_neurons`). The
+last k right singular vectors of T are k symmetric matrices of that span; diagonalised together they give the zᵢ, up to sign and
+scale.
 
 Outputs are whitened first, by the covariance of their even part: that is A Cov|Wx| Aᵀ plus noise, so A becomes nearly orthogonal
 whatever it was, and with more outputs than units the k directions that carry most of the odd part are kept.
@@ -20,7 +21,7 @@ from laybare.decomposition import Decomposer
 from laybare.decomposition.least_squares import Normal, descend
 from laybare.errors import Unidentifiable
 from laybare.levels import GRAM, ROUNDING
-from laybare.moments import PureNeuronDetector, measure, smat, svec_products
+from laybare.moments import detector, smat, svec_products
 from laybare.networks import Layer, Network
 from laybare.shapes import Array, Sums
 from laybare.source import Mixed, Source
@@ -85,8 +86,7 @@ def find_neurons(
     source: Source, product: Array, frame: Frame, *, slope: float, decompose: Decomposer, rng: Generator
 ) -> Neurons:
     """Pure neurons of white samples, given L = `product`. One pass."""
-    moment = PureNeuronDetector(frame.reduce.T @ product, slope, row_space(product, frame))
-    T = measure(Mixed(source, frame.reduce), moment, stage="detector")
+    T = detector(Mixed(source, frame.reduce), frame.reduce.T @ product, slope=slope, rows=row_space(product, frame))
     return neurons_of(T, decompose, rng=rng)
 
 

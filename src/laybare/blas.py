@@ -1,0 +1,112 @@
+"""How many threads BLAS has: one while blocks are worked on, and for small matrices; all of them for large ones.
+
+The cores are used by blocks, so that bits do not depend on how many there are. Between passes, threads that wait for the next
+small matrix cost more than they bring: on two busy cores five sixths of the time of a recovery with 250 unknowns.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import scipy.linalg  # noqa: F401  (its BLAS must be loaded before the controller looks for libraries)
+from threadpoolctl import ThreadpoolController
+
+Saved = list[tuple[Any, int]]
+
+
+class Gate:
+    """Limits for as long as anybody is inside; may be nested, and entered by several threads at once.
+
+    Most libraries have one number of threads for the whole process: the first that enters sets it, the last that leaves restores
+    it. OpenBLAS on OpenMP has a number for each thread: every thread sets and restores its own.
+    """
+
+    def __init__(self, libraries: Callable[[], list[Any]]) -> None:
+        self.libraries = libraries
+        self.lock = threading.Lock()
+        self.inside = 0
+        self.shared: Saved = []
+        self.own: list[Any] = []
+        self.mine = threading.local()
+
+    def enter(self) -> None:
+        with self.lock:
+            self.inside += 1
+            if self.inside == 1:
+                libraries = self.libraries()
+                self.own = [library for library in libraries if getattr(library, "threading_layer", "") == "openmp"]
+                self.shared = _limit([library for library in libraries if library not in self.own])
+        self.mine.depth = getattr(self.mine, "depth", 0) + 1
+        if self.mine.depth == 1:
+            self.mine.saved = _limit(self.own)
+
+    def alone(self) -> bool:
+        """Whether the calling thread is inside once, and no other is."""
+        with self.lock:
+            return self.inside == 1 and getattr(self.mine, "depth", 0) == 1
+
+    def leave(self) -> None:
+        self.mine.depth -= 1
+        if self.mine.depth == 0:
+            _restore(self.mine.saved)
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                _restore(self.shared)
+
+
+def _limit(libraries: list[Any]) -> Saved:
+    saved = [(library, library.get_num_threads()) for library in libraries]
+    _restore([(library, 1) for library in libraries])
+    return saved
+
+
+def _restore(saved: Saved) -> None:
+    for library, threads in saved:
+        free = getattr(library, "clear_controlling_thread", _nothing)
+        free(force=True)  # the controller listens to one thread only; the limit may have been set by another than this
+        library.set_num_threads(threads)
+        free(force=True)
+
+
+def _nothing(force: bool) -> None:
+    """For controllers that listen to every thread."""
+
+
+@lru_cache(maxsize=1)
+def _blas_libraries() -> list[Any]:
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+_GATE = Gate(_blas_libraries)
+
+
+@contextmanager
+def single_blas_thread() -> Iterator[None]:
+    """One BLAS thread inside."""
+    _GATE.enter()
+    try:
+        yield
+    finally:
+        _GATE.leave()
+
+
+LARGE = 700
+"""Rows of a square matrix from which factoring it with two threads is faster than with one."""
+
+
+@contextmanager
+def threads_for(size: int) -> Iterator[None]:
+    """All BLAS threads for a matrix of `size` rows if it is large and this is the only thread at work; else as it was."""
+    if size < LARGE or not _GATE.alone():
+        yield
+        return
+    _GATE.leave()
+    try:
+        yield
+    finally:
+        _GATE.enter()

@@ -1,0 +1,105 @@
+"""RefineEstimate as printed: random search for a direction at a smaller angle to a unit, the angle read off the activity.
+
+The perturbation has the standard deviation α/d in every direction normal to z, as in Lemma 7 and its proof: its length is then
+about α/√d, what it gains towards the unit is of the order of α/d, and so is what its length costs (|ρ|²/2α ≈ α/2d). About a
+quarter of the trials help in every dimension. With α/√d for each direction the cost is α/2, and hardly any trial helps once d
+is 20. Line 4 of Algorithm 1 accepts a perturbed direction if α' ≤ O(α/d), which no small perturbation achieves; its proof shows
+a decrease by Ω(α/d), so the test here is α' ≤ (1 - c/d) α. One unit at a time, one pass per trial, O(d log 1/ε) trials; the
+angle is only known to the accuracy of the estimate. Fitting all units at once (`union_fit`) is faster and more accurate.
+Source: Goel and Panigrahy (2019), Algorithms 1 and 2, Theorem 5, Lemma 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, log
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import TooFewSamples
+from laybare.lowest_layer.profile import Edge, Profile, activity_profile, probit_edge, slab_edge
+from laybare.lowest_layer.union_fit import HalfSpaces
+from laybare.shapes import Array
+from laybare.source import Source
+
+Estimate = Callable[[Profile, int], Edge]
+
+TRIALS = 6.0
+"""Trials are TRIALS · d · log 1/ε: a quarter of them succeed and then win about 0.7/d of the angle."""
+
+
+@runtime_checkable
+class SpaceSearch(Protocol):
+    """A way to refine half-spaces, unit by unit, by the activity of rows."""
+
+    def __call__(self, activity: Source, start: HalfSpaces, *, rng: Generator) -> HalfSpaces: ...
+
+
+class RefinedDirection(NamedTuple):
+    """A direction (d,), its edge, the estimated tan of the angle after every accepted step, and the number of trials."""
+
+    direction: Array
+    edge: Edge
+    tangents: tuple[float, ...]
+    trials: int
+
+
+def enough_trials(dim: int, accuracy: float) -> int:
+    """O(d log 1/ε), Theorem 5."""
+    return ceil(TRIALS * dim * log(1.0 / accuracy))
+
+
+def refine_estimate(
+    activity: Source, direction: Array, *, estimate: Estimate = slab_edge, max_trials: int | None = None, stride: float = 1.0,
+    decrease: float = 0.1, accuracy: float = 0.01, rng: Generator,
+) -> RefinedDirection:
+    """Algorithm 1 from `direction` (unit vector): perturb normally to it by N(0, (stride·α/d)²), accept α' ≤ (1 - decrease/d) α.
+
+    Ends after `max_trials` trials (by default as many as `accuracy` takes), or at an estimated angle of `accuracy`.
+    """
+    dim = len(direction)
+    limit = enough_trials(dim, accuracy) if max_trials is None else max_trials
+    edge = estimate(activity_profile(activity, direction[None]), 0)
+    tangents, trials = [edge.tangent], 0
+    while trials < limit and edge.tangent > np.tan(accuracy):
+        trials += 1
+        moved = _perturbed(direction, stride * np.arctan(edge.tangent) / dim, rng)
+        try:
+            trial = estimate(activity_profile(activity, moved[None]), 0)
+        except TooFewSamples:
+            continue
+        if np.arctan(trial.tangent) <= (1.0 - decrease / dim) * np.arctan(edge.tangent):
+            direction, edge = moved, trial
+            tangents.append(edge.tangent)
+    return RefinedDirection(direction, edge, tuple(tangents), trials)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSearch:
+    """The printed refinement of a whole layer: `refine_estimate` for every unit, until the estimated angle is `accuracy` (rad) or
+    the trials that this takes are used up; `probit` replaces the printed estimate of the angle."""
+
+    accuracy: float = 0.01
+    probit: bool = False
+
+    def __call__(self, activity: Source, start: HalfSpaces, *, rng: Generator) -> HalfSpaces:
+        """The refined half-spaces; a unit along which no slab is active enough stays as it was."""
+        weights, thresholds = start.weights.copy(), start.thresholds.copy()
+        estimate: Estimate = probit_edge if self.probit else slab_edge
+        for i, direction in enumerate(start.weights):
+            try:
+                found = refine_estimate(activity, direction, estimate=estimate, accuracy=self.accuracy, rng=rng)
+            except TooFewSamples:
+                continue
+            weights[i], thresholds[i] = found.direction, found.edge.threshold
+        return HalfSpaces(weights, thresholds)
+
+
+def _perturbed(direction: Array, size: float, rng: Generator) -> Array:
+    aside = rng.standard_normal(len(direction))
+    aside -= (aside @ direction) * direction
+    moved = direction + size * aside
+    return np.asarray(moved / np.linalg.norm(moved))

@@ -1,0 +1,88 @@
+"""What a notebook shows for a network, a match, a certificate: a heading and a small table, no script, nothing fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from laybare.report.numbers import fixed, power, short
+
+if TYPE_CHECKING:
+    from laybare.certificate import Certificate
+    from laybare.networks import Layer, LayerMatch, Match, Network
+    from laybare.shapes import Array
+
+UNITS, INPUTS = 8, 6
+"""Units and weights of each that are listed; print the network's arrays for all of them."""
+
+COLOURS = {"verified": "#0b7285", "doubtful": "#a15c00", "refuted": "#b42318"}
+
+
+def network_html(network: Network) -> str:
+    """Shape, then the first units of every layer with what reads them."""
+    above = [np.asarray(layer.weights).T for layer in network.layers[1:]] + [network.readout.reshape(len(network.readout), -1)]
+    tables = [
+        _table(f"Layer {number}: {layer.width} {layer.activation.name} units", *_units(layer, reading))
+        for number, (layer, reading) in enumerate(zip(network.layers, above, strict=True), 1)]
+    beside = [text for text, there in (
+        ("a linear part", network.linear is not None), ("a black box above the layers", network.top is not None)) if there]
+    note = f" with {' and '.join(beside)}" if beside else ""
+    return _box(f"Network {network.architecture}{note}", "".join(tables))
+
+
+def match_html(match: Match) -> str:
+    """The largest error of each kind, and every layer's units."""
+    kinds = ("weight", "bias", "readout", "offset", "linear")
+    errors = _table("Largest errors", [*kinds, "all"], [[power(getattr(match, f"{kind}_error")) for kind in kinds] + [
+        power(match.max_error)]])
+    rows = [[str(number), *_counts(layer)] for number, layer in enumerate(match.layers, 1)]
+    heads = ["layer", "matched", "missing", "spurious", "weight error", "bias error"]
+    return _box("Match", errors + _table("Units", heads, rows))
+
+
+def certificate_html(certificate: Certificate) -> str:
+    """The verdict and its claims; what a claim means is shown where the pointer rests on it."""
+    rows = "".join(
+        f'<tr title="{escape(claim.explanation)}"><td>{"✓" if claim.passed else "✗"}</td><td>{escape(claim.name)}</td>'
+        f"<td>{short(claim.value)}</td><td>{short(claim.threshold)}</td><td>{escape(claim.kind)}</td></tr>"
+        for claim in certificate.claims)
+    head = _row(["", "claim", "value", "threshold", "kind"], "th")
+    colour = COLOURS[certificate.verdict]
+    return _box(f'Certificate: <span style="color:{colour}">{certificate.verdict}</span>', f"<table>{head}{rows}</table>")
+
+
+def _units(layer: Layer, reading: Array) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows: number, weights, bias, what reads it; cut short with an ellipsis."""
+    inputs, readers = min(INPUTS, layer.dim), min(INPUTS, reading.shape[1])
+    heads = ["unit", *(f"w{i}" for i in range(inputs)), *["…"] * (inputs < layer.dim), "bias",
+             *(f"read by {o}" for o in range(readers)), *["…"] * (readers < reading.shape[1])]
+    rows = [
+        [str(i), *map(fixed, layer.weights[i, :inputs]), *["…"] * (inputs < layer.dim), fixed(np.asarray(layer.biases)[i]),
+         *map(fixed, reading[i, :readers]), *["…"] * (readers < reading.shape[1])] for i in range(min(UNITS, layer.width))]
+    return heads, rows + [["…"] * len(heads)] * (layer.width > UNITS)
+
+
+def _counts(layer: LayerMatch) -> list[str]:
+    matched = len(np.unique(layer.pairs[:, 1]))
+    return [f"{matched} of {matched + len(layer.missing)}", _listed(layer.missing), _listed(layer.spurious),
+            power(layer.weight_error), power(layer.bias_error)]
+
+
+def _listed(units: tuple[int, ...]) -> str:
+    return ", ".join(map(str, units[:UNITS])) + (" …" if len(units) > UNITS else "") or "none"
+
+
+def _table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    body = "".join(_row(row, "td") for row in rows)
+    return f"<p><b>{escape(title)}</b></p><table>{_row(heads, 'th')}{body}</table>"
+
+
+def _row(cells: Iterable[str], tag: str) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _box(heading: str, content: str) -> str:
+    return f'<div class="laybare"><h4>{heading}</h4>{content}</div>'

@@ -1,0 +1,83 @@
+"""What notebooks show: the numbers, cut short, escaped, without script; and pages of deep networks."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import laybare as lb
+from laybare.certificate import StandardErrors
+from laybare.damping import Trace, TraceRow
+from laybare.report import render
+from laybare.report.numbers import fixed
+
+
+class Words(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.words, self.tags = "", []
+        self.feed(text)
+
+    def handle_data(self, data):
+        self.words += data + " "
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+
+@pytest.fixture
+def deep(rng):
+    return lb.random_network(5, widths=(20, 4), outputs=2, rng=rng)
+
+
+def test_network_shows_every_layer(deep):
+    page = Words(deep._repr_html_())
+    assert "Network 5-20-4-2" in page.words
+    assert "Layer 1: 20 relu units" in page.words
+    assert "Layer 2: 4 relu units" in page.words
+    for value in (*deep.layers[0].weights[7], *deep.layers[1].biases, *deep.readout.ravel()):
+        assert fixed(value) in page.words
+    assert page.tags.count("table") == 2
+    assert page.tags.count("tr") == 1 + 8 + 1 + 1 + 4  # heads, eight units and an ellipsis, heads, four units
+    assert "script" not in page.tags
+
+
+def test_network_says_what_else_it_has(rng):
+    net = lb.Network(lb.Layer(np.ones((2, 3))), np.ones(2), linear=np.ones(3), top=lambda h: h[:, 0])
+    assert "Network 3-2-?-1 with a linear part and a black box above the layers" in net._repr_html_()
+
+
+def test_match_shows_errors_and_units_without_partner(deep):
+    fewer = lb.Network(lb.Layer(deep.layer.weights[1:], deep.layer.biases[1:]), np.ones((19, 2)))
+    page = Words(lb.compare(fewer, deep)._repr_html_())
+    words = " ".join(page.words.split())
+    assert "weight bias readout offset linear all" in words
+    assert "1 19 of 20 0 none" in words
+    assert "2 0 of 4 0, 1, 2, 3 none" in words
+
+
+@pytest.mark.parametrize("verdict", ["verified", "doubtful", "refuted"])
+def test_certificate_shows_its_verdict_and_claims(verdict):
+    evil = lb.Claim("<b>width</b>", 3.0, 2.0, verdict == "verified", "tested", 'says "so"', decisive=verdict == "refuted")
+    errors = StandardErrors(np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(()))
+    text = lb.Certificate((evil,), errors, 0.0)._repr_html_()
+    assert verdict in Words(text).words
+    assert "<b>width</b>" not in text
+    assert "&lt;b&gt;width&lt;/b&gt;" in text
+    assert ("✗" in text) == (verdict != "verified")
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_report_of_a_deep_network_shows_every_layer(deep, known):
+    errors = StandardErrors(np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(()))
+    trace = Trace((TraceRow(1.0, 0.0, 1.0, 0.0, 1),), "floor")
+    found = lb.Recovery(deep, deep, lb.Certificate((), errors, 1.0), None, 1.0, 1, (trace,))
+    text = render(found, deep if known else None)
+    page = Words(text)
+    assert "5-20-4-2 network of relu units" in page.words
+    assert page.tags.count("svg") == 3
+    assert "Layer 2: 4 relu units" in page.words
+    assert ("24 of 24" in " ".join(page.words.split())) == known
+    assert "script" not in page.tags

@@ -1,0 +1,75 @@
+"""Names mean one thing: no module is hidden behind a function, no two classes are called alike, no call is a row of numbers."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import laybare
+
+SOURCE = Path(laybare.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+PACKAGES = ["laybare", *(m.name for m in pkgutil.walk_packages(laybare.__path__, "laybare.") if m.ispkg)]
+MOST_ARGUMENTS = 6
+SAID = {"Joined", "Mixed", "Projected", "Relabelled", "Whitened"}
+"""Participles that are left: views of a source, which say what was done to its rows."""
+
+UNDER_WAY = {
+    "Curvature", "Endpoint", "Fit", "Found", "Objective", "Pair", "Step", "Target", "_Line", "_Probe", "_Sums", "_System"}
+"""Names that two classes still share; nothing may be added."""
+
+LONG = {"assembly/unit_fits.py: _polished", "cli.py: recover", "insight/look.py: _straight"}
+"""Functions with more than six positional arguments; nothing may be added."""
+
+
+def public_names(package: str) -> list[str]:
+    """What `from package import *` and completion offer."""
+    module = importlib.import_module(package)
+    return list(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
+
+
+def definitions(kind: type[ast.AST]) -> list[tuple[Path, ast.AST]]:
+    return [
+        (file.relative_to(SOURCE), node) for file in FILES for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, kind)]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_stands_behind_a_public_name(package: str) -> None:
+    """`import laybare.x.y` must give the module y: so nothing public beside it has its name."""
+    module = importlib.import_module(package)
+    beside = {found.name for found in pkgutil.iter_modules(module.__path__)}
+    hidden = [name for name in public_names(package) if name in beside and not inspect.ismodule(getattr(module, name))]
+    assert not hidden
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes = defaultdict(list)
+    for file, node in definitions(ast.ClassDef):
+        homes[node.name].append(str(file))
+    twice = {name: files for name, files in homes.items() if len(files) > 1}
+    assert {name: files for name, files in twice.items() if name not in UNDER_WAY} == {}
+
+
+def test_no_function_takes_more_than_six_positional_arguments() -> None:
+    long = {}
+    for file, node in definitions(ast.FunctionDef):
+        names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+        count = len(names) - (names[:1] in (["self"], ["cls"]))
+        if count > MOST_ARGUMENTS:
+            long[f"{file}: {node.name}"] = count
+    assert {name: count for name, count in long.items() if name not in LONG} == {}
+
+
+def test_public_classes_are_named_by_what_they_are() -> None:
+    """A class is a Start or a Piece, not what happened to it (Landed, Ended). Errors say what happened: that is what they are."""
+    classes = {
+        found for package in PACKAGES for name in public_names(package)
+        if inspect.isclass(found := getattr(importlib.import_module(package), name)) and not issubclass(found, Exception)}
+    assert {kind.__name__ for kind in classes if kind.__name__.endswith("ed")} - SAID == set()
