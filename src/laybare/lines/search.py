@@ -139,6 +139,8 @@ def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float
     book = first_book(bends, gradients)
     book = book.with_units(units_of(bends, gradients, book, 0))
     short = None if gradients.good.all() or purse.left is None else _too_few(purse, dim, len(bends.kinks), "")
+    if short is not None and not len(book.units):
+        raise short
     return Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience, short)
 
 
