@@ -48,7 +48,8 @@ def levenberg_marquardt(
     """Minimise the squared error from `start`; `scale` is the centred sum of squares of y, the unit of the relative loss."""
     _check_differentiable(start)
     end = damped_descent(
-        _Dense(source, FAR * scale), start, scale, effort=effort, size=source.size, overfit=overfit(source, start), progress=progress)
+        _Dense(source, FAR * scale), start, scale, effort=effort, size=source.size, overfit=overfit(source, start),
+        progress=progress)
     return Refined(end.best.point, end.best.loss, end.trace)
 
 
