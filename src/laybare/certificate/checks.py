@@ -3,7 +3,8 @@
 Test loss alone does not reveal wrong parameters: over-wide fits with wrong units reach a relative error of 1e-8. So a
 certificate asks for more: more equations than unknowns, a residual on samples never used before that is no larger than on the
 used ones, nothing left in it that features of the inputs explain, no unit too many or too few, units that can be told apart,
-every unit bent on the samples.
+every unit bent on the samples, every number known to a quarter of itself, a minimum reached, and enough samples for the noise
+that a unit of some size could not hide in it. `docs/certificate.md` has the rules in one table.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import fdtri, ndtr
 
-from laybare.certificate.claims import Certificate, Claim, StandardErrors
+from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.fitted import State, state_of
-from laybare.certificate.spread import standard_errors
+from laybare.certificate.spread import Spread, spread_of
 from laybare.certificate.structure import SIGMAS, nothing_left, residual_structure
-from laybare.certificate.width import one_fewer, one_more
-from laybare.levels import NOISELESS_LOSS
+from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
 from laybare.networks import Network
 from laybare.refinement.problem import Problem
 from laybare.shapes import Array, Sums
@@ -31,35 +31,52 @@ BENT = 1e-9
 PARALLEL = 0.999
 """|cosine| of two extended rows (w, b) on white inputs beyond which they are hard to tell apart."""
 
+LOOSE = 0.25
+"""Largest relative standard error of a row or readout: four standard errors from zero, as everywhere here. Beyond it a linear
+theory of errors says little."""
+
+AWAY = 1.0
+"""Standard errors that a network may be off the nearest minimum of the squared error."""
+
+HIDDEN = 0.07
+"""Share of the standard deviation of y that a further unit must not exceed unseen: half a per cent of the variance."""
+
+CROWD = 2
+"""With noise, so many times dim + 2 samples on the thinner side of a kink: fewer are followed by a unit that is not there."""
+
 
 def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[Claim, ...] = ()) -> Certificate:
     """Certificate of `network`, fitted to the used rows of `problem`, with its fresh rows that nothing has seen.
 
-    About six passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
+    About eight passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
     state = state_of(network, problem)
     structure = residual_structure(state, rng)
+    spread = spread_of(state)
     claims = [
         _enough_samples(state),
         _fresh_residual(state),
         nothing_left(state, structure),
         one_more(state, structure.units),
         one_fewer(state),
+        _nothing_hides(state),
         _separated(state),
+        _kinks_crossed(state) if network.activation.kinks else _bent(state),
+        *_determined(spread),
+        _at_minimum(spread),
     ]
-    claims.append(_kinks_crossed(state) if network.activation.kinks else _bent(state))
     noise = float(np.sqrt(state.noise))
-    errors = standard_errors(
-        network, problem.used, noise, biases=problem.biases, offset=True, transform=problem.transform)
-    return Certificate((*claims, _determined(errors), *extra), errors, noise)
+    return Certificate((*claims, *extra), spread.errors, noise, state.explained, _visible(state))
 
 
 def _enough_samples(state: State) -> Claim:
-    ratio = state.equations / state.unknowns
+    """Equations at different inputs: a second label for the same input says more about the noise, not about the function."""
+    equations = min(state.problem.distinct, state.view.size) * state.view.outputs
+    ratio = equations / state.unknowns
     return Claim(
         "equations per unknown", ratio, ENOUGH, ratio >= ENOUGH, "proved",
-        f"{state.equations:,} numbers were fitted with {state.unknowns:,} free ones; below {ENOUGH} a fit proves little, "
-        "at 1 nothing.")
+        f"{equations:,} numbers at different inputs were fitted with {state.unknowns:,} free ones; below {ENOUGH} a fit proves "
+        "little, at 1 nothing.")
 
 
 def _fresh_residual(state: State) -> Claim:
@@ -69,22 +86,45 @@ def _fresh_residual(state: State) -> Claim:
     allowed. The ratio of two mean squares has an F law if the noise is Gaussian; if the residuals have heavier tails than that,
     their own fourth moment gives the spread.
     """
-    white, fresh = state.white, state.problem.fresh
+    white, fresh, unit = state.white, state.problem.fresh, float(np.sqrt(state.variance))
 
     def powers(x: Array, y: Array) -> Sums:
-        squares = (y - white(x).reshape(y.shape)) ** 2
-        return np.asarray(squares.sum()), np.asarray((squares**2).sum())
+        with np.errstate(over="ignore"):
+            squares = ((y - white(x).reshape(y.shape)) / unit) ** 2
+            return np.asarray(squares.sum()), np.asarray((squares**2).sum())
 
-    count, floor = fresh.size * fresh.outputs, NOISELESS_LOSS * state.variance
+    count, floor, noise = fresh.size * fresh.outputs, state.floor / state.variance, state.noise / state.variance
     second, fourth = (float(total) / count for total in fresh.sum(powers, stage="certificate"))
-    tails = max(2.0, fourth / max(second, 1e-150) ** 2 - 1.0)
+    tails = max(2.0, fourth / max(second * second, 1e-300) - 1.0)
     spread = float(np.sqrt(tails / count + tails / state.spare))
     chance = max(float(fdtri(count, state.spare, ndtr(SIGMAS))), 1.0 + SIGMAS * spread)
-    ratio, limit = (second + floor) / (state.noise + floor), chance * (1.0 + 2.0 * state.unknowns / state.spare)
+    ratio, limit = (second + floor) / (noise + floor), chance * (1.0 + 2.0 * state.unknowns / state.spare)
     return Claim(
         "fresh residual over used residual", ratio, limit, ratio <= limit, "tested",
-        f"mean square on {count:,} fresh numbers, {second / state.variance:.1e} of the variance of y, against the used ones; "
+        f"mean square on {count:,} fresh numbers, {second:.1e} of the variance of y, against the used ones; "
         "larger means over-fitting or a wrong network.", decisive=True)
+
+
+def _visible(state: State) -> float:
+    """The smallest unit that would have been seen, by the standard deviation of what it adds, as a share of that of y."""
+    seen = CLEAR * price_of_a_unit(state) * state.noise / state.equations
+    return float(np.sqrt((state.floor if state.exact else max(seen, state.floor)) / state.variance))
+
+
+def _nothing_hides(state: State) -> Claim:
+    """Power: a network is not verified by samples that could not have shown a wrong one."""
+    value = _visible(state)
+    return Claim(
+        "smallest unit that would have been seen", value, HIDDEN, value <= HIDDEN, "proved",
+        f"a further unit whose values have less than {value:.1e} of the standard deviation of y would not show at this noise and "
+        "number of samples; more samples make it smaller.")
+
+
+def _at_minimum(spread: Spread) -> Claim:
+    return Claim(
+        "distance to the minimum in standard errors", spread.away, AWAY, spread.away <= AWAY, "tested",
+        "how far the next step of the solver would move any number, in its own standard errors; standard errors hold at the "
+        "minimum of the squared error, and a literal form need not be there.")
 
 
 def _separated(state: State) -> Claim:
@@ -106,20 +146,28 @@ def _kinks_crossed(state: State) -> Claim:
 
     (above,) = used.sum(statistic, stage="certificate")
     thinner = np.minimum(above, used.size - above).min(axis=1, initial=used.size)
-    worst, least, need = int(np.argmin(thinner)) if len(thinner) else 0, int(thinner.min(initial=used.size)), network.dim + 2
+    worst, least = int(np.argmin(thinner)) if len(thinner) else 0, int(thinner.min(initial=used.size))
+    need = (1 if state.exact else CROWD) * (network.dim + 2)
     return Claim(
         "samples beyond the least crossed kink", float(least), need, least >= need, "proved",
-        f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its row.")
+        f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its row, and "
+        f"{CROWD} times as many with noise, which a unit on fewer would follow.")
 
 
-def _determined(errors: StandardErrors) -> Claim:
-    """Whether the samples fix every number of the network, at least near where it is."""
-    parts = np.concatenate([np.ravel(part) for part in errors])
+def _determined(spread: Spread) -> tuple[Claim, Claim]:
+    """Whether the samples fix every number of the network, at least near where it is, and how well at this noise."""
+    parts = np.concatenate([np.ravel(part) for part in spread.errors])
     loose, known = int(np.isinf(parts).sum()), not np.isnan(parts).any()
     text = "that could change without any change at the samples; their standard errors are infinite."
-    return Claim(
-        "numbers that the samples leave open", float(loose), 0.0, loose == 0, "proved" if known else "assumed",
-        f"weights, biases and readouts {text}" if known else "too many parameters to look for numbers " + text)
+    kind = "proved" if known else "assumed"
+    return (
+        Claim(
+            "numbers that the samples leave open", float(loose), 0.0, loose == 0, kind,
+            f"weights, biases and readouts {text}" if known else "too many parameters to look for numbers " + text),
+        Claim(
+            "largest relative standard error of a unit", spread.loosest, LOOSE, not spread.loosest > LOOSE, kind,
+            f"of the row or the readout of unit {spread.unit}, on inputs of variance one; where it is large, other networks fit as "
+            "well, and error bars are no guide to them."))
 
 
 def _bent(state: State) -> Claim:

@@ -11,6 +11,10 @@ from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import parameter_count
 from laybare.source import Source
 
+ROUNDED, FINE = 16.0, 1e-10
+"""Residuals of labels that were rounded are exact up to 4 times their rounding (16 in squares), if that is fine: 1e-5 of the
+spread of y (1e-10 in squares), as float32 and six decimals are. Coarser rounding is noise, and is tested as noise."""
+
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -55,9 +59,20 @@ class State:
         return float(self.fit.loss) / self.spare
 
     @property
+    def floor(self) -> float:
+        """Mean square below which a residual is rounding, of the arithmetic or of the labels."""
+        rounding = self.problem.rounding
+        return max(NOISELESS_LOSS * self.variance, ROUNDED * rounding if rounding <= FINE * self.variance else 0.0)
+
+    @property
     def exact(self) -> bool:
         """Whether nothing but rounding is left."""
-        return self.noise <= NOISELESS_LOSS * self.variance
+        return self.noise <= self.floor
+
+    @property
+    def explained(self) -> float:
+        """Share of the variance of y that the network explains, the unknowns counted."""
+        return 1.0 - min(1.0, self.noise / self.variance)
 
 
 def state_of(network: Network, problem: Problem) -> State:
