@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import fdtri, ndtr
+from scipy.special import fdtrc, fdtri, ndtr
 
 from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.fitted import State, state_of
 from laybare.certificate.spread import Spread, spread_of
-from laybare.certificate.structure import SIGMAS, nothing_left, residual_structure
+from laybare.certificate.structure import CHANCE, SIGMAS, nothing_left, residual_structure
 from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
+from laybare.levels import ROUNDING
 from laybare.networks import Network
-from laybare.refinement.problem import Problem
+from laybare.refinement.problem import Problem, Repeats
 from laybare.shapes import Array, Sums
 
 ENOUGH = 1.2
 """Equations per unknown: a sixth of the equations is left to check the fit."""
+
+ENOUGH_WITH_NOISE = 6.0
+"""Equations per unknown where something is left over that may be noise or not."""
 
 BENT = 1e-9
 """Least share of a smooth unit's variance that no straight line explains: seven digits above rounding."""
@@ -64,6 +68,7 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
         _kinks_crossed(state) if network.activation.kinks else _bent(state),
         *_determined(spread),
         _at_minimum(spread),
+        *(() if problem.repeats is None else (_steady(problem.repeats),)),
     ]
     noise = float(np.sqrt(state.noise))
     return Certificate((*claims, *extra), spread.errors, noise, state.explained, _visible(state))
@@ -72,11 +77,11 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
 def _enough_samples(state: State) -> Claim:
     """Equations at different inputs: a second label for the same input says more about the noise, not about the function."""
     equations = min(state.problem.distinct, state.view.size) * state.view.outputs
-    ratio = equations / state.unknowns
+    ratio, need = equations / state.unknowns, ENOUGH if state.exact else ENOUGH_WITH_NOISE
     return Claim(
-        "equations per unknown", ratio, ENOUGH, ratio >= ENOUGH, "proved",
-        f"{equations:,} numbers at different inputs were fitted with {state.unknowns:,} free ones; below {ENOUGH} a fit proves "
-        "little, at 1 nothing.")
+        "equations per unknown", ratio, need, ratio >= need, "proved",
+        f"{equations:,} numbers at different inputs were fitted with {state.unknowns:,} free ones; below {need} a fit proves "
+        "little, at 1 nothing; with noise it takes more, since other functions fit noisy samples as well.")
 
 
 def _fresh_residual(state: State) -> Claim:
@@ -116,8 +121,27 @@ def _nothing_hides(state: State) -> Claim:
     value = _visible(state)
     return Claim(
         "smallest unit that would have been seen", value, HIDDEN, value <= HIDDEN, "proved",
-        f"a further unit whose values have less than {value:.1e} of the standard deviation of y would not show at this noise and "
-        "number of samples; more samples make it smaller.")
+        f"a further unit that adds less than {value:.1e} of the standard deviation of y, beyond what the others can make up for, "
+        "would not show at this noise and number of samples; more samples make it smaller.")
+
+
+def _steady(repeats: Repeats) -> Claim:
+    """Whether answers to the same inputs have moved: an F test of shift and factor, each output by itself, the worst counts.
+
+    Noise moves them too, but neither all to one side nor all by one factor.
+    """
+    chances = []
+    for first, last in zip(repeats.first.T, repeats.last.T, strict=True):
+        change, free = last - first, len(first) - 2
+        basis = np.linalg.qr(np.column_stack([np.ones(len(first)), first]))[0]
+        moved = float(np.sum((basis.T @ change) ** 2))
+        rest = max(float(change @ change) - moved, (ROUNDING * float(np.abs(first).max())) ** 2 * len(first), 1e-300)
+        chances.append(float(fdtrc(2, free, (moved / 2.0) / (rest / free))))
+    value, limit = float(-np.log10(max(min(chances), 1e-300))), CHANCE + float(np.log10(len(chances)))
+    return Claim(
+        "drift of the black box", value, limit, value <= limit, "tested",
+        f"-log10 of the chance that {len(repeats.first)} answers, asked again at the end, differ so much by one shift and one "
+        "factor; a black box that changes while it is asked has no one network behind it.", decisive=True)
 
 
 def _at_minimum(spread: Spread) -> Claim:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -11,8 +12,8 @@ from laybare.errors import InvalidInput, TooFewSamples
 from laybare.networks import Network
 from laybare.refinement.distinct import row_groups, split_groups
 from laybare.refinement.variation import total_variation
-from laybare.shapes import Progress, tell
-from laybare.source import Affine, Source
+from laybare.shapes import Array, Progress, tell
+from laybare.source import Affine, Oracle, Source
 from laybare.source.protocol import Parts
 from laybare.source.rounding import representation
 from laybare.source.whitening import whitening_map
@@ -20,8 +21,18 @@ from laybare.source.whitening import whitening_map
 LARGEST, SMALLEST = 1e280, 1e-280
 """Sums of squares that leave room for factors on either side before they overflow or vanish."""
 
+AGAIN, RESERVE = 16, 64
+"""Queries that are asked again at the end, if the budget is so many times that."""
+
 LOOKED_AT = 4096
 """Labels that show what all of them were rounded to."""
+
+
+class Repeats(NamedTuple):
+    """Answers to the same inputs (n, outputs): when they were first asked, and at the end."""
+
+    first: Array
+    last: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +53,8 @@ class Problem:
         Different inputs among the used rows, which have no exact copies (as many as there are rows if not given).
     rounding : float
         Mean square of the error that the labels' own representation makes: float32, or so many decimals.
+    repeats : Repeats or None
+        Answers of a black box to its first inputs, and to the same inputs after all others.
     """
 
     used: Source
@@ -51,6 +64,7 @@ class Problem:
     biases: bool
     distinct: int
     rounding: float
+    repeats: Repeats | None = None
 
     @property
     def rows(self) -> int:
@@ -74,11 +88,14 @@ class Problem:
 def pose(source: Source, *, biases: bool, rng: Generator, progress: Progress | None = None) -> Problem:
     """Split, whiten, keep, measure the variation: six readings at most, two of them to keep the rows.
 
-    Exact copies of rows are left out, and rows with one input stay on one side of the split.
+    Exact copies of rows are left out, and rows with one input stay on one side of the split. Of the queries that a black box
+    is granted, sixteen are spent on asking its first inputs again.
     """
     tell(progress, "reading")
-    parts, distinct = _split(source, rng)
-    return pose_parts(*parts, biases=biases, distinct=distinct)
+    again = AGAIN if isinstance(source, Oracle) and source.size >= RESERVE * AGAIN else 0
+    parts, distinct = _split(source.take(source.size - again) if again else source, rng)
+    problem = pose_parts(*parts, biases=biases, distinct=distinct)
+    return replace(problem, repeats=_asked_again(source, again)) if isinstance(source, Oracle) and again else problem
 
 
 def pose_parts(used: Source, fresh: Source, *, biases: bool, distinct: int | None = None) -> Problem:
@@ -113,6 +130,13 @@ def _split(source: Source, rng: Generator) -> tuple[Parts, int]:
             "Give samples at different inputs.", size=source.size)
     parts = split_groups(source, groups, held_out(len(groups.first)), rng=rng)
     return parts, _inputs_of(parts.first)
+
+
+def _asked_again(source: Oracle, count: int) -> Repeats:
+    """The first rows once more, when all others have been answered."""
+    first = source.read(0, count)
+    with source.purpose("asked again"):
+        return Repeats(first.y.copy(), source.ask(first.x))
 
 
 def _inputs_of(source: Source) -> int:
