@@ -16,6 +16,7 @@ from laybare.shapes import Array, Progress, tell
 from laybare.source import Affine, Oracle, Source
 from laybare.source.protocol import Parts
 from laybare.source.rounding import representation
+from laybare.source.sums import GRAIN
 from laybare.source.whitening import whitening_map
 
 LARGEST, SMALLEST = 1e280, 1e-280
@@ -29,7 +30,7 @@ LOOKED_AT = 4096
 
 
 class Repeats(NamedTuple):
-    """Answers to the same inputs (n, outputs): when they were first asked, and at the end."""
+    """Answers to the same inputs (n, outputs): when they were first asked, and towards the end."""
 
     first: Array
     last: Array
@@ -54,7 +55,7 @@ class Problem:
     rounding : float
         Mean square of the error that the labels' own representation makes: float32, or so many decimals.
     repeats : Repeats or None
-        Answers of a black box to its first inputs, and to the same inputs after all others.
+        Answers of a black box to its first inputs, and to the same inputs after nearly all others.
     """
 
     used: Source
@@ -92,10 +93,9 @@ def pose(source: Source, *, biases: bool, rng: Generator, progress: Progress | N
     is granted, sixteen are spent on asking its first inputs again.
     """
     tell(progress, "reading")
-    again = AGAIN if isinstance(source, Oracle) and source.size >= RESERVE * AGAIN else 0
-    parts, distinct = _split(source.take(source.size - again) if again else source, rng)
-    problem = pose_parts(*parts, biases=biases, distinct=distinct)
-    return replace(problem, repeats=_asked_again(source, again)) if isinstance(source, Oracle) and again else problem
+    repeats = _asked_again(source) if isinstance(source, Oracle) else None
+    parts, distinct = _split(source, rng)
+    return replace(pose_parts(*parts, biases=biases, distinct=distinct), repeats=repeats)
 
 
 def pose_parts(used: Source, fresh: Source, *, biases: bool, distinct: int | None = None) -> Problem:
@@ -132,11 +132,19 @@ def _split(source: Source, rng: Generator) -> tuple[Parts, int]:
     return parts, _inputs_of(parts.first)
 
 
-def _asked_again(source: Oracle, count: int) -> Repeats:
-    """The first rows once more, when all others have been answered."""
-    first = source.read(0, count)
-    with source.purpose("asked again"):
-        return Repeats(first.y.copy(), source.ask(first.x))
+def _asked_again(source: Oracle) -> Repeats | None:
+    """The first rows once more, when nearly all others have been answered: the last grain is bought after that.
+
+    Nothing if the budget is small, or spent already.
+    """
+    if source.size < RESERVE * AGAIN or source.spent + AGAIN > source.budget:
+        return None
+    first = source.read(0, AGAIN)
+    x, y = first.x.copy(), first.y.copy()
+    source.ready(0, max(AGAIN, source.size - GRAIN - AGAIN), source.schedule.progress)
+    if source.spent + AGAIN > source.budget:
+        return None
+    return Repeats(y, source.ask(x, purpose="asked again"))
 
 
 def _inputs_of(source: Source) -> int:
