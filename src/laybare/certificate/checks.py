@@ -20,8 +20,9 @@ from laybare.certificate.structure import CHANCE, SIGMAS, nothing_left, residual
 from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
 from laybare.levels import ROUNDING
 from laybare.networks import Network
-from laybare.refinement.problem import Problem, Repeats
+from laybare.refinement.problem import LOOKED_AT, Problem, Repeats
 from laybare.shapes import Array, Sums
+from laybare.source.rounding import representation
 
 ENOUGH = 1.2
 """Equations per unknown: a sixth of the equations is left to check the fit."""
@@ -45,6 +46,9 @@ AWAY = 1.0
 HIDDEN = 0.07
 """Share of the standard deviation of y that a further unit must not exceed unseen: half a per cent of the variance."""
 
+TIED, MOVES = 2, 0.25
+"""Labels that may tie; how much the outputs there must vary, in standard deviations of the noise, for a tie to mean something."""
+
 CROWD = 2
 """With noise, so many times dim + 2 samples on the thinner side of a kink: fewer are followed by a unit that is not there."""
 
@@ -66,6 +70,7 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
         _nothing_hides(state),
         _separated(state),
         _kinks_crossed(state) if network.activation.kinks else _bent(state),
+        _not_clipped(state),
         *_determined(spread),
         _at_minimum(spread),
         *(() if problem.repeats is None else (_steady(problem.repeats),)),
@@ -123,6 +128,26 @@ def _nothing_hides(state: State) -> Claim:
         "smallest unit that would have been seen", value, HIDDEN, value <= HIDDEN, "proved",
         f"a further unit that adds less than {value:.1e} of the standard deviation of y, beyond what the others can make up for, "
         "would not show at this noise and number of samples; more samples make it smaller.")
+
+
+def _not_clipped(state: State) -> Claim:
+    """Labels that tie at the largest or smallest where the network's outputs do not: noise leaves no ties, clipping does.
+
+    Looks at the first few thousand rows; labels with few decimals tie by themselves.
+    """
+    x, y = state.view.read(0, min(state.view.size, LOOKED_AT))
+    ties = 0
+    if not state.exact and not representation(y).absolute:
+        outputs = np.asarray(state.white(x)).reshape(y.shape)
+        for label, output in zip(y.T, outputs.T, strict=True):
+            for end in (label.max(), label.min()):
+                tied = label == end
+                moves = float(np.std(output[tied])) > MOVES * float(np.sqrt(state.noise))
+                ties = max(ties, int(tied.sum()) if moves else 0)
+    return Claim(
+        "labels tied at their largest or smallest", float(ties), TIED, ties <= TIED, "tested",
+        "rows with exactly the largest (or smallest) label although the network varies there; noise leaves no ties, and clipped "
+        "labels are no network's.", decisive=True)
 
 
 def _steady(repeats: Repeats) -> Claim:

@@ -35,7 +35,7 @@ from laybare.shapes import Array
 MORE, SPLITS, FEWER = 2, 3, 2
 """Starts of the refits: the best new units, the likeliest splits, the units that are cheapest to leave out."""
 
-FIRST_STEPS = 5
+FIRST_STEPS = 4
 """Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
 
 CLEAR = 1.5

@@ -154,16 +154,17 @@ def few(rng: Generator) -> Case:
 
 def labels(rng: Generator) -> Case:
     """Labels with so many decimals, clipped, or with outliers."""
-    dim, width = _sizes(rng)
+    (dim, width), kind = _sizes(rng), int(rng.integers(3))
+    width += kind == 1 and width == 1  # a single unit that is clipped is two units
     truth = teacher(rng, dim, width)
     x = rng.standard_normal((_rows(dim, width, float(rng.choice([5, 15, 40]))), dim))
-    y, kind = truth(x), int(rng.integers(3))
-    told = width if rng.random() < 0.5 else None
+    y, told = truth(x), width if rng.random() < 0.5 else None
     if kind == 0:
         return Case(Samples(x, np.round(y, int(rng.integers(1, 7)))), truth, told)
     if kind == 1:
         y = noisy(y, float(rng.choice([0.0, 0.05])), rng)
-        return Case(Samples(x, np.minimum(y, np.quantile(y, rng.uniform(0.6, 0.97)))), None, told)
+        highest = np.quantile(y, rng.uniform(0.6, 0.97))
+        return Case(Samples(x, np.minimum(y, highest)), None if y.max() > highest else truth, told)
     out = rng.random(len(x)) < 0.02
     return Case(Samples(x, noisy(y, 0.02, rng) + 3.0 * y.std() * out * rng.standard_normal(len(x))), truth, told)
 
