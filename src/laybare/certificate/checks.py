@@ -46,8 +46,9 @@ AWAY = 1.0
 HIDDEN = 0.07
 """Share of the standard deviation of y that a further unit must not exceed unseen: half a per cent of the variance."""
 
-TIED, MOVES = 2, 0.25
-"""Labels that may tie; how much the outputs there must vary, in standard deviations of the noise, for a tie to mean something."""
+TIED, MOVES, LEVEL = 2, 0.25, 0.8
+"""Labels that may tie; more may if the outputs there differ by less than so many standard deviations of the noise, and if of all
+rows with such outputs at least that share ties."""
 
 CROWD = 2
 """With noise, so many times dim + 2 samples on the thinner side of a kink: fewer are followed by a unit that is not there."""
@@ -105,7 +106,8 @@ def _fresh_residual(state: State) -> Claim:
 
     count, floor, noise = fresh.size * fresh.outputs, state.floor / state.variance, state.noise / state.variance
     second, fourth = (float(total) / count for total in fresh.sum(powers, stage="certificate"))
-    tails = max(2.0, fourth / max(second * second, 1e-300) - 1.0)
+    used = [float(total) / state.equations for total in state.view.sum(powers, stage="certificate")]
+    tails = max(2.0, *(four / max(two * two, 1e-300) - 1.0 for two, four in ((second, fourth), used)))
     spread = float(np.sqrt(tails / count + tails / state.spare))
     chance = max(float(fdtri(count, state.spare, ndtr(SIGMAS))), 1.0 + SIGMAS * spread)
     ratio, limit = (second + floor) / (noise + floor), chance * (1.0 + 2.0 * state.unknowns / state.spare)
@@ -131,9 +133,10 @@ def _nothing_hides(state: State) -> Claim:
 
 
 def _not_clipped(state: State) -> Claim:
-    """Labels that tie at the largest or smallest where the network's outputs do not: noise leaves no ties, clipping does.
+    """Labels that tie at the largest or smallest: noise leaves no ties, clipping does.
 
-    Looks at the first few thousand rows; labels with few decimals tie by themselves.
+    Unless the network is level there and all its labels tie: noise in proportion to y is none where y is 0. Labels with few
+    decimals tie by themselves. Looks at the first few thousand rows.
     """
     x, y = state.view.read(0, min(state.view.size, LOOKED_AT))
     ties = 0
@@ -141,13 +144,14 @@ def _not_clipped(state: State) -> Claim:
         outputs = np.asarray(state.white(x)).reshape(y.shape)
         for label, output in zip(y.T, outputs.T, strict=True):
             for end in (label.max(), label.min()):
-                tied = label == end
-                moves = float(np.std(output[tied])) > MOVES * float(np.sqrt(state.noise))
-                ties = max(ties, int(tied.sum()) if moves else 0)
+                tied, width = label == end, MOVES * float(np.sqrt(state.noise))
+                near = np.abs(output - np.median(output[tied])) <= width
+                level = float(np.std(output[tied])) <= width and float(tied[near].mean()) >= LEVEL
+                ties = max(ties, 0 if level else int(tied.sum()))
     return Claim(
         "labels tied at their largest or smallest", float(ties), TIED, ties <= TIED, "tested",
-        "rows with exactly the largest (or smallest) label although the network varies there; noise leaves no ties, and clipped "
-        "labels are no network's.", decisive=True)
+        "rows with exactly the largest (or smallest) label although the network, or the noise, varies there; noise leaves no ties, "
+        "and clipped labels are no network's.", decisive=True)
 
 
 def _steady(repeats: Repeats) -> Claim:

@@ -67,7 +67,8 @@ def spread_of(state: State) -> Spread:
     given = np.where(inverse.open, np.inf, _root(_on_given(covariance, state)))
     relative = _relative(white, point)
     unit = int(np.argmax(relative)) if len(relative) else 0
-    away = 0.0 if state.exact else _away(inverse.matrix @ slope(step, point), white)
+    plain = np.sqrt(state.noise) * _root(inverse.matrix)  # where noise is nearly none, robust errors vanish and least squares errs
+    away = 0.0 if state.exact else _away(inverse.matrix @ slope(step, point), np.maximum(white, plain))
     return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), unit, away)
 
 
