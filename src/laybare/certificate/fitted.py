@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from laybare.levels import NOISELESS_LOSS
 from laybare.networks import Network
 from laybare.refinement.normal import Fit, FitStatistic, Point, point_of
@@ -76,7 +78,13 @@ class State:
 
 
 def state_of(network: Network, problem: Problem) -> State:
-    """The state of a fit; one pass."""
+    """The state of a fit; one pass. Rows have length one on white inputs where their length is free."""
     white = problem.white(network)
     point = point_of(white, biases=problem.biases, offset=True, linear=network.linear is not None)
+    if point.normals is not None:
+        lengths = np.linalg.norm(white.layer.weights, axis=1)[:, None]
+        lengths[lengths == 0.0] = 1.0
+        coefficients = np.vstack([point.coefficients[: point.width] * lengths**(point.activation.degree or 0),
+                                  point.coefficients[point.width :]])
+        point = point.moved(point.units / lengths, coefficients)
     return State(network, white, point, problem, Fit(*problem.used.sum(FitStatistic(point), stage="certificate")))

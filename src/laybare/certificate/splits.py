@@ -37,9 +37,10 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Bends:
-    """(z, y) -> M of every unit (k, p, p), and the variance of its entries (k,)."""
+    """(z, y) -> M of every unit (k, p, p), for readouts of length one and y in units of `sigma`; variance of its entries (k,)."""
 
     point: Point
+    sigma: float
 
     @property
     def row_floats(self) -> int:
@@ -49,8 +50,10 @@ class _Bends:
         point = self.point
         X1 = point.extended(x)
         U = X1 @ point.units.T
-        r = y - point.features(x, U) @ point.coefficients
-        weights = (r @ point.coefficients[: point.width].T) * _bend(point, U)
+        r = (y - point.features(x, U) @ point.coefficients) / self.sigma
+        readout = point.coefficients[: point.width]
+        a = readout / np.maximum(np.linalg.norm(readout, axis=1), 1e-300)[:, None]
+        weights = (r @ a.T) * _bend(point, U)
         squares = np.einsum("na,na->n", X1, X1) / X1.shape[1]
         return np.stack([(X1 * w[:, None]).T @ X1 for w in weights.T]), np.einsum("nk,n->k", weights**2, squares**2)
 
@@ -64,11 +67,11 @@ def _bend(point: Point, u: Array) -> Array:
     return np.asarray(sum(np.exp(-0.5 * ((u - kink) / scale) ** 2) for kink in point.activation.kinks))
 
 
-def likely_splits(source: Source, point: Point) -> list[Split]:
-    """The best split of every unit, the most telling first; one pass."""
+def likely_splits(source: Source, point: Point, sigma: float) -> list[Split]:
+    """The best split of every unit, the most telling first; `sigma` is the size of the residual. One pass."""
     if not point.width:
         return []
-    bends, spread = source.sum(_Bends(point), stage="certificate")
+    bends, spread = source.sum(_Bends(point, sigma), stage="certificate")
     return sorted((_best(point, i, M, s) for i, (M, s) in enumerate(zip(bends, spread, strict=True))), key=lambda one: -one.sigmas)
 
 

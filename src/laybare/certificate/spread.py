@@ -56,28 +56,33 @@ def standard_errors(network: Network, source: Source, noise: float, *, biases: b
 
 
 def spread_of(state: State) -> Spread:
-    """The spread of a fit, from its own residuals; two passes over white rows. NaN beyond `LARGEST` parameters."""
-    point = state.point
+    """The spread of a fit, from its own residuals; two passes over white rows. NaN beyond `LARGEST` parameters.
+
+    Everything is done for y in units of its standard deviation, so that no size of y or of a column does harm.
+    """
+    unit = float(np.sqrt(state.variance))
+    point = state.point.moved(state.point.units, state.point.coefficients / unit)
     if _numbers(point) > LARGEST:
         return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0)
-    step = Step(*state.view.sum(StepStatistic(point), stage="standard errors"))
+    step = Step(*state.view.sum(StepStatistic(state.point), stage="standard errors"))
     inverse = constrained_inverse(information(step, point), point)
-    covariance = inverse.matrix @ _scores(state, inverse.matrix) @ inverse.matrix
+    covariance = inverse.matrix @ _scores(state, point, unit, inverse.matrix) @ inverse.matrix
     white = np.where(inverse.open, np.inf, _root(covariance))
-    given = np.where(inverse.open, np.inf, _root(_on_given(covariance, state)))
+    given = np.where(inverse.open, np.inf, _on_given(covariance, point, state, unit))
     relative = _relative(white, point)
-    unit = int(np.argmax(relative)) if len(relative) else 0
-    plain = np.sqrt(state.noise) * _root(inverse.matrix)  # where noise is nearly none, robust errors vanish and least squares errs
-    away = 0.0 if state.exact else _away(inverse.matrix @ slope(step, point), np.maximum(white, plain))
-    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), unit, away)
+    worst = int(np.argmax(relative)) if len(relative) else 0
+    plain = np.sqrt(state.noise) / unit * _root(inverse.matrix)  # robust errors vanish where noise does; least squares still errs
+    away = 0.0 if state.exact else _away(inverse.matrix @ slope(step, point) / unit, np.maximum(white, plain))
+    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away)
 
 
 @dataclass(frozen=True, eq=False)
 class _ScoreGram:
-    """(z, y) -> Σ_n s_n s_nᵀ with s_n = J_nᵀ r_n / (1 - h_n); h_n is the mean leverage of a row's outputs."""
+    """(z, y) -> Σ_n s_n s_nᵀ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of a row's outputs."""
 
     point: Point
     inverse: Array
+    unit: float
 
     @property
     def row_floats(self) -> int:
@@ -90,7 +95,7 @@ class _ScoreGram:
         A, X1 = point.coefficients[:k], point.extended(x)
         U = X1 @ point.units.T
         F, S = point.features(x, U), point.activation.derivative(U)
-        R = y - F @ point.coefficients
+        R = y / self.unit - F @ point.coefficients
         lever = np.zeros(n)
         for o in range(m):
             J = np.hstack([((S * A[:, o])[:, :, None] * X1[:, None, :]).reshape(n, k * p), F])
@@ -102,10 +107,10 @@ class _ScoreGram:
         return (scores.T @ scores,)
 
 
-def _scores(state: State, inverse: Array) -> Array:
-    view, rows = state.view, max(FEWEST_ROWS, ROWS_A_NUMBER * _numbers(state.point))
+def _scores(state: State, point: Point, unit: float, inverse: Array) -> Array:
+    view, rows = state.view, max(FEWEST_ROWS, ROWS_A_NUMBER * _numbers(point))
     part = view if 2 * rows > view.size else view.split(rows / view.size, rng=0).first
-    (gram,) = part.sum(_ScoreGram(state.point, inverse), stage="robust errors")
+    (gram,) = part.sum(_ScoreGram(point, inverse, unit), stage="robust errors")
     return np.asarray(gram * (view.size / part.size))
 
 
@@ -127,25 +132,34 @@ def _relative(errors: Array, point: Point) -> Array:
     return np.asarray(np.maximum(*sizes))
 
 
-def _on_given(covariance: Array, state: State) -> Array:
-    """The covariance of the parameters on the given inputs: carried there, then into the gauge of unit rows there.
+def _on_given(covariance: Array, point: Point, state: State, unit: float) -> Array:
+    """Standard errors of the parameters on the given inputs: carried there, then into the gauge of unit rows there.
 
-    A row obeys w_x = matrix w_z and b_x = b_z - mean·w_x, the linear part and the offset alike; readouts stay as they are.
+    A row obeys w_x = matrix w_z and b_x = b_z - mean·w_x, the linear part and the offset alike; readouts stay as they are, but
+    for the scale of homogeneous units, whose rows have length one on both sides.
     """
-    transform, point = state.problem.transform, state.point
     given = point_of(state.network, biases=point.biases, offset=point.offset, linear=point.linear)
+    given = given.moved(given.units, given.coefficients / unit)
     gauge = gauge_of(given)
-    rows, rest = _carriers(transform, point)
+    rows, rest = _carriers(state.problem.transform, point)
     k, p = point.units.shape
     q, m = point.coefficients.shape
+    scale = np.ones(k)
+    if point.activation.degree is not None:
+        lengths = np.linalg.norm((point.units @ rows.T)[:, : p - point.biases], axis=1)
+        scale = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
+    back = np.ones(q)
+    back[:k] = scale ** -(point.activation.degree or 0)
 
     def left(columns: Array) -> Array:
-        top = np.einsum("ba,kac->kbc", rows, columns[: k * p].reshape(k, p, -1)).reshape(k * p, -1)
-        low = np.einsum("ba,amc->bmc", rest, columns[k * p :].reshape(q, m, -1)).reshape(q * m, -1)
+        top = np.einsum("k,ba,kac->kbc", scale, rows, columns[: k * p].reshape(k, p, -1)).reshape(k * p, -1)
+        low = np.einsum("b,ba,amc->bmc", back, rest, columns[k * p :].reshape(q, m, -1)).reshape(q * m, -1)
         moved = np.vstack([top, low])
         return np.asarray(moved - gauge.pull.T @ (gauge.fixed @ moved))
 
-    return left(left(covariance).T)
+    errors = _root(left(left(covariance).T))
+    errors[k * p :] *= unit
+    return errors
 
 
 def _carriers(transform: Affine, point: Point) -> tuple[Array, Array]:

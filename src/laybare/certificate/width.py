@@ -66,7 +66,8 @@ def one_more(state: State, units: Array) -> Claim:
 
 def _tried(state: State, units: Array, clear: float) -> Refined:
     """The best fit with one unit more; the first that is clearly worth it, if any."""
-    splits = [split_unit(state.point, split) for split in likely_splits(state.view, state.point)[:SPLITS]]
+    likely = likely_splits(state.view, state.point, float(np.sqrt(state.noise)))
+    splits = [split_unit(state.point, split) for split in likely[:SPLITS]]
     best, loss = None, float(state.fit.loss)
     for start in (*splits, *(_with(state.point, row) for row in units[:MORE])):
         tried = minimise(state.view, start, state.variation, effort=replace(_effort(state), max_steps=FIRST_STEPS))
