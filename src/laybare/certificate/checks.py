@@ -46,9 +46,9 @@ AWAY = 1.0
 HIDDEN = 0.07
 """Share of the standard deviation of y that a further unit must not exceed unseen: half a per cent of the variance."""
 
-TIED, MOVES, LEVEL = 2, 0.25, 0.8
+TIED, MOVES, NEAR, LEVEL = 2, 0.25, 0.1, 0.8
 """Labels that may tie; more may if the outputs there differ by less than so many standard deviations of the noise, and if of all
-rows with such outputs at least that share ties."""
+rows within a tenth of that at least such a share ties."""
 
 CROWD = 2
 """With noise, so many times dim + 2 samples on the thinner side of a kink: fewer are followed by a unit that is not there."""
@@ -145,7 +145,7 @@ def _not_clipped(state: State) -> Claim:
         for label, output in zip(y.T, outputs.T, strict=True):
             for end in (label.max(), label.min()):
                 tied, width = label == end, MOVES * float(np.sqrt(state.noise))
-                near = np.abs(output - np.median(output[tied])) <= width
+                near = np.abs(output - np.median(output[tied])) <= NEAR * width
                 level = float(np.std(output[tied])) <= width and float(tied[near].mean()) >= LEVEL
                 ties = max(ties, 0 if level else int(tied.sum()))
     return Claim(

@@ -7,7 +7,7 @@ from laybare.studies.deeper_cut import DEEPER_CUT
 from laybare.studies.designed import F_PRIME, G_AND_F
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
 from laybare.studies.high_threshold import ACTIVATION_PROBABILITY, LAYER_ERROR
-from laybare.studies.hostile import HOSTILE
+from laybare.studies.hostile import HOSTILE, PLAIN_NOISE
 from laybare.studies.large_network import LARGE
 from laybare.studies.printed_high_threshold import LAYER_STARTS, TAN_ALPHA
 from laybare.studies.random_start import OVERWIDE, RATIO
@@ -31,7 +31,7 @@ STUDIES: dict[str, Study[Any, Any]] = {
         FIGURE_2, FIGURE_3, FIGURE_4,
         ERROR, FACTORIAL, PHASE,
         LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
-        SMOOTHED, DECOMPOSITION_NOISE, HOSTILE,
+        SMOOTHED, DECOMPOSITION_NOISE, HOSTILE, PLAIN_NOISE,
     )
 }
 

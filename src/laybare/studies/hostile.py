@@ -27,18 +27,18 @@ from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
 from laybare.source import Samples, Source
 from laybare.studies.hostile_cases import FAMILIES, Case
-from laybare.studies.study import Study, StudyResult, headings, over
+from laybare.studies.study import Settings, Study, StudyResult, headings
 
 SIGMAS, TOL = 6.0, 1e-6
 
 
 class HostileGrid(NamedTuple):
-    """Names of the families."""
+    """Names of the families, which take turns: seed s draws from number s modulo their count."""
 
-    families: tuple[str, ...] = tuple(FAMILIES)
+    families: tuple[str, ...]
 
-    def cells(self) -> list[str]:
-        return list(self.families)
+    def family(self, seed: int) -> str:
+        return self.families[seed % len(self.families)]
 
 
 class HostileRun(NamedTuple):
@@ -75,6 +75,16 @@ def run_once(family: str, seed: int) -> HostileRun:
     except LaybareError:
         return HostileRun("refused", False, case.fair, time.perf_counter() - begun)
     return HostileRun(found.certificate.verdict, is_right(found, case), case.fair, time.perf_counter() - begun)
+
+
+def measure(settings: Settings[HostileGrid]) -> dict[str, list[HostileRun]]:
+    """One case for every seed."""
+    runs: dict[str, list[HostileRun]] = {family: [] for family in settings.grid.families}
+    for done, seed in enumerate(settings.seeds, 1):
+        family = settings.grid.family(seed)
+        runs[family].append(run_once(family, seed))
+        settings.tick("cases", done, len(settings.seeds), family)
+    return {family: each for family, each in runs.items() if each}
 
 
 def is_right(found: Recovery, case: Case) -> bool:
@@ -147,7 +157,11 @@ def _row(family: str, runs: list[HostileRun]) -> HostileRow:
         float(np.median([run.seconds for run in runs])))
 
 
+EVERY = HostileGrid(tuple(FAMILIES))
 HOSTILE = Study(
     "hostile", "Certificates on data that might deceive them: verified but wrong, and right but not verified, by family",
-    "No wrong network is verified; of right ones on well-posed data fewer than 5 % are not.",
-    HostileGrid(), HostileGrid(), over(HostileGrid.cells, run_once, stage="families"), summary)
+    "No wrong network is verified; of right ones on well-posed data fewer than 5 % are not.", EVERY, EVERY, measure, summary)
+PLAIN = HostileGrid(("plain",))
+PLAIN_NOISE = Study(
+    "plain-noise", "Certificates of 6-5-1 networks from 420 samples with noise of a tenth of y, ten equations per parameter",
+    "No wrong network is verified, and at least 80 % of all are.", PLAIN, PLAIN, measure, summary)
