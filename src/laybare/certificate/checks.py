@@ -150,8 +150,8 @@ def _not_clipped(state: State) -> Claim:
                 ties = max(ties, 0 if level else int(tied.sum()))
     return Claim(
         "labels tied at their largest or smallest", float(ties), TIED, ties <= TIED, "tested",
-        "rows with exactly the largest (or smallest) label although the network, or the noise, varies there; noise leaves no ties, "
-        "and clipped labels are no network's.", decisive=True)
+        "rows with exactly the largest (or smallest) label although the network, or the noise, varies there; noise leaves no "
+        "ties, and clipped labels are no network's.", decisive=True)
 
 
 def _steady(repeats: Repeats) -> Claim:
@@ -203,8 +203,8 @@ def _kinks_crossed(state: State) -> Claim:
     need = (1 if state.exact else CROWD) * (network.dim + 2)
     return Claim(
         "samples beyond the least crossed kink", float(least), need, least >= need, "proved",
-        f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its row, and "
-        f"{CROWD} times as many with noise, which a unit on fewer would follow.")
+        f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its row, "
+        f"and {CROWD} times as many with noise, which a unit on fewer would follow.")
 
 
 def _determined(spread: Spread) -> tuple[Claim, Claim]:
@@ -219,8 +219,8 @@ def _determined(spread: Spread) -> tuple[Claim, Claim]:
             f"weights, biases and readouts {text}" if known else "too many parameters to look for numbers " + text),
         Claim(
             "largest relative standard error of a unit", spread.loosest, LOOSE, not spread.loosest > LOOSE, kind,
-            f"of the row or the readout of unit {spread.unit}, on inputs of variance one; where it is large, other networks fit as "
-            "well, and error bars are no guide to them."))
+            f"of the row or the readout of unit {spread.unit}, on columns of variance one; where it is large, other networks fit "
+            "as well, and error bars are no guide to them."))
 
 
 def _bent(state: State) -> Claim:

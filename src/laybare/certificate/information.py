@@ -64,7 +64,7 @@ def gauge_of(point: Point) -> Gauge:
 
 
 class Inverse(NamedTuple):
-    """`matrix`: the constrained inverse of JᵀJ; `open` (parameters,): which of them have a share where there is no information."""
+    """`matrix`: the constrained inverse of JᵀJ; `open` (parameters,): those with a share where there is no information."""
 
     matrix: Array
     open: Array

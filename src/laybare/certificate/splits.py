@@ -72,7 +72,8 @@ def likely_splits(source: Source, point: Point, sigma: float) -> list[Split]:
     if not point.width:
         return []
     bends, spread = source.sum(_Bends(point, sigma), stage="certificate")
-    return sorted((_best(point, i, M, s) for i, (M, s) in enumerate(zip(bends, spread, strict=True))), key=lambda one: -one.sigmas)
+    best = (_best(point, i, M, s) for i, (M, s) in enumerate(zip(bends, spread, strict=True)))
+    return sorted(best, key=lambda one: -one.sigmas)
 
 
 def _best(point: Point, unit: int, bend: Array, variance: float) -> Split:

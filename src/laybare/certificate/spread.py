@@ -32,8 +32,8 @@ LEAST_REST = 1e-3
 
 
 class Spread(NamedTuple):
-    """Standard errors on the given inputs; and on white ones: the largest of a unit relative to its row or readout, which unit
-    that is, and the largest step to the minimum in standard errors (0 for an exact fit)."""
+    """Standard errors on the given inputs; the largest of a unit relative to its row or readout, where columns have variance one,
+    and which unit that is; the largest step to the minimum in standard errors (0 for an exact fit)."""
 
     errors: StandardErrors
     loosest: float
@@ -68,8 +68,10 @@ def spread_of(state: State) -> Spread:
     inverse = constrained_inverse(information(step, point), point)
     covariance = inverse.matrix @ _scores(state, point, unit, inverse.matrix) @ inverse.matrix
     white = np.where(inverse.open, np.inf, _root(covariance))
-    given = np.where(inverse.open, np.inf, _on_given(covariance, point, state, unit))
-    relative = _relative(white, point)
+    transform = state.problem.transform
+    given = np.where(inverse.open, np.inf, _carried(covariance, point, transform).errors)
+    given[point.units.size :] *= unit
+    relative = _relative(*_carried(covariance, point, _standardised(transform)), inverse.open)
     worst = int(np.argmax(relative)) if len(relative) else 0
     plain = np.sqrt(state.noise) / unit * _root(inverse.matrix)  # robust errors vanish where noise does; least squares still errs
     away = 0.0 if state.exact else _away(inverse.matrix @ slope(step, point) / unit, np.maximum(white, plain))
@@ -123,33 +125,39 @@ def _away(move: Array, errors: Array) -> float:
     return float(np.max(np.abs(move[known]) / errors[known], initial=0.0))
 
 
-def _relative(errors: Array, point: Point) -> Array:
+def _relative(errors: Array, point: Point, loose: Array) -> Array:
     """For every unit: the standard error of its row over the row, or of its readout over the readout, whichever is larger."""
     k, p = point.units.shape
+    errors = np.where(loose, np.inf, errors)
     rows, rest = errors[: k * p].reshape(k, p), errors[k * p :].reshape(point.coefficients.shape)[:k]
     parts = ((rows, point.units), (rest, point.coefficients[:k]))
     sizes = [np.linalg.norm(error, axis=1) / np.maximum(np.linalg.norm(part, axis=1), 1e-300) for error, part in parts]
     return np.asarray(np.maximum(*sizes))
 
 
-def _on_given(covariance: Array, point: Point, state: State, unit: float) -> Array:
-    """Standard errors of the parameters on the given inputs: carried there, then into the gauge of unit rows there.
+class _Carried(NamedTuple):
+    """Standard errors of the parameters on other inputs, and the network there."""
+
+    errors: Array
+    point: Point
+
+
+def _carried(covariance: Array, point: Point, transform: Affine) -> _Carried:
+    """Errors on inputs x with z = transform(x), from those on z: carried there, then into the gauge of unit rows there.
 
     A row obeys w_x = matrix w_z and b_x = b_z - mean·w_x, the linear part and the offset alike; readouts stay as they are, but
     for the scale of homogeneous units, whose rows have length one on both sides.
     """
-    given = point_of(state.network, biases=point.biases, offset=point.offset, linear=point.linear)
-    given = given.moved(given.units, given.coefficients / unit)
-    gauge = gauge_of(given)
-    rows, rest = _carriers(state.problem.transform, point)
+    rows, rest = _carriers(transform, point)
     k, p = point.units.shape
     q, m = point.coefficients.shape
-    scale = np.ones(k)
-    if point.activation.degree is not None:
+    scale, back, degree = np.ones(k), np.ones(q), point.activation.degree
+    if degree is not None:
         lengths = np.linalg.norm((point.units @ rows.T)[:, : p - point.biases], axis=1)
         scale = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
-    back = np.ones(q)
-    back[:k] = scale ** -(point.activation.degree or 0)
+        back[:k] = scale**-degree
+    there = point.moved(scale[:, None] * (point.units @ rows.T), back[:, None] * (rest @ point.coefficients))
+    gauge = gauge_of(there)
 
     def left(columns: Array) -> Array:
         top = np.einsum("k,ba,kac->kbc", scale, rows, columns[: k * p].reshape(k, p, -1)).reshape(k * p, -1)
@@ -157,9 +165,13 @@ def _on_given(covariance: Array, point: Point, state: State, unit: float) -> Arr
         moved = np.vstack([top, low])
         return np.asarray(moved - gauge.pull.T @ (gauge.fixed @ moved))
 
-    errors = _root(left(left(covariance).T))
-    errors[k * p :] *= unit
-    return errors
+    return _Carried(_root(left(left(covariance).T)), there)
+
+
+def _standardised(transform: Affine) -> Affine:
+    """From inputs of mean zero whose columns have standard deviation one, each by itself, to white ones."""
+    spread = np.sqrt(np.diag(np.linalg.inv(transform.matrix @ transform.matrix.T)))
+    return Affine(np.zeros_like(transform.mean), spread[:, None] * transform.matrix)
 
 
 def _carriers(transform: Affine, point: Point) -> tuple[Array, Array]:

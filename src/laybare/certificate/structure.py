@@ -96,8 +96,8 @@ def nothing_left(state: State, structure: Structure) -> Claim:
     found = Finding("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, structure.units)
     limit = CHANCE + float(np.log10(found.tests))
     text = (
-        f"{found.name} ({found.features}) explain {found.share:.2g} of the residual; the number is -log10 of the chance that noise "
-        f"lets them, of {found.tests} tests" if found.name else "nothing but rounding is left")
+        f"{found.name} ({found.features}) explain {found.share:.2g} of the residual; the number is -log10 of the chance that "
+        f"noise lets them, of {found.tests} tests" if found.name else "nothing but rounding is left")
     return Claim(
         "structure left in the residual", found.evidence, limit, found.evidence <= limit, "tested",
         f"{text}; a missed or wrong unit, another activation or another kind of function leaves more.", decisive=True)

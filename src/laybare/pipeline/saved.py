@@ -60,13 +60,14 @@ def _recovery(contents: Contents, path: str) -> Recovery:
     arrays, told = contents
     if told["version"] != VERSION:
         raise InvalidInput(
-            f"{path} has version {told['version']} of the format.", f"This laybare reads version {VERSION}.", "Use a newer laybare.")
+            f"{path} has version {told['version']} of the format.", f"This laybare reads version {VERSION}.",
+            "Use a newer laybare.")
     network, start = (
         network_in(Contents(_under(arrays, name), told["parts"][name]), path) for name in ("network", "start"))
     numbers = {key: float(text) for key, text in told["certificate"].items()}
     claims = tuple(Claim(**_read(claim)) for claim in told["claims"])
     certificate = Certificate(claims, StandardErrors(**_under(arrays, "errors")), **numbers)
-    rows = tuple(TraceRow(*row[:-1], int(row[-1])) for row in arrays["trace"].tolist())
+    rows = tuple(TraceRow(*row)._replace(samples=int(row[-1])) for row in arrays["trace"].tolist())
     traces = () if told["reason"] is None else (Trace(rows, str(told["reason"])),)
     return Recovery(network, start, certificate, None, float(told["seconds"]), int(told["samples_used"]), traces, str(told["by"]))
 

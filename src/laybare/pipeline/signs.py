@@ -76,8 +76,8 @@ def _with_linear_part(
     passed = gap > price
     text = (
         f"no signs make the units add up to the linear part (relative residual {unfolded.signs.residual:.1e}), which was kept; "
-        f"without it the samples are less likely by {gap / 2:.3g} (log), and {price / 2:.3g} would show that it is real: the signs "
-        "of its units are then a convention.")
+        f"without it the samples are less likely by {gap / 2:.3g} (log), and {price / 2:.3g} would show that it is real: the "
+        "signs of its units are then a convention.")
     return SignedNetwork(unfolded.network, Claim("sign patterns that fit", 0.0, 1.0, passed, "tested", text))
 
 

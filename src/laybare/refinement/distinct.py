@@ -21,7 +21,7 @@ SEED = 0x1A7BA2E
 
 
 class RowGroups(NamedTuple):
-    """`first`: the rows that are no exact copy (x and y) of an earlier one; `group`: the number of its input, for each of them."""
+    """`first`: the rows that are no exact copy (x and y) of an earlier one; `group`: the number of its input, for each."""
 
     first: Array
     group: Array

@@ -1,8 +1,8 @@
-"""Does the certificate lie? Cases that might deceive it, by family: how often "verified" is wrong, how often right is not verified.
+"""Does the certificate lie? Cases that might deceive it: how often "verified" is wrong, how often a right network is not verified.
 
-Wrong is: a width that is not the truth's (a missing unit smaller than the certificate says it can see does not count), a parameter
-off by more than six of its own standard errors plus 1e-6 of its part, modulo symmetry, or any network where the truth is out of
-the class. Upper bounds are Clopper and Pearson's at 95 %: three of n for none seen.
+Wrong is: a width that is not the truth's (a missing unit smaller than the certificate says it can see does not count), or a
+parameter off by more than six of its own standard errors plus 1e-6 of its part, modulo symmetry, or any network where the truth
+is out of the class. Upper bounds are Clopper and Pearson's at 95 %: three of n for none seen.
 """
 
 from __future__ import annotations
