@@ -40,7 +40,7 @@ from laybare.errors import (
 )
 from laybare.lazy import homes_of, on_demand
 from laybare.methods import Method, RandomStart, Route, Start
-from laybare.networks import Layer, Match, Network, compare
+from laybare.networks import Layer, LayerMatch, Match, Network, compare
 from laybare.pipeline import Recovery, load, recover, refine
 from laybare.planted import random_network
 from laybare.refinement.descent import Descent
@@ -48,7 +48,7 @@ from laybare.refinement.overwide import Search
 from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Source, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
-    from laybare import landscape
+    from laybare import decomposition, landscape, moments, planted, theory
     from laybare.export import (
         from_json,
         from_npz,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         to_sklearn,
         to_torch,
     )
+    from laybare.insight import Insight, first_look
     from laybare.lowest_layer import (
         Annealing,
         DeltaAscent,
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
         GeneralReLU,
         JointSpan,
         LandscapeDesign,
+        Lines,
         PolarRoute,
         PracticalRoute,
         PrintedDescent,
@@ -102,14 +104,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__getattr__ = on_demand(__name__, {"landscape": "laybare.landscape"} | homes_of({
+ROOMS = ("decomposition", "landscape", "moments", "planted", "theory")
+"""Packages that are reached as lb.room without an import of their own."""
+
+__getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | homes_of({
     "laybare.export": (
         "from_json from_npz from_onnx from_sklearn from_torch initialise to_json to_npz to_onnx to_sklearn to_torch"),
+    "laybare.insight": "Insight first_look",
     "laybare.lowest_layer": (
         "Annealing DeltaAscent FacetSearch HalfSpaces HighThreshold LayerRecovery MonomialTop OneByOne PrintedRoute RandomSearch "
         "RegressorTop Simultaneous ThirdMoments UnionOfHalfSpaces learn_union recover_layer"),
     "laybare.methods": (
-        "AnnihilatorRoute GeneralReLU JointSpan LandscapeDesign PolarRoute PracticalRoute PrintedDescent PrintedDesign "
+        "AnnihilatorRoute GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
         "PrintedMoments PrintedNeurons PrintedReLU RefinedMoments SpectralRoute SymmetricInputs TensorInit TensorRoute "
         "WhitenedRoute"),
 }))
@@ -131,12 +137,15 @@ __all__ = [
     "GeneralReLU",
     "HalfSpaces",
     "HighThreshold",
+    "Insight",
     "InvalidInput",
     "JointSpan",
     "LandscapeDesign",
     "LaybareError",
     "Layer",
+    "LayerMatch",
     "LayerRecovery",
+    "Lines",
     "Match",
     "Method",
     "MonomialTop",
@@ -162,8 +171,8 @@ __all__ = [
     "Schedule",
     "Search",
     "Simultaneous",
-    "SpectralRoute",
     "Source",
+    "SpectralRoute",
     "Start",
     "Symmetric",
     "SymmetricInputs",
@@ -178,8 +187,10 @@ __all__ = [
     "absolute",
     "activation_named",
     "compare",
+    "decomposition",
     "erf",
     "exponential",
+    "first_look",
     "from_json",
     "from_npz",
     "from_onnx",
@@ -191,7 +202,9 @@ __all__ = [
     "leaky_relu",
     "learn_union",
     "load",
+    "moments",
     "open_samples",
+    "planted",
     "power_relu",
     "random_network",
     "recover",
@@ -202,6 +215,7 @@ __all__ = [
     "softplus",
     "step",
     "tanh",
+    "theory",
     "to_json",
     "to_npz",
     "to_onnx",

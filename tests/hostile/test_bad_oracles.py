@@ -64,7 +64,7 @@ def test_bad_answers_to_chosen_points_are_counted() -> None:
 
 @pytest.mark.parametrize("wrong", [
     {"dim": 0}, {"dim": 2.5}, {"dim": True}, {"budget": 0}, {"budget": 1}, {"budget": 1e5}, {"target": 3}, {"law": Symmetric()},
-    {"law": Unknown()}])
+    {"law": Unknown()}, {"batch": 0}, {"batch": 2.5}, {"memory": -1}, {"link": "probit"}, {"box": (1, 0)}, {"dim": None}])
 def test_bad_arguments(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         Oracle(**{"target": np.sum, "dim": 3, **wrong})

@@ -1,4 +1,4 @@
-"""What HighThreshold must show, over fresh seeds; rates are printed (`pytest -m slow -s tests/methods/high_threshold`).
+"""What HighThreshold must show, over fresh seeds; rates are printed (`pytest -m slow -s tests/lowest_layer`).
 
 RandomStart, which fits a one-layer network whatever lies above the units, is the control where it applies at all: it refuses step
 units, whose derivative is zero. It gets one run at the known width.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from math import factorial, sqrt
+from math import sqrt
 
 import numpy as np
 import pytest
 from high_threshold_targets import linear_population, one_unit, planted, samples
-from scipy.integrate import quad
-from scipy.special import eval_hermitenorm, expit
 
 import laybare as lb
 from laybare.lowest_layer.activity import activity_of, baseline
@@ -23,38 +21,11 @@ from laybare.lowest_layer.printed.one_by_one import (
 )
 from laybare.lowest_layer.printed.simultaneous import Simultaneous, simultaneous_objective
 from laybare.networks import max_angle
-from laybare.networks.polynomials import Polynomial
 from laybare.planted.high_thresholds import threshold_layer
 from laybare.theory.hermite_pairs import printed_psi, psi
-from laybare.theory.unit_coefficients import composed_coefficients, threshold_coefficient
+from laybare.theory.unit_coefficients import threshold_coefficient
 
 EXACT = 1e-10
-
-
-def phi(t: float) -> float:
-    return float(np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi))
-
-
-@pytest.mark.parametrize("t", [1.0, 1.5, 2.0, 3.0])
-@pytest.mark.parametrize("order", range(5))
-@pytest.mark.parametrize(
-    ("activation", "value"), [(lb.step, lambda a: 1.0), (lb.relu, lambda a: a), (lb.exponential(1), None), (lb.sigmoid, None)],
-    ids=lambda part: getattr(part, "name", ""))
-def test_hermite_coefficients_against_quadrature(activation, value, order, t):
-    function = {"exponential(1)": np.exp, "sigmoid": expit}.get(activation.name, value)
-    low = t if value is not None else -12.0
-    wanted = quad(lambda g: function(g - t) * eval_hermitenorm(order, g) * phi(g), low, 14.0, epsabs=1e-14, limit=300)[0]
-    assert threshold_coefficient(activation, order, t) == pytest.approx(wanted / sqrt(factorial(order)), abs=EXACT)
-
-
-@pytest.mark.parametrize(
-    ("activation", "order", "t"),
-    [(lb.step, 4, sqrt(3)), (lb.relu, 4, 1.0), (lb.step, 3, 1.0), (lb.sigmoid, 4, 3.0), (lb.sigmoid, 3, 1.74)],
-    ids=lambda part: getattr(part, "name", None))
-def test_thresholds_at_which_an_order_shows_nothing(activation, order, t):
-    """Signs change there: just below and just above by 0.05."""
-    below, above = (threshold_coefficient(activation, order, t + shift) for shift in (-0.05, 0.05))
-    assert below * above < 0
 
 
 @pytest.mark.parametrize("activation", [lb.step, lb.relu], ids=lambda a: a.name)
@@ -163,18 +134,3 @@ def test_printed_starts_from_samples(start, rng):
     source = samples(target, 100_000, rng)
     found = start(activity_of(source, baseline(source)), 3, rng=rng)
     assert max_angle(found.weights, target.layer.weights) < 0.3
-
-
-@pytest.mark.parametrize("activation", [lb.relu, lb.sigmoid, lb.step], ids=lambda a: a.name)
-def test_composed_coefficients_against_quadrature(activation):
-    """q₀ = 2X + X³ and q₁ = X - X²/2; the product does not matter. For steps q∘u = q(1) u."""
-    top = Polynomial(np.array([[0, 0], [1, 0], [3, 0], [0, 1], [0, 2], [1, 1]]), np.array([5.0, 2.0, 1.0, 1.0, -0.5, 3.0]))
-    low = -12.0 if activation.name == "sigmoid" else 1.5
-    value = {"relu": lambda a: a, "sigmoid": expit, "step": lambda a: 1.0}[activation.name]
-
-    def expected(q, order):
-        return quad(lambda g: q(value(g - 1.5)) * eval_hermitenorm(order, g) * phi(g), low, 14.0, epsabs=1e-14)[0]
-
-    for order in (2, 3, 4):
-        wanted = [expected(q, order) / sqrt(factorial(order)) for q in (lambda u: 2 * u + u**3, lambda u: u - u**2 / 2)]
-        assert composed_coefficients(top, activation, 1.5, order) == pytest.approx(wanted, abs=EXACT)

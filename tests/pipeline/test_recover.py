@@ -64,7 +64,7 @@ def test_trained_network_is_recovered_from_queries() -> None:
         asked += len(x)
         return truth(x)
 
-    found = lb.recover(lb.Oracle(black_box, dim=10, budget=3000, rng=1), rng=0)
+    found = lb.recover(lb.Oracle(black_box, dim=10, budget=3000, rng=1), lb.RandomStart(), rng=0)
     assert asked == 3000
     assert found.certificate.verdict == "verified"
     assert lb.compare(found.network, truth).max_error < EXACT

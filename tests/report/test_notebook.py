@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from laybare.refinement.trace import Trace, TraceRow
 
 import laybare as lb
 from laybare.certificate import StandardErrors
+from laybare.damping import Trace, TraceRow
 from laybare.report import render
 from laybare.report.numbers import fixed
 

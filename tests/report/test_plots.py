@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from laybare.report.plots import Line, LinesFigure, Panel, RatesFigure
+from laybare.report.plots import Curve, LinesFigure, Panel, RatesFigure
 
 
 def words(svg):
@@ -14,8 +14,8 @@ def words(svg):
 
 
 def test_names_titles_and_meaning_are_in_the_figure():
-    ours = Line("ours", [1, 2], [1e-3, 1e-5], low=[1e-4, 1e-6], high=[1e-2, 1e-4])
-    lines = [ours, Line("theory", [1, 2], [1.0, 0.1], dashed=True)]
+    ours = Curve("ours", [1, 2], [1e-3, 1e-5], low=[1e-4, 1e-6], high=[1e-2, 1e-4])
+    lines = [ours, Curve("theory", [1, 2], [1.0, 0.1], dashed=True)]
     figure = LinesFigure([Panel("left", "n", "error", lines), Panel("right", "n", "rate", lines[:1], "")], "what it shows").svg()
     assert 'aria-label="what it shows"' in figure
     text = words(figure)
@@ -29,13 +29,13 @@ def test_rates_name_both_quantities():
 
 
 def test_a_line_does_not_depend_on_earlier_figures():
-    panel = Panel("one", "n", "error", [Line("ours", [1, 2], [1e-3, 1e-5])], "xy")
+    panel = Panel("one", "n", "error", [Curve("ours", [1, 2], [1e-3, 1e-5])], "xy")
     assert LinesFigure([panel], "m").svg() == LinesFigure([panel], "m").svg()
 
 
 def test_a_name_stands_once_in_the_legend_and_below_the_curves():
     """Two panels share their lines: one entry each, and its text lies below the labels of the axes."""
-    lines = [Line("ours", [1, 2], [1.0, 2.0]), Line("theirs", [1, 2], [2.0, 1.0])]
+    lines = [Curve("ours", [1, 2], [1.0, 2.0]), Curve("theirs", [1, 2], [2.0, 1.0])]
     text = LinesFigure([Panel("left", "n", "error", lines), Panel("right", "n", "error", lines)], "m").svg()
     assert text.count(">ours<") == text.count(">theirs<") == 1
     where = [(node.text, node) for node in ElementTree.fromstring(text).iter() if node.tag.endswith("text")]
@@ -44,7 +44,7 @@ def test_a_name_stands_once_in_the_legend_and_below_the_curves():
 
 
 def test_points_are_what_is_drawn():
-    panel = Panel("left", "n", "error", [Line("ours", [1, 2], [0.1, 1e-16], low=[0.0, 0.0], high=[1.0, 1.0])])
+    panel = Panel("left", "n", "error", [Curve("ours", [1, 2], [0.1, 1e-16], low=[0.0, 0.0], high=[1.0, 1.0])])
     columns, rows = LinesFigure([panel], "m").points()
     assert columns == ("panel", "line", "x", "y", "low", "high")
     assert rows == [("left", "ours", 1, 0.1, 0.0, 1.0), ("left", "ours", 2, 1e-16, 0.0, 1.0)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from laybare.activations import relu, sigmoid, step
-from laybare.studies import Settings, deeper_cut, high_threshold, printed_high_threshold
+from laybare.studies import Settings, angle_search, deeper_cut, high_threshold, printed_high_threshold
 from laybare.studies.high_threshold import LayerCell, LayerGrid, LayerRun
 
 
@@ -36,8 +36,8 @@ def test_needed_samples_stop_at_the_first_success():
 
 
 def test_angle_estimates_of_one_seed(seed):
-    assert printed_high_threshold.estimated("probit", 0.3, seed) == pytest.approx(1.0, abs=0.3)
-    assert printed_high_threshold.estimated("printed", 0.03, seed) > 1.3
+    assert angle_search.estimated("probit", 5, 0.3, seed) == pytest.approx(1.0, abs=0.3)
+    assert angle_search.estimated("printed", 5, 0.03, seed) > 1.3
 
 
 def test_start_angles_of_one_seed(seed):

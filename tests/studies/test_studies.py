@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.studies import STUDIES, StudyResult, ge, ge_arms, large_network, random_start
 from laybare.studies.random_start import OverwideCell, OverwideGrid, OverwideRun
 
@@ -45,7 +45,7 @@ def test_moment_start_finds_all_units(rng):
 
 
 def test_outcomes_are_written_as_they_are(tmp_path):
-    figure = LinesFigure([Panel("left", "n", "error", [Line("ours", [1, 2], [0.1, 1e-16])])], "two points")
+    figure = LinesFigure([Panel("left", "n", "error", [Curve("ours", [1, 2], [0.1, 1e-16])])], "two points")
     outcome = StudyResult(("a", "b"), [(1, 0.1), (2, 1e-16)], "Two rows.", figure)
     files = outcome.write(tmp_path / "new", "table")
     assert sorted(file.name for file in files) == ["table-figure.csv", "table.csv", "table.svg", "table.txt"]

@@ -31,6 +31,9 @@ PLACES = (-0.67, 0.0, 0.67)
 BUMPS = (0.4, 1.2)
 """Widths of bumps at a unit, in standard deviations of the inputs."""
 
+FAR = 100.0
+"""Outputs beyond so many standard deviations of y are taken as that."""
+
 NEW = 1e-8
 """Share of a feature's square that must be new beside the network's own."""
 
@@ -79,7 +82,7 @@ class _Plan(NamedTuple):
     products: bool
     own: int
     centre: Array
-    scale: Array
+    scale: float
     sets: dict[str, Array]
 
 
@@ -101,14 +104,10 @@ def _plan(state: State, probes: Array) -> _Plan:
     return _Plan(point, probes, tangents, products, own, *_level(state), sets)
 
 
-def _level(state: State) -> tuple[Array, Array]:
-    """Mean and standard deviation of the network's outputs."""
-    rows, q = float(state.fit.rows), len(state.point.coefficients)
-    constant = state.point.width  # the feature that is one everywhere
-    C = state.point.coefficients
-    mean = (state.fit.gram[constant] @ C) / rows
-    square = np.einsum("fo,fg,go->o", C, state.fit.gram[:q, :q], C) / rows
-    return mean, np.sqrt(np.maximum(square - mean**2, np.finfo(float).tiny))
+def _level(state: State) -> tuple[Array, float]:
+    """Mean of the network's outputs, and the standard deviation of y."""
+    ones = state.fit.gram[state.point.width]  # the feature that is one everywhere
+    return ones @ state.point.coefficients / float(state.fit.rows), float(np.sqrt(state.variance))
 
 
 def _columns(plan: _Plan, x: Array) -> tuple[Array, Array]:
@@ -120,7 +119,7 @@ def _columns(plan: _Plan, x: Array) -> tuple[Array, Array]:
     outputs = own[0] @ point.coefficients
     if plan.tangents:
         own.append((point.activation.derivative(U)[:, :, None] * X1[:, None, :]).reshape(n, point.units.size))
-    s = (outputs - plan.centre) / plan.scale
+    s = np.clip((outputs - plan.centre) / plan.scale, -FAR, FAR)
     lengths = np.linalg.norm(point.units[:, : x.shape[1]], axis=1)
     g = U / np.where(lengths > 0.0, lengths, 1.0)
     bells = [np.exp(-0.5 * (g / width) ** 2) for width in BUMPS]

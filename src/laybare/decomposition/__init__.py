@@ -28,7 +28,7 @@ from laybare.decomposition.repeats import BestOf, best_of
 from laybare.decomposition.rotations import jacobi
 from laybare.decomposition.shears import qrj1d
 from laybare.decomposition.shrinkage import nearest_orthogonal, shrink_to_orthogonal
-from laybare.decomposition.slices import Span, condense, project
+from laybare.decomposition.slices import StackSpan, condense, project
 from laybare.decomposition.spm import SubspacePower, joint_span, subspace_power
 from laybare.decomposition.stack_fit import polish_stack
 from laybare.decomposition.subspace import (
@@ -44,7 +44,7 @@ __all__ = [
     "TensorPower", "tensor_power", "AfterWhitening", "SubspacePower", "subspace_power", "joint_span",
     "AlternatingLeastSquares", "alternating_least_squares", "GaussNewton", "BestOf", "best_of",
     "Diagonalise", "Diagonalisation", "directions_of", "rows_for", "jacobi", "ffdiag", "uwedge", "qrj1d",
-    "polish_stack", "polish_tensor", "nearest_orthogonal", "shrink_to_orthogonal", "Span", "project", "condense",
+    "polish_stack", "polish_tensor", "nearest_orthogonal", "shrink_to_orthogonal", "StackSpan", "project", "condense",
     "Eigenspace", "dense_subspace", "shifted_power",
     "RankEstimate", "detect_rank", "margins", "Relations", "annihilator", "rank_one_elements",
     "RankOneParts", "flattened_jennrich", "flattened_spectrum",

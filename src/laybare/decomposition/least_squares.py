@@ -20,7 +20,7 @@ from laybare.shapes import Array
 SPENT = 1e-15
 """Stop when a step promises a smaller relative gain: it moves directions by 3e-8 of their own error."""
 
-EFFORT = Effort(damping=1e-6, damping_limit=1e6, floor=START_LOSS, stall_gain=0.0, settled=SPENT)
+EFFORT = Effort(damping=1e-6, damping_limit=1e6, floor=START_LOSS, stall_gain=0.0, settled=SPENT, rough=SPENT)
 
 
 class Normal(NamedTuple):
@@ -58,7 +58,7 @@ class _Directions:
     """The step rule: unit directions that turn."""
 
     fit: Fit
-    passes: ClassVar[int] = 0
+    passes: ClassVar[float] = 0.0
 
     def judge(self, point: Array) -> Place[Array, None]:
         return Place(point, self.fit.misfit(point), None)

@@ -29,7 +29,7 @@ class TensorPower:
     """Batched power iterations, strong parts first, deflation, and a last round on the undeflated tensor. Orders 3 and 4.
 
     Only right for orthogonal directions; `AfterWhitening` brings others to that form. `separation` is that of a symmetric tensor.
-    Source: Anandkumar, Ge, Hsu, Kakade and Telgarsky (2014), JMLR 15, Algorithm 1. Deviation: several parts a deflation.
+    Source: Anandkumar, Ge, Hsu, Kakade and Telgarsky (2014), JMLR 15, Algorithm 1. Deviation: several parts per deflation.
     """
 
     starts: int = 30

@@ -1,7 +1,7 @@
 """Stacks of symmetric slices A_l = Σᵢ λ_lᵢ uᵢuᵢᵀ, made smaller without losing a part.
 
 Two compressions are exact in the population and remove noise in samples: `project` onto the r-dimensional span of the columns,
-and `condense` to r slices, because the stack, as a matrix with one row a slice, is Λ (U⊙U)ᵀ and has rank at most r.
+and `condense` to r slices, because the stack, as a matrix with one row per slice, is Λ (U⊙U)ᵀ and has rank at most r.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from laybare.levels import ROUNDING
 from laybare.shapes import Array
 
 
-class Span(NamedTuple):
+class StackSpan(NamedTuple):
     """A stack in coordinates of its column span: `basis` Q (k, r) orthonormal, `slices` S (s, r, r), and A_l ≈ Q S_l Qᵀ."""
 
     basis: Array
     slices: Array
 
 
-def project(slices: Array, rank: int) -> Span:
+def project(slices: Array, rank: int) -> StackSpan:
     """The stack in its dominant r-dimensional column span (SVD of all columns side by side)."""
     stack, dim = len(slices), slices.shape[1]
     wide = slices.transpose(1, 0, 2).reshape(dim, stack * dim)
@@ -34,9 +34,9 @@ def project(slices: Array, rank: int) -> Span:
             "Parts outside of the span leave no trace in it.",
             f"Ask for rank {found}, or use more slices or another moment.", rank=rank, span=found)
     if rank == dim:
-        return Span(np.eye(dim), slices)
+        return StackSpan(np.eye(dim), slices)
     basis = left[:, :rank]
-    return Span(basis, basis.T @ slices @ basis)
+    return StackSpan(basis, basis.T @ slices @ basis)
 
 
 def condense(slices: Array, rank: int) -> Array:

@@ -17,7 +17,9 @@ from laybare.insight.local import Shape, shapes
 from laybare.insight.probe import Line, Probe
 from laybare.shapes import Array
 
-HALVINGS = 7
+HALVINGS, SHARE = 7, 0.08
+"""How often a gap between two pieces is halved, and the share of it that is looked at in its middle."""
+
 SAME = 1e-6
 """Two changes of slope, or two places in units of what was looked at, that agree this well beside rounding are the same."""
 
@@ -27,8 +29,9 @@ CONCLUSIVE = 30.0
 LEARNT = 3
 """Readings after which the way of a kink is known."""
 
-AWAY = (1e-3, 2e-2, 0.5, 3.0, -3.0, 9.0, -9.0)
-"""Distances of the parallel lines, in typical distances of inputs."""
+BEGIN, GROWTH, AWAY = 0.02, 20.0, (0.5, 3.0, -3.0, 9.0, -9.0)
+"""The first parallel line is this share of the room of a kink away, the next ones GROWTH times as far each; then AWAY, in typical
+distances of inputs."""
 
 NEAR, CLOSE, FINE = 0.02, 256.0, 100.0
 """Half-width of a reading around a predicted kink in typical distances, by how much a second look is closer, and what it must be
@@ -44,7 +47,7 @@ class Kink(NamedTuple):
     slack: float
 
 
-def isolated_kink(probe: Probe, line: Line, left: Shape, right: Shape, unit: float) -> Kink | None:
+def isolated_kink(probe: Probe, line: Line, left: Shape, right: Shape) -> Kink | None:
     """A kink between two straight places with different slopes, by halving; None if it cannot be had within a few steps."""
     for _ in range(HALVINGS):
         low, high = left.t + left.width, right.t - right.width
@@ -53,8 +56,7 @@ def isolated_kink(probe: Probe, line: Line, left: Shape, right: Shape, unit: flo
         meet = _meeting(left, right)
         if low < meet < high and _both_hold(probe, line, left, right, meet):
             return _single(probe, line, meet, 0.8 * min(meet - low, high - meet))
-        (middle,) = shapes(probe, line, np.array([low + 0.5 * (high - low)]), unit)
-        middle = middle if middle.width < 0.2 * (high - low) else middle._replace(kind="unclear")
+        (middle,) = shapes(probe, line, np.array([low + 0.5 * (high - low)]), np.array([SHARE * (high - low)]))
         if middle.kind not in ("straight", "flat"):
             return None
         if np.isclose(middle.slope, left.slope, rtol=1e-6, atol=1e-12):
@@ -65,25 +67,35 @@ def isolated_kink(probe: Probe, line: Line, left: Shape, right: Shape, unit: flo
 
 
 def lies_on_hyperplane(probe: Probe, line: Line, kink: Kink, unit: float, rng: Generator) -> bool | None:
-    """Follow a kink to parallel lines: False as soon as it is not where it should be; None if its way could not be learnt."""
+    """Follow a kink to parallel lines: False if it is missed on two of them; None if that could not be seen."""
     across = rng.standard_normal(len(line.point))
     across *= unit * np.linalg.norm(line.direction) / np.linalg.norm(across)
-    seen = [Reading(0.0, kink)]
-    for distance in AWAY:
+    seen, misses = [Reading(0.0, kink)], 0
+    window = min(NEAR * unit, 0.3 * kink.room)
+    for distance in _distances(window / unit):
         shifted = Line(line.point + distance * across, line.direction)
         expected = _expected(seen, distance)
-        found = _read(probe, shifted, expected.t, min(NEAR * unit, 0.3 * kink.room))
+        found = _read(probe, shifted, expected.t, window)
         if found is not None and not _same(found, kink, None if len(seen) == 1 else expected):
-            if len(seen) < LEARNT:
-                return None
             near = max(NEAR * unit / CLOSE, FINE * found.slack / abs(kink.change), 4.0 * expected.error)
+            if len(seen) < LEARNT or near > NEAR * unit / CONCLUSIVE:
+                return None
             found = _read(probe, shifted, expected.t, near)
             if found is not None and not _same(found, kink, expected):
-                return False if near <= NEAR * unit / CONCLUSIVE else None
+                misses += 1  # one may be another kink that happens to lie here
+                if misses == 2:
+                    return False
+                continue
         if found is None or abs(kink.change) * found.room <= 8.0 * found.slack:  # too far out to be read
             break
         seen.append(Reading(distance, found))
-    return True if len(seen) > LEARNT else None
+    return True if len(seen) > LEARNT and not misses else None
+
+
+def _distances(window: float) -> list[float]:
+    """At least two near ones, from which the way of a kink is learnt."""
+    steps = max(2, int(np.ceil(np.log(AWAY[0] / (BEGIN * window)) / np.log(GROWTH))))
+    return [*(AWAY[0] / GROWTH ** (steps - step) for step in range(steps)), *AWAY]
 
 
 def _single(probe: Probe, line: Line, t: float, room: float) -> Kink | None:

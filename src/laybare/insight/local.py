@@ -14,8 +14,8 @@ from laybare.insight.probe import Heard, Line, Probe
 from laybare.shapes import Array
 
 OFFSETS = np.array([-1.0, -0.62, -0.17, 0.24, 0.55, 1.0])
-FIRST, SMALLER, ROUNDS = 0.1, 16.0, 4
-"""Half-width of the points around a place, relative to 1 + |t|; how it falls, and how often."""
+SMALLER, ROUNDS = 16.0, 4
+"""How the half-width of the points around a place falls, and how often."""
 
 BETTER = 100.0
 
@@ -30,19 +30,19 @@ class Shape(NamedTuple):
     width: float
 
 
-def shapes(probe: Probe, line: Line, places: Array, unit: float) -> list[Shape]:
-    """The shape at each place t of the line; `unit` is the distance on the line that counts as one."""
+def shapes(probe: Probe, line: Line, places: Array, widths: Array) -> list[Shape]:
+    """The shape at each place t of the line, looked at within these half-widths, or less where there is a kink inside."""
     found: dict[int, Shape] = {}
     for round_ in range(ROUNDS):
         open_ = [i for i in range(len(places)) if i not in found]
         if not open_:
             break
-        widths = FIRST * SMALLER**-round_ * (unit + np.abs(places[open_]))
-        t = places[open_][:, None] + widths[:, None] * OFFSETS
+        width = SMALLER**-round_ * widths[open_]
+        t = places[open_][:, None] + width[:, None] * OFFSETS
         heard = probe.line(line, t.ravel())
         for row, i in enumerate(open_):
             part = slice(row * len(OFFSETS), (row + 1) * len(OFFSETS))
-            shape = _shape(Heard(heard.y[part], heard.slack[part]), float(places[i]), float(widths[row]))
+            shape = _shape(Heard(heard.y[part], heard.slack[part]), float(places[i]), float(width[row]))
             if shape.kind != "unclear" or round_ == ROUNDS - 1:
                 found[i] = shape
     return [found[i] for i in range(len(places))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -20,6 +21,9 @@ from laybare.source import Oracle
 
 PLACES = np.tan(np.array([-1.2, -0.7, -0.25, 0.25, 0.7, 1.2]))
 """Places on a line, in typical distances: evenly spread over the kinks of Gaussian units."""
+
+WIDTH = 0.1
+"""Half-width of what is looked at around a place, relative to its distance."""
 
 FOLLOWED, BORDERS, ENDS = 4, 3, 3
 """Kinks that are followed, borders that are looked at, ends of lines whose tails are."""
@@ -69,17 +73,18 @@ class _Look:
         self.bounded: bool | None = None
         self.scale: float | None = None
         self.link: str | None = None  # other than that of the oracle
+        self.share = 1.0  # of the size of drawn inputs, at which probabilities are neither 0 nor 1
 
 
 def _take(look: _Look, oracle: Oracle, probe: Probe, rng: Generator) -> None:
-    x = oracle.typical(8)
+    x = oracle.unsaturated(8) if oracle.taken_as != "identity" else oracle.typical(8)
+    look.share = float(np.linalg.norm(x[0] - x[1]) / np.linalg.norm(np.subtract(*oracle.typical(2))))
     unit = float(np.median(np.linalg.norm(x - x.mean(axis=0), axis=1)))
-    line = _line(x[0], rng)
-    places = _inside(oracle, line, unit * PLACES)
-    seen = shapes(probe, line, places, unit)
+    line, places, widths = _first_places(oracle, _line(x[0], rng), unit)
+    seen = shapes(probe, line, places, widths)
     if _is_smooth(seen) and probe.low > 0 and probe.high < 1 and oracle.outputs == 1:
         odds = probe.as_log_odds(rng)
-        again = shapes(odds, line, places, unit)
+        again = shapes(odds, line, places, widths)
         if sum(shape.kind == "straight" for shape in again) >= STRAIGHT and not _is_smooth(again):
             probe, seen, look.link = odds, again, "logit"
     look.scale = _scale(seen, oracle.dim)
@@ -106,12 +111,12 @@ def _straight(
     look.kind = "linear"
     verdicts: list[bool] = []
     for line in lines:
-        seen = seen or shapes(probe, line, _inside(oracle, line, unit * PLACES), unit)
+        seen = seen or shapes(probe, *_first_places(oracle, line, unit))
         for left, right in _bends(seen):
             look.kind, look.activations = "piecewise linear", ("relu", "leaky_relu", "absolute")
             if oracle.dim == 1 or oracle.box is not None:
                 return
-            kink = isolated_kink(probe, line, left, right, unit)
+            kink = isolated_kink(probe, line, left, right)
             on_plane = None if kink is None else lies_on_hyperplane(probe, line, kink, unit, rng)
             verdicts += [] if on_plane is None else [on_plane]
             if verdicts:
@@ -136,7 +141,7 @@ def _steps(look: _Look, probe: Probe, x: Array) -> None:
         look.kind, look.bounded = "constant", True
         return
     apart = [one_input_decides(probe, *border(probe, x[i], x[j])) for i, j in pairs[:: max(1, len(pairs) // BORDERS)][:BORDERS]]
-    look.kind = "tree" if all(apart) else "steps"
+    look.kind = "tree" if 2 * sum(apart) > len(apart) else "steps"  # beside one border of a tree there may be another
     look.activations, look.bounded = (() if look.kind == "tree" else ("step",)), True
 
 
@@ -167,12 +172,20 @@ def _line(point: Array, rng: Generator) -> Line:
     return Line(point, direction / np.linalg.norm(direction))
 
 
-def _inside(oracle: Oracle, line: Line, places: Array) -> Array:
-    """The places, moved into the box if there is one, with room for the points around them."""
+class _LookPlaces(NamedTuple):
+    line: Line
+    t: Array
+    widths: Array
+
+
+def _first_places(oracle: Oracle, line: Line, unit: float) -> _LookPlaces:
+    """Where the first points on a line go, and how far around each; in a box, over the middle of what lies inside."""
     if oracle.box is None:
-        return places
+        return _LookPlaces(line, unit * PLACES, WIDTH * unit * (1.0 + np.abs(PLACES)))
     start, stop = oracle.box.span(line.point, line.direction)
-    return np.asarray(start + (stop - start) * np.linspace(0.2, 0.8, len(places)))
+    half = (stop - start) / 2
+    centred = Line(line.point + (start + half) * line.direction, line.direction)
+    return _LookPlaces(centred, half * np.linspace(-0.8, 0.8, len(PLACES)), np.full(len(PLACES), WIDTH * half))
 
 
 def _scale(seen: list[Shape], dim: int) -> float | None:
@@ -193,6 +206,10 @@ def _further(look: _Look) -> list[Finding]:
             "A kink that was followed leaves its hyperplane or changes: more than one hidden layer; use Lines(depth=None).")))
     if look.bounded is not None:
         found.append(Finding("bounded", look.bounded, f"Far out it {'stays within bounds' if look.bounded else 'grows'}."))
+    if look.share < 1.0:
+        found.append(Finding("inputs", look.share, (
+            f"At inputs as they are drawn, probabilities are 0 or 1 to rounding; {look.share:.2g} times as large they are not: "
+            f"give a law of that size, such as lb.Gaussian(0, {look.share**2:.1g}), or a box.")))
     if look.scale is not None:
         found.append(Finding("scale", look.scale, f"It bends at inputs of about {look.scale:.2g} a coordinate."))
     return found

@@ -42,7 +42,9 @@ def one_input_decides(probe: Probe, first: Array, second: Array) -> bool:
         return False
     aside = SIDEWAYS * (second - first)  # a border that is not square to this input is elsewhere there
     aside[inputs] = 0.0
-    return bool(probe((first + aside)[None]).y[0] != _changed(probe, first + aside, second + aside, inputs))
+    if probe.oracle.box is not None:
+        aside = np.clip(first + aside, probe.oracle.box.low, probe.oracle.box.high) - first
+    return bool(probe((first + aside)[None]).y[0] != _changed(probe, first + aside, second, inputs))
 
 
 def _changed(probe: Probe, first: Array, second: Array, inputs: Array) -> float:

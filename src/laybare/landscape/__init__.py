@@ -36,7 +36,7 @@ from laybare.landscape.penalties import NormPenalty, Penalty, SampledPenalty
 from laybare.landscape.polar import polar_iteration, whitening
 from laybare.landscape.recovery import LandscapeUnits, algorithm_1, algorithm_2, corrected_readout, from_inverse
 from laybare.landscape.rules import Bounds, Parameters, theorem_2_3, theorem_b_1, theorem_c_4, theorem_c_5
-from laybare.landscape.smooth import Endpoint, lbfgs, trust_region
+from laybare.landscape.smooth import StoppingPoint, lbfgs, trust_region
 from laybare.landscape.stochastic import Steps, Stream, Walk, batches_of, stochastic_descent
 from laybare.landscape.tensors import TensorRisk, population_tensor_risk, tensor_risk
 
@@ -47,7 +47,7 @@ __all__ = [
     "Design", "orthogonal_design", "general_design", "whitened_design", "population_g", "population_f", "pairs_on_spheres",
     "Penalty", "NormPenalty", "SampledPenalty", "SampledRisk", "Response", "response_of", "even_response",
     "Bounds", "Parameters", "theorem_2_3", "theorem_b_1", "theorem_c_4", "theorem_c_5",
-    "Endpoint", "lbfgs", "trust_region", "SecondOrder", "second_order", "Minimum", "descend",
+    "StoppingPoint", "lbfgs", "trust_region", "SecondOrder", "second_order", "Minimum", "descend",
     "Steps", "Stream", "Walk", "batches_of", "stochastic_descent", "polar_iteration", "whitening",
     "LandscapeUnits", "algorithm_1", "algorithm_2", "corrected_readout", "from_inverse",
     "CriticalPoint", "CriticalPoints", "critical_points",

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from laybare.landscape.curvature import SecondOrder, second_order
 from laybare.landscape.objective import Objective
-from laybare.landscape.smooth import FAR, Endpoint, lbfgs, trust_region
+from laybare.landscape.smooth import FAR, StoppingPoint, lbfgs, trust_region
 from laybare.shapes import Array
 
 STRIDES = 2.0 ** -np.arange(0, 20)
@@ -55,7 +55,7 @@ def descend(
     return Minimum(landed.point, landed.value, order, escapes, count)
 
 
-def _escape(objective: Objective, landed: Endpoint, order: SecondOrder) -> Array | None:
+def _escape(objective: Objective, landed: StoppingPoint, order: SecondOrder) -> Array | None:
     """The best point along the direction of most negative curvature, both ways; None if none is lower."""
     trials = (objective.domain.project(landed.point + sign * t * order.direction) for t in STRIDES for sign in (1.0, -1.0))
     value, point = min(((objective.slope(trial).value, trial) for trial in trials), key=lambda pair: pair[0])

@@ -22,7 +22,7 @@ VISIBLE = 1e-9
 """Predicted decrease below which rounding of the value, a difference of larger numbers, hides it."""
 
 
-class Endpoint(NamedTuple):
+class StoppingPoint(NamedTuple):
     """Where a run stopped: point of the domain, value, gradient norm on the domain, evaluations of the gradient."""
 
     point: Array
@@ -31,7 +31,7 @@ class Endpoint(NamedTuple):
     evaluations: int
 
 
-def lbfgs(objective: SmoothObjective, start: Array, *, max_steps: int = 1000, tol: float = 1e-8) -> Endpoint:
+def lbfgs(objective: SmoothObjective, start: Array, *, max_steps: int = 1000, tol: float = 1e-8) -> StoppingPoint:
     """L-BFGS from `start` until no entry of the gradient exceeds `tol` times the largest one at the start, or it is far out."""
     from scipy.optimize import minimize
 
@@ -52,10 +52,10 @@ def lbfgs(objective: SmoothObjective, start: Array, *, max_steps: int = 1000, to
     result = minimize(f, domain.project(start).ravel(), jac=True, method="L-BFGS-B", options=options, callback=stop_far_out)
     point = domain.project(result.x.reshape(shape))
     slope = objective.slope(point)
-    return Endpoint(point, slope.value, float(np.linalg.norm(domain.tangent(point, slope.gradient))), int(result.nfev) + 2)
+    return StoppingPoint(point, slope.value, float(np.linalg.norm(domain.tangent(point, slope.gradient))), int(result.nfev) + 2)
 
 
-def trust_region(objective: Objective, start: Array, *, max_steps: int = 50, tol: float = 1e-12) -> Endpoint:
+def trust_region(objective: Objective, start: Array, *, max_steps: int = 50, tol: float = 1e-12) -> StoppingPoint:
     """Newton steps within a trust region, until the gradient norm is below `tol` times that of a random point, or nothing gains.
 
     `tol` is taken relative to 1 + the gradient norm at the start.
@@ -78,7 +78,7 @@ def trust_region(objective: Objective, start: Array, *, max_steps: int = 50, tol
         length = float(np.linalg.norm(step))
         radius = 0.25 * length if not ratio >= 0.25 else min(2.0 * radius, MOST_RADIUS) if length > 0.9 * radius else radius
         here = there if ratio > 0.1 else here
-    return Endpoint(here.point, here.slope.value, here.gradient_norm, count)
+    return StoppingPoint(here.point, here.slope.value, here.gradient_norm, count)
 
 
 def _steihaug(local: Local, radius: float) -> tuple[Array, float]:

@@ -1,6 +1,6 @@
 """Stochastic gradients with fresh samples at every step, projected onto the domain: how the paper optimises.
 
-A stream gives one objective a step, each on samples of its own. The average over a batch is an unbiased gradient of the
+A stream gives one objective per step, each on samples of its own. The average over a batch is an unbiased gradient of the
 population objective (of F's too: its penalty is a U-statistic).
 Source: Ge, Lee & Ma (2018), section 4 and Corollary 2.4; steps, μ, λ and start are not stated there.
 """

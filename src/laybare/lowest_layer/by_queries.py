@@ -60,13 +60,17 @@ def layer_by_queries(
     oracle: Oracle, method: HighThreshold, width: int | None, *, rng: Generator
 ) -> tuple[LayerFinding, Parts | None]:
     """Calibrate, then facets or samples: the layer on x, and rows for the top (None if the budget was spent)."""
-    start = calibrate(oracle, rng)
+    with oracle.purpose("baseline"):
+        start = calibrate(oracle, rng)
     if start.noise.any():
-        return noisy_layer(oracle, method.silent_choices, width, start.level, start.noise, rng=rng)
+        with oracle.purpose("active points"):
+            return noisy_layer(oracle, method.silent_choices, width, start.level, start.noise, rng=rng)
     search = method.queries or FacetSearch()
-    facets = find_facets(
-        oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, rng=rng)
-    beyond = _beyond(oracle, start, facets.spaces, method.activation.degree, rng)
+    with oracle.purpose("facets"):
+        facets = find_facets(
+            oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, rng=rng)
+    with oracle.purpose("check"):
+        beyond = _beyond(oracle, start, facets.spaces, method.activation.degree, rng)
     claims: tuple[Claim, ...] = (_flat(facets), *beyond, acceptance.separated(facets.spaces.weights))
     spaces = HalfSpaces(facets.spaces.weights, facets.spaces.thresholds + facets.spaces.weights @ start.origin)
     rows = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
@@ -119,7 +123,7 @@ def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> Part
         return oracle.take(left).split(0.8, rng=rng)
     centres = normals / np.linalg.norm(normals, axis=1, keepdims=True) * reach[:, None]
     x = transform.inverse().apply(propose(centres, left, oracle.dim, rng))
-    return Samples(x, oracle.ask(x), law=oracle.law).split(0.8, rng=rng)
+    return Samples(x, oracle.ask(x, purpose="top"), law=oracle.law).split(0.8, rng=rng)
 
 
 def _flat(facets: Facets) -> Claim:

@@ -80,5 +80,5 @@ def _logarithm(source: Source) -> Source:
         raise AssumptionViolated(
             f"{int(bad)} of {source.size:,} outputs are not positive.",
             "Exponential units under a positive top give positive ones.",
-            "Use correlations(logarithm=False), or another activation.", bad=int(bad))
+            "Use another activation, or HighThreshold.literal, which looks at f itself.", bad=int(bad))
     return Relabelled(source, lambda y: np.log(y[:, 0]))

@@ -91,7 +91,7 @@ class _Together:
     """The step rule: all parameters at once; the pass that judges a point also gives its normal equations."""
 
     source: Source
-    passes: ClassVar[int] = 0
+    passes: ClassVar[float] = 0.0
 
     def judge(self, point: Joint) -> Place[Joint, _Sums]:
         sums = _sums(self.source, point)

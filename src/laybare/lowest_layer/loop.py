@@ -56,7 +56,8 @@ def recover_layer(
         found = white.pull_back(problem.transform)
         layer = problem.transform.inverse().pull_back_layer(found.layer)  # rows that got length 1 on x, seen from white inputs
         top, spent = _top(found, layer, Parts(problem.used, problem.fresh), method), problem.rows
-    return LayerRecovery(found.layer, _certificate(found, top), top, method, time.perf_counter() - begun, spent)
+    queries = source.queries if isinstance(source, Oracle) else {}
+    return LayerRecovery(found.layer, _certificate(found, top), top, method, time.perf_counter() - begun, spent, queries)
 
 
 def _check_arguments(method: HighThreshold, width: int | None) -> None:

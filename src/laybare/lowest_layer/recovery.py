@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class LayerRecovery:
     seconds : float
     samples_used : int
         Rows that were read, or queries that were asked.
+    queries : dict
+        What the queries of an Oracle were spent on; empty for samples.
     """
 
     layer: Layer
@@ -38,6 +40,7 @@ class LayerRecovery:
     method: HighThreshold
     seconds: float
     samples_used: int
+    queries: dict[str, int] = field(default_factory=dict)
 
     @property
     def thresholds(self) -> Array:

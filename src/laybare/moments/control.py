@@ -76,7 +76,7 @@ class Control:
 
 
 def fit_control(source: Source, degree: int = 2, *, units: Units | None = pair_units, memory: int = MEMORY_LIMIT) -> Control:
-    """Least squares by a polynomial of degree at most `degree` (two samples a coefficient) and, if affordable, `units`.
+    """Least squares by a polynomial of degree at most `degree` (two samples per coefficient) and, if affordable, `units`.
 
     For other moments than packed ones: `Residual(source, control)` is a source of what it leaves.
     """

@@ -6,7 +6,7 @@ average of y h_α: what the other coefficients explain does not enter its noise.
 The Gram matrix of all monomials of degree ≤ K holds moments of order ≤ 2K, each many times: in 10 dimensions at K = 4 a million
 entries from 43,758 moments. So one pass of `monomial_sums` with y = 1 gives it, C(d+2K, 2K) multiply-adds a row instead of
 C(d+K, K)². In many dimensions conjugate gradients on the normal equations are cheaper still; for Gaussian x the Gram matrix is
-close to the identity and 12 to 31 passes did (n = 40 to 4 samples a coefficient).
+close to the identity and 12 to 31 passes did (n = 40 to 4 samples per coefficient).
 Source: standard least squares; the Gram matrix from packed moments is ours.
 """
 
@@ -52,7 +52,7 @@ class HermiteFit:
 def fit_hermite(source: Source, degree: int, basis: Array | None = None, *, memory: int = MEMORY_LIMIT) -> HermiteFit:
     """The least-squares Hermite polynomial of that degree, in all inputs or, given an orthonormal `basis` (d, k), in x·basis.
 
-    Its `moments` are the OLS moments of orders 0, …, degree. Refused below 1.5 samples a coefficient (`affordable_degree`).
+    Its `moments` are the OLS moments of orders 0, …, degree. Refused below 1.5 samples per coefficient (`affordable_degree`).
     """
     check_order(degree, 6)
     dim = source.dim if basis is None else basis.shape[1]
@@ -70,7 +70,7 @@ def fit_hermite(source: Source, degree: int, basis: Array | None = None, *, memo
 
 
 def affordable_degree(size: int, dim: int, most: int, samples_a_coefficient: float = 2.0) -> int:
-    """The highest degree up to `most` with at least that many samples a coefficient; 0 if even a linear fit has too few."""
+    """The highest degree up to `most` with at least that many samples per coefficient; 0 if even a linear fit has too few."""
     fine = (k for k in range(most, 0, -1) if size >= samples_a_coefficient * count_up_to(dim, k))
     return next(fine, 0)
 

@@ -77,7 +77,7 @@ def monomials_from_hermite(coefficients: Array, dim: int, order: int) -> Array:
 
 
 def hermite_features(x: Array, order: int) -> Array:
-    """h_α(x) for all |α| ≤ order, one row a feature: (C(d+K, K), n). For regressions; moments never form it."""
+    """h_α(x) for all |α| ≤ order, one row per feature: (C(d+K, K), n). For regressions; moments never form it."""
     dim = x.shape[1]
     monomials = _exponential(laplacian(dim, order), by_smallest(with_one(x), order), order)
     features: Array = monomials / np.sqrt(graded_factorials(dim, order))[:, None]

@@ -9,7 +9,7 @@ smallest. For a pivot j, the largest index of the left part,
 holds every sum whose p-th index is j, without repetition; both factors are contiguous. So n·C(d+K, K) multiply-adds do it, all
 inside matrix products, against n·d^K for Khatri-Rao products of full tensors. Neighbouring pivots share a product (`pivots`).
 
-The features of a chunk of rows stay in cache, one row a feature. Hermite corrections are made once, on the sums (`hermite`).
+The features of a chunk of rows stay in cache, one row per feature. Hermite corrections are made once, on the sums (`hermite`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def monomial_sums(x: Array, y: Array, order: int, basis: Array | None = None) ->
 
 
 def with_one(x: Array, basis: Array | None = None, room: Array | None = None) -> Array:
-    """Rows 1, x₁, …, x_d, one column a sample."""
+    """Rows 1, x₁, …, x_d, one column per sample."""
     shape = 1 + (x.shape[1] if basis is None else basis.shape[1]), len(x)
     z = np.empty(shape) if room is None else room[:, : len(x)]
     z[0] = 1.0

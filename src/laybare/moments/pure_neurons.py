@@ -85,7 +85,7 @@ def constant(x: Array) -> Array:
 
 
 def linear_product(source: Source, *, slope: float = 0.0, even: Even = constant) -> OddPart:
-    """The first pass: L from least squares of y on x and even features of x. Refused below 1.5 samples a feature.
+    """The first pass: L from least squares of y on x and even features of x. Refused below 1.5 samples per feature.
 
     Even features are orthogonal to x under a symmetric law, so they change no expectation; they take away the even part of y,
     which is the noise of L. At low noise svec(zzᵀ) in row-space coordinates (`even_quadratic`) makes the error of A 20 times

@@ -18,7 +18,7 @@ from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 
 SAMPLES_A_FEATURE = 1.5
-"""Fewest samples a feature: with fewer the fitted noise exceeds what is explained (digest of the symmetric-input method, 5.2)."""
+"""Fewest samples per feature: with fewer the fitted noise exceeds what is explained (measured for symmetric inputs)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Regression:
 
 
 def least_squares(source: Source, features: Callable[[Array], Array]) -> Regression:
-    """Least squares of y on features, a function x (n, d) -> (n, p). Refused below 1.5 samples a feature."""
+    """Least squares of y on features, a function x (n, d) -> (n, p). Refused below 1.5 samples per feature."""
     count = features(np.zeros((1, source.dim))).shape[1]
     check_samples(source.size, count)
     gram, right, power = (part / source.size for part in source.sum(_RegressionSums(features, count), stage="least squares"))
@@ -53,11 +53,11 @@ def least_squares(source: Source, features: Callable[[Array], Array]) -> Regress
 
 
 def check_samples(size: int, features: int, ratio: float = SAMPLES_A_FEATURE) -> None:
-    """Refuse a fit with fewer than `ratio` samples a feature."""
+    """Refuse a fit with fewer than `ratio` samples per feature."""
     if size < ratio * features:
         raise TooFewSamples(
             f"{size} samples for a least-squares fit with {features} features.",
-            f"Below {ratio:g} samples a feature the fit follows the noise, and its residual is no longer the data's.",
+            f"Below {ratio:g} samples per feature the fit follows the noise, and its residual is no longer the data's.",
             f"Give at least {int(np.ceil(ratio * features))} samples, or fit a lower degree.", size=size, features=features)
 
 

@@ -55,7 +55,7 @@ class WeightSpan(NamedTuple):
 def refine_subspace(source: Source, width: int, activation: Activation, *, max_rounds: int = 8, order: int = 4) -> WeightSpan:
     """The span of `width` hidden weight vectors and the OLS Hermite moments in it, for inputs that are N(0, I).
 
-    The moments reach up to `order`, or to the highest degree with two samples a coefficient. Time n·d² a round, two passes each.
+    The moments reach up to `order`, or to the highest degree with two samples per coefficient. Two passes, time n·d² per round.
     Wants independent weights; the span of fewer dimensions than `width` is filled up with noise directions.
     """
     if not 1 <= width <= source.dim:

@@ -22,7 +22,7 @@ RECOVERED = 0.01
 def max_relative_error(found: Weights, true: Weights) -> float:
     """min over permutations π of max_j |w*_j - w_π(j)| / |w*_j|: a bottleneck assignment, not a Hungarian one.
 
-    Source: Zhong et al. (2017), section 6.
+    Source: Zhong et al. (2017), section 7.
     """
     return bottleneck_cost(_relative_distances(found, true))
 
@@ -33,7 +33,7 @@ def recovered(found: Network, truth: Network, tol: float = RECOVERED) -> bool:
     For one output. If the activation is homogeneous of degree p > 0, readouts become ±1 first: a act(u) = ±act(|a|^(1/p) u).
     If it is odd they become positive, if it is even the sign of a unit is free. Biases, which the paper does not have, count
     as one more weight; the readouts' sizes do not count for other activations (there the paper has them ±1).
-    Source: Zhong et al. (2017), section 6.
+    Source: Zhong et al. (2017), section 7.
     """
     _check_single_output(found, truth)
     if found.activation != truth.activation:
@@ -72,7 +72,7 @@ def normalised_squared_errors(found: Network, truth: Network) -> SquaredErrors:
 
     One pairing serves both: the one with the smallest total. The differences are formed (2 - 2cos loses half the digits).
     The paper does not say how it normalises; we divide by the width and take the root.
-    Source: Ge, Kuditipudi, Li & Wang (2019), section 5.
+    Source: Ge, Kuditipudi, Li & Wang (2019), section 4.1.
     """
     _same_shape("readout", found.columns[0].shape, truth.columns[0].shape)
     _same_shape("weights", found.layer.weights.shape, truth.layer.weights.shape)

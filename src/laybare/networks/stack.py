@@ -85,16 +85,7 @@ def canonical_stack(stack: Stack) -> Stack:
     """
     while True:
         before = stack.widths
-        stack = _without_unread(stack)
         for level, activation in enumerate(stack.activations):
             stack = stack.with_piece(level, canonical_units(stack.piece(level), activation, has_linear=False))
         if stack.widths == before:
             return stack
-
-
-def _without_unread(stack: Stack) -> Stack:
-    """From the highest layer down: units whose columns above are zero have no effect."""
-    for level in reversed(range(len(stack.weights))):
-        units = stack.piece(level)
-        stack = stack.with_piece(level, units.take(np.asarray(units.readout.any(axis=1))))
-    return stack

@@ -12,19 +12,21 @@ from laybare.blas import single_blas_thread
 from laybare.certificate import Claim, certify
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods import Method, RandomStart
+from laybare.methods.lines import Lines
 from laybare.methods.start import network_at
 from laybare.networks import Network
+from laybare.pipeline.black_box import read_black_box
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.search import Fit, as_it_is, find_fit, random_start, refit
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import Problem, pose
 from laybare.refinement.pruning import parameter_count
 from laybare.shapes import Progress, tell
-from laybare.source import Source
+from laybare.source import Oracle, Source
 
 
 def recover(
-    source: Source, method: Method | None = None, width: int | None = None, activation: Activation | None = None, *,
+    source: Source, method: Method | Lines | None = None, width: int | None = None, activation: Activation | None = None, *,
     rng: Generator | int = 0, progress: Progress | None = None,
 ) -> Recovery:
     """Recover the network behind a source.
@@ -34,7 +36,8 @@ def recover(
     source : Source
         Samples, files or an oracle.
     method : Method, optional
-        How to find the start; by default RandomStart.
+        How to find the start. By default a black box is read by Lines where that applies; everything else starts from
+        RandomStart.
     width : int, optional
         Number of hidden units; detected if not given.
     activation : Activation, optional
@@ -45,14 +48,20 @@ def recover(
         Called with an Event at every step.
     """
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
-    method = _agreed(method, activation)
     _check_width(width)
+    reason: tuple[Claim, ...] = ()
+    if isinstance(source, Oracle) and (method is None or isinstance(method, Lines)):
+        found, reason = read_black_box(source, method, width, activation, rng=rng, progress=progress)
+        if found is not None:
+            return found
+    method = _agreed(method, activation)
     with single_blas_thread():
-        return _recovered(source, method, width, begun, rng, progress)
+        return _recovered(source, method, width, begun, rng, progress, claims=reason)
 
 
 def _recovered(
-    source: Source, method: Method, width: int | None, begun: float, rng: Generator, progress: Progress | None
+    source: Source, method: Method, width: int | None, begun: float, rng: Generator, progress: Progress | None, *,
+    claims: tuple[Claim, ...] = (),
 ) -> Recovery:
     problem = pose(source, biases=method.biases, rng=rng, progress=progress)
     start = method.start(problem.used, width, rng=rng, progress=progress)
@@ -67,7 +76,7 @@ def _recovered(
             progress=progress)
     later = () if start.later is None or fit.interrupted else start.later(problem.used, fit.outcome)
     return _certified(
-        problem, fit, claims=(*start.claims, *later), start=problem.given(first), method=method, begun=begun, rng=rng,
+        problem, fit, claims=(*claims, *start.claims, *later), start=problem.given(first), method=method, begun=begun, rng=rng,
         progress=progress)
 
 
@@ -95,9 +104,13 @@ def _certified(
     return Recovery(network, start, certificate, method, seconds, problem.rows, () if fit.trace is None else (fit.trace,))
 
 
-def _agreed(method: Method | None, activation: Activation | None) -> Method:
+def _agreed(method: Method | Lines | None, activation: Activation | None) -> Method:
     if method is None:
         return RandomStart(activation=activation or relu)
+    if isinstance(method, Lines):
+        raise InvalidInput(
+            "Lines was given samples.", "It asks a black box at points of its own choice, and samples cannot answer.",
+            "Give an Oracle, or use RandomStart() on the samples.")
     if not isinstance(method, Method):
         raise InvalidInput(
             f"The method is a {type(method).__name__}.", "It does not find whole networks.",

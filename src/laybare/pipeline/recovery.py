@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 
 from laybare.certificate import Certificate
 from laybare.damping import Trace
-from laybare.methods import Method
+from laybare.methods import Lines, Method
 from laybare.networks import Network
 from laybare.shapes import Array
 
@@ -29,6 +29,8 @@ class Recovery:
         Rows that were read, those of the certificate among them.
     traces : tuple of Trace
         The solver's steps, from the start to the end; none for a literal form.
+    queries : dict
+        What queries to a black box were spent on; empty for samples.
     by : str
         How it was found, in words, for a recovery that was loaded: its method is not stored.
     """
@@ -36,10 +38,11 @@ class Recovery:
     network: Network
     start: Network
     certificate: Certificate
-    method: Method | None
+    method: Method | Lines | None
     seconds: float
     samples_used: int
     traces: tuple[Trace, ...]
+    queries: dict[str, int] = field(default_factory=dict)
     by: str = ""
 
     def __call__(self, x: Array) -> Array:
@@ -49,7 +52,7 @@ class Recovery:
     @property
     def literal(self) -> bool:
         """Whether this is what a paper's own algorithm gives, without the solver."""
-        return self.method is not None and self.method.search is None
+        return isinstance(self.method, Method) and self.method.search is None
 
     @property
     def found_by(self) -> str:
@@ -62,7 +65,8 @@ class Recovery:
         net = self.network
         return (
             f"{net.architecture} network of {net.activations} units, by {self.found_by} "
-            f"from {self.samples_used:,} samples in {self.seconds:.1f} s\n{self.certificate.explain()}")
+            f"from {self.samples_used:,} {'queries' if self.queries else 'samples'} in {self.seconds:.1f} s\n"
+            f"{self.certificate.explain()}")
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write network, start, certificate and solver's steps to one safetensors file; `lb.load(path)` reads it back."""

@@ -34,6 +34,7 @@ def save(found: Recovery, path: str | PathLike[str]) -> None:
     certificate = found.certificate
     description = {
         "format": FORMAT, "version": VERSION, "by": found.found_by, "seconds": found.seconds, "samples_used": found.samples_used,
+        "queries": found.queries,
         "claims": [_written(asdict(claim)) for claim in certificate.claims],
         "certificate": {key: repr(float(getattr(certificate, key))) for key in ("noise", "explained", "visible")},
         "reason": found.traces[-1].reason if found.traces else None,
@@ -69,7 +70,9 @@ def _recovery(contents: Contents, path: str) -> Recovery:
     certificate = Certificate(claims, StandardErrors(**_under(arrays, "errors")), **numbers)
     rows = tuple(TraceRow(*row)._replace(samples=int(row[-1])) for row in arrays["trace"].tolist())
     traces = () if told["reason"] is None else (Trace(rows, str(told["reason"])),)
-    return Recovery(network, start, certificate, None, float(told["seconds"]), int(told["samples_used"]), traces, str(told["by"]))
+    return Recovery(
+        network, start, certificate, None, float(told["seconds"]), int(told["samples_used"]), traces, dict(told["queries"]),
+        str(told["by"]))
 
 
 def _under(arrays: dict[str, Any], name: str) -> dict[str, Any]:

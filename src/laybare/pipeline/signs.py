@@ -84,7 +84,7 @@ def _with_linear_part(
 def _gap(source: Source, fit: Refined, best: Refined) -> float:
     """Twice the log-likelihood ratio."""
     tiny = np.finfo(float).tiny
-    return source.size * source.outputs * float(np.log(max(fit.loss, tiny) / max(best.loss, tiny)))
+    return source.size * source.outputs * float(np.log(max(fit.loss, tiny)) - np.log(max(best.loss, tiny)))
 
 
 def _turned(one: Network, other: Network) -> bool:

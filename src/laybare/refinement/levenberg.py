@@ -43,15 +43,16 @@ def levenberg_marquardt(
 ) -> Refined:
     """Minimise the squared error from `start`; `scale` is the centred sum of squares of y, the unit of the relative loss."""
     _check_differentiable(start)
-    end = damped_descent(_Dense(source), start, scale, effort=effort, size=source.size, spare=spare_equations(source, start),
+    end = damped_descent(_Dense(source), start, scale, effort=effort, size=source.size, overfit=overfit(source, start),
                          progress=progress)
     return Refined(end.best.point, end.best.loss, end.trace)
 
 
-def spare_equations(source: Source, point: Point) -> float:
-    """Equations beyond the unknowns, at least one: what the residual variance divides by."""
+def overfit(source: Source, point: Point) -> float:
+    """P / (N - P) for P unknowns in N equations: the share of the residual by which noise lowers it; at most P."""
     gauge = 0 if point.normals is None else point.width
-    return max(1.0, source.size * source.outputs - (point.units.size + point.coefficients.size - gauge))
+    unknowns = point.units.size + point.coefficients.size - gauge
+    return float(unknowns / max(1, source.size * source.outputs - unknowns))
 
 
 def project(point: Point, fit: Fit) -> tuple[Point, float]:
@@ -76,7 +77,7 @@ class _Dense:
     """The step rule: normal equations of all rows, then trials at the price of a least-squares fit."""
 
     source: Source
-    passes: ClassVar[int] = 1
+    passes: ClassVar[float] = 1.0
 
     def judge(self, point: Point) -> Place[Point, None]:
         return Place(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
@@ -90,26 +91,33 @@ class _Dense:
         return _trial(system, damping)
 
 
+def reduced(step: Step, point: Point, coefficients: Array) -> tuple[Array, Array]:
+    """Schur complement of the hidden rows for given coefficients, and G⁻¹E: how the coefficients follow the rows."""
+    k, p = point.units.shape
+    q, A = len(coefficients), coefficients[:k]
+    G, E, H = step.gram[:q, :q], step.gram[:q, q:], step.gram[q:, q:]
+    back = solve_spd(G, E)
+    schur = (H - E.T @ back).reshape(k, p, k, p)
+    schur *= (A @ A.T)[:, None, :, None]
+    return schur.reshape(k * p, k * p), back
+
+
 def _system(step: Step, point: Point) -> _System:
     k, p = point.units.shape
-    q = len(point.coefficients)
-    G, E, H = step.gram[:q, :q], step.gram[:q, q:], step.gram[q:, q:]
-    solved = solve_spd(G, np.hstack([step.moment[:q], E]))
-    m = step.moment.shape[1]
-    change, back = solved[:, :m], solved[:, m:]
+    q, m = point.coefficients.shape
+    change = solve_spd(step.gram[:q, :q], step.moment[:q])
     coefficients = point.coefficients + change
-    A = coefficients[:k]
-    schur = ((H - E.T @ back).reshape(k, p, k, p) * (A @ A.T)[:, None, :, None]).reshape(k * p, k * p)
-    gradient = ((step.moment[q:] - E.T @ change).reshape(k, p, m) * A[:, None, :]).sum(axis=2).ravel()
+    schur, back = reduced(step, point, coefficients)
+    left = (step.moment[q:] - step.gram[:q, q:].T @ change).reshape(k, p, m)
+    gradient = (left * coefficients[:k, None, :]).sum(axis=2).ravel()
     return _System(point, schur, gradient, back, coefficients)
 
 
 def _trial(system: _System, damping: float) -> Trial[Point]:
     point = system.point
     k, p = point.units.shape
-    diagonal = np.diag(system.schur)
-    weight = np.maximum(diagonal, 1e-12 * diagonal.max())
-    matrix = _with_gauge(system.schur, point.normals, weight.reshape(k, p))
+    weight = damping_weight(system.schur)
+    matrix = with_gauge(system.schur, point.normals, weight.reshape(k, p))
     matrix[np.diag_indices(k * p)] += damping * weight
     delta = solve_spd(matrix, tangent(system.gradient.reshape(k, p), point.normals).ravel())
     delta = _capped(point, tangent(delta.reshape(k, p), point.normals)).ravel()
@@ -120,7 +128,13 @@ def _trial(system: _System, damping: float) -> Trial[Point]:
     return Trial(unit_rows(point, point.units + rows, coefficients), predicted, float(np.abs(rows).max()))
 
 
-def _with_gauge(schur: Array, normals: Array | None, weight: Array) -> Array:
+def damping_weight(schur: Array) -> Array:
+    """D, the diagonal of Schur; units that are nearly dead get a whisper of the largest entry."""
+    diagonal = np.diag(schur)
+    return np.asarray(np.maximum(diagonal, 1e-12 * diagonal.max()))
+
+
+def with_gauge(schur: Array, normals: Array | None, weight: Array) -> Array:
     """P Schur P + Σ_j (mean weight of unit j) n_j n_jᵀ, with P = I - Σ_j n_j n_jᵀ; a copy of Schur if there are no normals."""
     matrix = schur.copy()
     if normals is None:

@@ -18,7 +18,7 @@ from numpy.random import Generator
 from laybare.damping import Effort, Trace
 from laybare.errors import TooFewSamples
 from laybare.levels import SOLVED_LOSS
-from laybare.refinement.levenberg import Refined
+from laybare.refinement.levenberg import Refined, overfit
 from laybare.refinement.minimise import DENSE_LIMIT, minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.peeling import missing_units
@@ -33,9 +33,9 @@ CLOSE = 1e-5
 FIRST_WIDTH = 4
 """Units that a search begins with if the width is not known; it doubles from there."""
 
-AGREE = 0.1
-"""Two runs from different units whose losses differ by less than so many residual variances have found the same minimum: a
-likelihood ratio of 1.05 decides nothing."""
+AGREE = 0.01
+"""Two runs from different units whose losses differ by less than so many residual variances per unknown have found the same
+minimum: they are a tenth of a standard error apart."""
 
 FOLLOWED = 3.0
 """Residual variances that a free number of a spare unit may gain by following noise: two runs differ by less than so many."""
@@ -190,17 +190,13 @@ def _pruned(hunt: _Hunt, found: Refined, width: int | None) -> Refined:
 
 
 def _same(hunt: _Hunt, one: Refined, other: Refined) -> bool:
-    return abs(one.loss - other.loss) <= AGREE / _spare(hunt, one.point) * min(one.loss, other.loss)
-
-
-def _spare(hunt: _Hunt, point: Point) -> int:
-    """Equations beyond the unknowns."""
-    return max(1, hunt.source.size * hunt.source.outputs - parameter_count(point))
+    return abs(one.loss - other.loss) <= AGREE * overfit(hunt.source, one.point) * min(one.loss, other.loss)
 
 
 def _noise_band(hunt: _Hunt, point: Point, spares: int) -> float:
     """Relative difference of two losses that spare units make by following noise."""
-    return max(AGREE, FOLLOWED * spares * parameters_per_unit(point)) / _spare(hunt, point)
+    left = max(1, hunt.source.size * hunt.source.outputs - parameter_count(point))
+    return max(AGREE * overfit(hunt.source, point), FOLLOWED * spares * parameters_per_unit(point) / left)
 
 
 def _wide(hunt: _Hunt, width: int) -> int:

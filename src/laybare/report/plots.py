@@ -22,8 +22,11 @@ ACROSS = 3
 MARKED = 30
 """Curves of more points are drawn without marks."""
 
+TICKS = 7
+"""A logarithmic axis of no more values than these has its ticks at them."""
 
-class Line(NamedTuple):
+
+class Curve(NamedTuple):
     """Named points; `low` and `high` draw a band around them."""
 
     name: str
@@ -40,7 +43,7 @@ class Panel(NamedTuple):
     title: str
     x: str
     y: str
-    lines: Sequence[Line]
+    lines: Sequence[Curve]
     logarithmic: str = "y"
 
 
@@ -127,17 +130,25 @@ def _draw(axes: Any, panel: Panel, names: list[str]) -> None:
         i = names.index(line.name)
         colour, mark = COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]
         x, y = np.asarray(line.x, dtype=float), np.asarray(line.y, dtype=float)
-        plain = line.dashed or len(x) > MARKED
-        axes.plot(x, y, color=colour, marker="" if plain else mark, markersize=3.5, linewidth=1.4,
-                  linestyle="--" if line.dashed else "-", label=line.name)
+        style = "--" if line.dashed else "-" if i < len(COLOURS) else ":"  # colours come again: the line tells
+        axes.plot(x, y, color=colour, marker="" if line.dashed or len(x) > MARKED else mark, markersize=3.5, linewidth=1.4,
+                  markerfacecolor=colour if i < len(COLOURS) else "white", linestyle=style, label=line.name)
         if line.low is not None and line.high is not None:
             axes.fill_between(x, np.asarray(line.low), np.asarray(line.high), color=colour, alpha=0.15, linewidth=0)
     if "x" in panel.logarithmic:
         axes.set_xscale("log")
+        _ticks_at_values(axes, sorted({float(value) for line in panel.lines for value in line.x}))
     if "y" in panel.logarithmic:
         axes.set_yscale("log")
     axes.grid(axis="y", color=LINE, linewidth=0.8)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+
+
+def _ticks_at_values(axes: Any, values: list[float]) -> None:
+    """Ticks at the few values there are; many are left to the powers of ten."""
+    if len(values) <= TICKS:
+        axes.set_xticks(values, [f"{value:,g}" for value in values], rotation=90 if len(values) > ACROSS else 0)
+        axes.set_xticks([], minor=True)
 
 
 def _one_each(grid: Any) -> dict[str, Any]:

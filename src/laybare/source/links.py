@@ -152,7 +152,8 @@ def hard_labels(given: Array) -> InvalidInput | None:
     return InvalidInput(
         f"The black box answers {shown}: these look like classes, not outputs.",
         "A class only tells on which side of a border an input lies; weights are read from how outputs change in between.",
-        "Ask for probabilities (predict_proba) or logits; if these are values of a function, say link='identity'.")
+        "Ask for probabilities (predict_proba) or logits, and smaller inputs if these are probabilities that are 0 or 1; if they "
+        "are values of a function, say link='identity'.")
 
 
 def sentence(link: Link) -> str:
@@ -188,5 +189,5 @@ def _unusable(given: Array, query: int, *, outside: bool) -> InvalidInput:
     return InvalidInput(
         f"The black box answered ({shown}) to query {query}: probabilities that are 0 or 1 to rounding.",
         "Their log-odds are infinite or noise, so that no weight can be read there; the answers before it are kept.",
-        "Ask smaller inputs, for instance law=lb.Gaussian(0, 0.1) or a box around the data; classes (argmax) instead of "
-        "probabilities cannot be used at all.", row=query)
+        "Ask smaller inputs, for instance law=lb.Gaussian(0, 0.1), or in a box where no class is certain; classes (argmax) "
+        "instead of probabilities cannot be used at all.", row=query)

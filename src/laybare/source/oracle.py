@@ -34,6 +34,9 @@ from laybare.source.wire import Wire
 MEMORY = 1 << 30
 """Bytes of drawn inputs that are kept by default, and as many of chosen ones: 170,000 rows of 784 numbers."""
 
+TOWARDS = 6
+"""Times that inputs are made four times smaller where probabilities are 0 or 1 to rounding."""
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class Oracle(Verbs):
@@ -147,12 +150,26 @@ class Oracle(Verbs):
         """How finely the answers are resolved; a few queries when it is first asked for (see `measure_rounding`)."""
         link = self._ledger.link
         with self.purpose("rounding"):
-            found = measure_rounding(lambda x: link.back(self.ask(x)), self.typical(2))
+            try:
+                found = measure_rounding(lambda x: link.back(self.ask(x)), self.typical(2))
+            except InvalidInput:
+                if link.name in (None, "identity"):
+                    raise
+                found = measure_rounding(lambda x: link.back(self.ask(x)), self.unsaturated(2))
         return replace(found, log_odds=link.name != "identity")
 
     def typical(self, rows: int) -> Array:
         """The first drawn inputs, without asking about them."""
         return self._drawing.rows(0, rows)
+
+    def unsaturated(self, rows: int) -> Array:
+        """The same, moved towards the middle of the inputs until the answers there can be used; a query a row and move."""
+        x, middle = self.typical(rows), self.typical(GRAIN).mean(axis=0)
+        for _ in range(TOWARDS):
+            if np.isfinite(self.ask(x, gaps=True, reuse=True)).all():
+                break
+            x = middle + (x - middle) / 4.0
+        return x
 
     def purpose(self, name: str) -> AbstractContextManager[None]:
         """`with oracle.purpose("kinks"):` books every query inside, drawn or chosen, under that name."""

@@ -111,7 +111,7 @@ class Wire:
         columns = self.columns or (y.shape[1] if y.ndim == 2 else 1)
         if columns == 0 or y.shape not in ((rows, columns), (rows,) if columns == 1 else None):
             return Answers(nothing, _wrong_shape(y.shape, rows, self.columns))
-        refusal = None if self.labels else hard_labels(y)
+        refusal = None if self.labels or self.columns is not None else hard_labels(y)  # judged by the first answers
         if refusal is not None:
             return Answers(nothing, refusal)
         self.columns = columns

@@ -30,7 +30,7 @@ from laybare.decomposition import (
     uwedge,
 )
 from laybare.networks import unsigned_error
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.studies.study import Study, StudyResult, headings, over
 
@@ -131,7 +131,7 @@ def summary(grid: NoiseGrid, runs: Mapping[NoiseCell, list[float]]) -> StudyResu
     """Medians over the condition number."""
     rows = [NoiseRow(*cell, float(np.median(e)), float(np.quantile(e, 0.9)), len(e)) for cell, e in runs.items()]
     medians = {(row.condition, row.decomposition): row.median_error for row in rows}
-    lines = [Line(arm, grid.conditions, [medians[c, arm] for c in grid.conditions], dashed=arm == FLOOR) for arm in grid.arms]
+    lines = [Curve(arm, grid.conditions, [medians[c, arm] for c in grid.conditions], dashed=arm == FLOOR) for arm in grid.arms]
     ratios = ", ".join(f"{medians[c, DEFAULT] / medians[c, FLOOR]:.2f} at condition {c:g}" for c in grid.conditions)
     panel = Panel("3 % noise, 5 parts", "condition number", "median error of directions", lines, "y")
     sentence = f"Median error of the default over that of least squares from the truth: {ratios}."

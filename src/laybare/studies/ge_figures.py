@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.studies.ge_arms import ARMS, PRACTICAL
 
 DIMENSION = "n = 10,000, dimension"
@@ -50,16 +50,16 @@ def drawn(rows: Sequence[SymmetricRow], axis: str, meaning: str) -> LinesFigure:
     """The paper's panels with the paper's three curves, and the same quantities for every arm."""
     panels = list(dict.fromkeys(row.panel for row in rows))
     own = {(panel, arm): [row for row in rows if (row.panel, row.arm) == (panel, arm)] for panel in panels for arm in ARMS}
-    first = [_panel(p, axis, "paper's variant", [_line(q, q, own[p, PRACTICAL]) for q in QUANTITIES]) for p in panels]
+    first = [_panel(p, axis, "practical variant", [_line(q, q, own[p, PRACTICAL]) for q in QUANTITIES]) for p in panels]
     rest = [_panel(p, axis, q, [_line(arm, q, own[p, arm]) for arm in ARMS]) for q in QUANTITIES for p in panels]
     return LinesFigure([*first, *rest], meaning, across=len(panels))
 
 
-def _panel(panel: str, axis: str, label: str, lines: Sequence[Line]) -> Panel:
+def _panel(panel: str, axis: str, label: str, lines: Sequence[Curve]) -> Panel:
     over_dimension = panel == DIMENSION
     label = f"{label}, root normalised" if over_dimension else label
     return Panel(panel, "dimension" if over_dimension else axis, label, lines, "y" if over_dimension else "xy")
 
 
-def _line(name: str, quantity: str, rows: Sequence[SymmetricRow]) -> Line:
-    return Line(name, [row.value for row in rows], [max(row.quantity(quantity), LEAST) for row in rows])
+def _line(name: str, quantity: str, rows: Sequence[SymmetricRow]) -> Curve:
+    return Curve(name, [row.value for row in rows], [max(row.quantity(quantity), LEAST) for row in rows])

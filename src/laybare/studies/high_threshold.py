@@ -19,7 +19,7 @@ from laybare.errors import LaybareError
 from laybare.lowest_layer import HighThreshold, recover_layer
 from laybare.networks import max_angle
 from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.source import Gaussian, Samples
 from laybare.studies.study import Settings, Study, StudyResult, headings, over
 
@@ -120,8 +120,8 @@ def _layer_row(cell: LayerCell, runs: list[LayerRun]) -> LayerRow:
         float(np.median([run.seconds for run in runs])))
 
 
-def _layer_line(threshold: float, rows: Sequence[LayerRow]) -> Line:
-    return Line(f"t = {threshold:g}", [r.samples for r in rows], [max(r.median_angle, 1e-16) for r in rows])
+def _layer_line(threshold: float, rows: Sequence[LayerRow]) -> Curve:
+    return Curve(f"t = {threshold:g}", [r.samples for r in rows], [max(r.median_angle, 1e-16) for r in rows])
 
 
 LAYER_ERROR = Study(
@@ -171,7 +171,7 @@ def needed(grid: RareGrid, runs: Mapping[LayerCell, list[LayerRun]]) -> StudyRes
     rows = [_rare_row(cell, each) for cell, each in runs.items()]
     last = list({row.threshold: row for row in rows}.values())
     parts = ", ".join(f"t = {r.threshold:g}: {r.samples:,} ({r.active_rows_per_unit:.0f} active rows per unit)" for r in last)
-    line = Line(f"four of five within {NEAR:g} rad", [r.probability_active for r in last], [r.samples for r in last])
+    line = Curve(f"four of five within {NEAR:g} rad", [r.probability_active for r in last], [r.samples for r in last])
     panel = Panel("step units", "probability that a unit is active", "samples needed", [line], "xy")
     figure = LinesFigure([panel], "Samples needed over the probability of activation")
     return StudyResult(headings(RareRow), rows, f"Samples needed: {parts}.", figure)

@@ -1,4 +1,4 @@
-"""Does the certificate lie? Cases that might deceive it: how often "verified" is wrong, how often a right network is not verified.
+"""Does the certificate lie? Cases that might deceive it: how often "verified" is wrong, how often right is not verified.
 
 Wrong is: a width that is not the truth's (a missing unit smaller than the certificate says it can see does not count), or a
 parameter off by more than six of its own standard errors plus 1e-6 of its part, modulo symmetry, or any network where the truth
@@ -117,7 +117,8 @@ def largest_miss(network: Network, truth: Network, errors: StandardErrors) -> fl
     order = [part[0] for part in f.parts]
     readout = np.asarray(errors.readout).reshape(network.width, -1)[order]
     misses = [
-        _over(f.weights - t.weights, errors.weights[order], t.weights), _over(f.biases - t.biases, errors.biases[order], t.biases),
+        _over(f.weights - t.weights, errors.weights[order], t.weights),
+        _over(f.biases - t.biases, errors.biases[order], t.biases),
         _over(f.readout - t.readout, readout, t.readout),
         _over(turned.offset - true.offset, np.atleast_1d(errors.offset) + readout.sum(axis=0), t.readout)]
     return max(misses)
@@ -142,8 +143,8 @@ def summary(grid: HostileGrid, runs: Mapping[str, list[HostileRun]]) -> StudyRes
     missed = sum(run.verdict != "verified" for run in fair)
     return StudyResult(
         headings(HostileRow), rows,
-        f"Verified but wrong: {wrong} of {len(every)} cases, at most {upper_bound(wrong, len(every)):.2%} (95 %), {len(verified)} "
-        f"verified. Right and well posed but not verified: {missed} of {len(fair)}, at most "
+        f"Verified but wrong: {wrong} of {len(every)} cases, at most {upper_bound(wrong, len(every)):.2%} (95 %), "
+        f"{len(verified)} verified. Right and well posed but not verified: {missed} of {len(fair)}, at most "
         f"{upper_bound(missed, max(1, len(fair))):.2%}.")
 
 

@@ -149,7 +149,8 @@ def few(rng: Generator) -> Case:
     truth = teacher(rng, dim, width)
     n = max(dim + 4, int(rng.uniform(1.05, 5.0) * (width * (dim + 1) + 1)))
     x = rng.standard_normal((n, dim))
-    return Case(Samples(x, noisy(truth(x), float(rng.choice([0.0, 0.03, 0.1])), rng)), truth, width if rng.random() < 0.6 else None)
+    y = noisy(truth(x), float(rng.choice([0.0, 0.03, 0.1])), rng)
+    return Case(Samples(x, y), truth, width if rng.random() < 0.6 else None)
 
 
 def labels(rng: Generator) -> Case:
@@ -200,7 +201,8 @@ def outside(rng: Generator) -> Case:
         lambda: np.maximum(x @ w[0], 0.0) * np.maximum(x @ w[1], 0.0),
         lambda: rng.standard_normal(len(x)))[kind]
     y = noisy(f(), float(rng.choice([0.0, 0.0, 0.05])), rng)
-    return Case(Samples(x, y), None, None if rng.random() < 0.6 else int(rng.integers(1, 6)), relu if rng.random() < 0.8 else tanh)
+    told = None if rng.random() < 0.6 else int(rng.integers(1, 6))
+    return Case(Samples(x, y), None, told, relu if rng.random() < 0.8 else tanh)
 
 
 def several_outputs(rng: Generator) -> Case:

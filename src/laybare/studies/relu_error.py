@@ -17,7 +17,7 @@ from laybare.activations import relu
 from laybare.methods.general_relu.printed import PrintedReLU, etas_from_noise, robust_units
 from laybare.methods.general_relu.routes import JointSpan
 from laybare.networks import Network
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Source
 from laybare.studies.relu_factorial import planted, share_found
@@ -139,8 +139,8 @@ def _exponent(rows: list[ErrorRow]) -> str:
     return f"{last.direction_error:.3g} (exponent {slope:.2f})"
 
 
-def _line(arm: str, rows: list[ErrorRow]) -> Line:
-    return Line(arm, [r.samples for r in rows], [r.direction_error for r in rows])
+def _line(arm: str, rows: list[ErrorRow]) -> Curve:
+    return Curve(arm, [r.samples for r in rows], [r.direction_error for r in rows])
 
 
 ERROR = Study(

@@ -8,7 +8,7 @@ Three statements, each on an input that is degenerate without the perturbation:
                                   Khatri-Rao power with as many units as the corollary allows, l = 2
 
 The theorems say that the least singular value is at least a polynomial of the perturbation; its exponent is not stated. For
-Theorem 9 the bound of Lemma 14 on what the detector sees (`least_detected`, corrected by √2) stands beside what it does see.
+Theorem 9 of Ge et al. (2019) the bound of Lemma 14 on what the detector sees (`least_detected`, corrected by √2) stands beside.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from laybare.moments import (
 )
 from laybare.networks import Layer, Network
 from laybare.planted import gaussian_rows, orthonormal_weights, perturbed, smoothed, smoothed_network
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Samples, Symmetric
 from laybare.studies.study import Study, StudyResult, headings, over
@@ -125,7 +125,7 @@ def summary(grid: SmoothedGrid, runs: Mapping[SmoothedCell, list[SmoothedRun]]) 
     own = {statement: [row for row in rows if row.statement == statement and row.perturbation > 0] for statement in STATEMENTS}
     told = "; ".join(f"{statement} {_exponent(some):.1f}" for statement, some in own.items())
     lines = [
-        Line(s, [r.perturbation for r in some], [r.median_least_singular_value for r in some]) for s, some in own.items()]
+        Curve(s, [r.perturbation for r in some], [r.median_least_singular_value for r in some]) for s, some in own.items()]
     panel = Panel("Perturbed degenerate problems", "perturbation", "least singular value", lines, "xy")
     broken = sum(run.detected < run.bound * (1 - 1e-9) for each in runs.values() for run in each)
     sentence = f"Exponent of the least singular value in the perturbation: {told}. The bound of Lemma 14 fails in {broken} runs."

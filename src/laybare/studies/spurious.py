@@ -15,7 +15,7 @@ import numpy as np
 
 from laybare.landscape import Objective, critical_points, descend, pairs_on_spheres, second_order
 from laybare.networks import unsigned_error
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.studies.study import Settings, Study, StudyResult, headings
 
@@ -91,8 +91,8 @@ def summary(grid: SpuriousGrid, rows: Sequence[SpuriousRow]) -> StudyResult:
 
 def _figure(mus: Sequence[float]) -> LinesFigure:
     angles = np.linspace(np.pi / 4, np.pi / 2, 41)
-    bends = [Line(f"mu={mu:g}", angles.tolist(), [curvature(mu, angle) for angle in angles]) for mu in mus]
-    values = [Line(f"mu={mu:g}", angles.tolist(), [objective(mu).slope(turned(angle)).value for angle in angles]) for mu in mus]
+    bends = [Curve(f"mu={mu:g}", angles.tolist(), [curvature(mu, angle) for angle in angles]) for mu in mus]
+    values = [Curve(f"mu={mu:g}", angles.tolist(), [objective(mu).slope(turned(angle)).value for angle in angles]) for mu in mus]
     panels = (
         Panel("Value", "angle of b4", "P' + R", values, ""),
         Panel("Smallest Hessian eigenvalue", "angle of b4", "eigenvalue", bends, ""))

@@ -16,7 +16,7 @@ import numpy as np
 
 from laybare.activations import relu, sigmoid
 from laybare.landscape import Free, Objective, SampledRisk, Steps, response_of
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.studies.population_loss import FORMS, DescentEnd, descent_end
 from laybare.studies.study import Settings, Study, StudyResult, every, headings
@@ -110,9 +110,9 @@ def _row(cell: LossCell, found: Sequence[DescentEnd]) -> LossRow:
 
 
 def _panels(found: Mapping[LossCell, Sequence[DescentEnd]]) -> tuple[Panel, Panel]:
-    def line(cell: LossCell, values: Array) -> Line:
+    def line(cell: LossCell, values: Array) -> Curve:
         name = f"{cell.model}, d={cell.dim}"
-        return Line(name, np.sort(np.maximum(values, 1e-16)).tolist(), (np.arange(1, len(values) + 1) / len(values)).tolist())
+        return Curve(name, np.sort(np.maximum(values, 1e-16)).tolist(), (np.arange(1, len(values) + 1) / len(values)).tolist())
 
     risks = [line(cell, np.array([end.risk for end in each])) for cell, each in found.items()]
     errors = [line(cell, np.array([end.error for end in each])) for cell, each in found.items()]

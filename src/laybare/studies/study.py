@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+
 from laybare.networks.storage import put
 from laybare.report.plots import LinesFigure, RatesFigure
 from laybare.shapes import Event, Progress
@@ -121,6 +123,14 @@ def spelled(place: Any) -> str:
 def headings(row: type[Any]) -> tuple[str, ...]:
     """The columns of a NamedTuple class of rows."""
     return tuple(name.replace("_", " ") for name in row._fields)
+
+
+def spread(values: Sequence[float]) -> tuple[float, float, float, int]:
+    """Median, lowest and highest tenth of what is finite, and how many are not."""
+    kept = np.array([value for value in values if np.isfinite(value)])
+    if not len(kept):
+        return np.nan, np.nan, np.nan, len(values)
+    return float(np.median(kept)), float(np.quantile(kept, 0.1)), float(np.quantile(kept, 0.9)), len(values) - len(kept)
 
 
 class Count(NamedTuple):

@@ -13,7 +13,7 @@ from laybare.errors import InvalidInput
 from laybare.landscape import Steps, Stream, Teacher, stochastic_descent
 from laybare.landscape.objective import unit_rows
 from laybare.networks import landscape_error
-from laybare.report.plots import Line, Panel
+from laybare.report.plots import Curve, Panel
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples
 
@@ -53,8 +53,8 @@ def walk(stream: Stream, start: Array, steps: Steps, rows: Callable[[Array], Arr
 def walk_panels(runs: Mapping[str, Sequence[WalkRun]], value: str, *, logarithmic: str = "y") -> tuple[Panel, Panel]:
     """Value of the objective on the batch, and error, over the steps."""
     drawn = {name: run for name, run in _named(runs).items() if np.isfinite(run.errors).all()}
-    values = [Line(name, run.at, run.values) for name, run in drawn.items()]
-    errors = [Line(name, run.at, [max(error, 1e-6) for error in run.errors]) for name, run in drawn.items()]
+    values = [Curve(name, run.at, run.values) for name, run in drawn.items()]
+    errors = [Curve(name, run.at, [max(error, 1e-6) for error in run.errors]) for name, run in drawn.items()]
     return Panel(value, "step", "value", values, logarithmic), Panel("Error of the parameters (4.1)", "step", "error", errors)
 
 

@@ -26,7 +26,7 @@ from laybare.pipeline import recover
 from laybare.refinement.descent import Descent, gradient_descent
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.variation import total_variation
-from laybare.report.plots import Line, LinesFigure, Panel
+from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Samples
 from laybare.studies.study import Cell, Study, StudyResult, headings, over
@@ -211,11 +211,11 @@ def _figure(curves: dict[str, list[CurveRun]], steps: int) -> LinesFigure:
     """The paper's axes, loss over steps, once for descent and once for the solvers."""
     at = np.unique(np.concatenate([np.arange(0, 20), np.linspace(20, steps, 60).astype(int)]))
 
-    def line(arm: str, points: Array) -> Line:
+    def line(arm: str, points: Array) -> Curve:
         ran = [run for run in curves[arm] if len(run.losses)]
         losses = np.array([[max(_at(run, int(step)), 1e-32) for step in points] for run in ran]).reshape(-1, len(points))
         middle = np.median(losses, axis=0) if len(losses) else np.full(len(points), np.nan)
-        return Line(arm, points.tolist(), middle.tolist())
+        return Curve(arm, points.tolist(), middle.tolist())
 
     solvers = [arm for arm in curves if arm.endswith("solver")]
     panels = (

@@ -1,1 +1,30 @@
-"""What only states theory: condition numbers, guarantees with their constants, the expected risk and its curvature."""
+"""What only states theory: condition numbers, guarantees with their constants, the expected risk and its curvature.
+
+    conditioning                                κ, λ, ν, τ of a network, and how the curvature at the truth scales with them
+    local_convexity, descent_rate, ...          what each theorem of Zhong et al. (2017) asks for and promises
+    moment_assumptions                          which moments of an activation carry information
+    expected_risk, expected_gradient, ...       ½ E|net - truth|² for x ~ N(0, I), with gradient and Hessian, in closed form
+    curvature, hessian_product                  the Hessian of the risk on samples
+"""
+
+from laybare.theory.condition_numbers import Conditioning, conditioning
+from laybare.theory.expected import ExpectedHessian, expected_gradient, expected_hessian, expected_risk
+from laybare.theory.guarantees import (
+    Assumption,
+    Bound,
+    Guarantee,
+    descent_rate,
+    global_recovery,
+    local_convexity,
+    moment_assumptions,
+    start_accuracy,
+)
+from laybare.theory.hessian import Curvature, HessianProduct, curvature, extreme_eigenvalues, hessian_product
+
+__all__ = [
+    "Conditioning", "conditioning",
+    "Assumption", "Bound", "Guarantee", "local_convexity", "descent_rate", "start_accuracy", "global_recovery",
+    "moment_assumptions",
+    "ExpectedHessian", "expected_risk", "expected_gradient", "expected_hessian",
+    "Curvature", "HessianProduct", "curvature", "hessian_product", "extreme_eigenvalues",
+]

@@ -1,8 +1,11 @@
-"""The paper's own algorithms and identities, corrected where the print is wrong; for study and comparison.
+"""The paper's own algorithms, corrected where the print is wrong; `HighThreshold.literal` runs them.
 
-    hermite_objective, one_by_one, simultaneous   objectives on second and fourth moments (section 2, appendix B.4)
-    refine_estimate                               random search by the angle to a unit (Algorithms 1 and 2)
-    correlations                                  delta, delta', delta'' (section 3, appendix C)
-    even_units, shifted_objective                 Theorems 9 and 8 (section 4; Theorem 7 is `cliques`, a default)
-    biased, composed, product_bounds              appendices B.7, B.8 and Lemma 1
+    route                                         which of them for which units
+    span, hermite_objective                       second and fourth moments along a direction, in the span of the units
+    one_by_one, simultaneous                      the objectives on them (section 2, appendix B.4)
+    random_search                                 random search by the angle to a unit (Algorithms 1 and 2)
+    delta_correlations                            delta, delta', delta'' (section 3, appendix C)
+    even_units, biased_oracle                     Theorem 9; rows retained in proportion to f (appendix B.7)
+
+Closed forms (Lemma 1, Theorems 7 to 9, appendix B.8) are in `laybare.theory`; Algorithm 3 is in `cliques`, beside its default.
 """

@@ -1,0 +1,246 @@
+"""Lines until fresh lines show nothing unknown.
+
+The first line is read completely. Every further line starts where the book is exact and is asked at its two ends only: a unit
+that is not in the book and crosses the line adds a·(n·x - h) to the answer at the end, so the prediction fails there. Only then
+are the kinks of what is left looked for, and only the pieces beside them measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import AssumptionViolated, BudgetExhausted, LaybareError, NotSeparated
+from laybare.lines.asking import Purpose, Purse
+from laybare.lines.book import Book, Units
+from laybare.lines.gradients import read_gradients
+from laybare.lines.jumps import first_book, home, units_of
+from laybare.lines.kinks import Along, Bends, find_kinks
+from laybare.lines.line import Line, line_through, random_line, random_ray
+from laybare.lines.recognise import FirstLook, first_look
+from laybare.lines.rounding import AnswerError
+from laybare.lines.straight import SIGMAS, Sampled, Straight, scatter
+from laybare.shapes import Array
+
+FARTHEST = 1e5
+"""Reach of a line in units of its scale; kinks beyond it are hyperplanes that no usual input comes near."""
+
+COARSENESS = 0.01
+"""The reach with coarse answers is COARSENESS / √(unit of rounding): farther out, rounding hides what happens near the middle."""
+
+COARSER, RETRIES = 8.0, 3
+"""If the first line splits rounding into pieces, rounding is taken to be so much coarser, and the line is read again."""
+
+NEARBY = 1e-6
+"""Around the book's point f is that of the book, within this share of the line's scale."""
+
+ENDS = (0.0, 0.02, 0.1)
+"""Points of an end piece, relative to its distance from the middle of the line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """Lines in a row that must show nothing new, how many lines there may be at all, and queries for the kinks of one."""
+
+    quiet: int = 4
+    most_lines: int = 40
+    most_kinks: int = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The book after all lines, the rounding of the answers, the lines looked at, and how many at the end showed nothing new.
+
+    `kinks` counts the kinks of the first line, `short` holds the sentence with which the budget ended, if it did.
+    """
+
+    book: Book
+    rounding: AnswerError
+    first: Line
+    lines: int
+    quiet: int
+    kinks: int
+    patience: Patience = Patience()
+    short: BudgetExhausted | None = None
+
+    def with_book(self, book: Book) -> Reading:
+        """The same with a better book."""
+        return replace(self, book=book)
+
+    def ended(self, by: BudgetExhausted) -> Reading:
+        """The same, ended by the budget."""
+        return replace(self, short=by)
+
+
+def needed(dim: int, units: int) -> int:
+    """Queries that a network with so many units takes: a gradient a piece, five queries a kink, and the checks; rarely more."""
+    return int(1.1 * ((units + 1) * (dim + 1) + 8 * units + 60))
+
+
+def _too_few(purse: Purse, dim: int, units: int, least: str) -> BudgetExhausted:
+    return BudgetExhausted(
+        f"{purse.total} of {purse.budget} queries have shown {least}{units} units and measured none.",
+        f"Every unit takes dim + 1 = {dim + 1} queries and a few more.",
+        f"Grant {least}{max(needed(dim, units), (purse.budget or 0) + dim):,} queries.", units=units, spent=purse.total,
+        needed=needed(dim, units))
+
+
+def _unclear(purse: Purse, dim: int, bends: Bends) -> LaybareError:
+    """Why the first gradient could not be had."""
+    if purse.left is not None and purse.left < dim:
+        return _too_few(purse, dim, len(bends.kinks), "")
+    return NotSeparated(
+        f"The gradient around the first point does not agree with the slope along the line, after {purse.total} queries.",
+        "The function may be curved, or bend on surfaces that are no hyperplanes of one layer.",
+        "Try another seed; if it fails again, use a method for samples.", kinks=len(bends.kinks))
+
+
+def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spread: float = 1.0, rng: Generator) -> Reading:
+    """Read a black box line by line. The box of the purse is never left."""
+    try:
+        reading = _some_line(partial(_first_line, purse, dim, patience, spread, rng))
+    except BudgetExhausted as error:
+        raise _too_few(purse, dim, int(error.values.get("kinks", error.values.get("units", 0))), "at least ") from None
+    if reading.short is not None:
+        return reading
+    try:
+        while reading.quiet < reading.patience.quiet and reading.lines < reading.patience.most_lines:
+            reading = _next_line(purse, reading, rng)
+    except BudgetExhausted as error:
+        return replace(reading, short=error)
+    return reading
+
+
+def _some_line(first_line: Callable[[], Reading]) -> Reading:
+    """The first line that can be measured: near-coincident kinks and coarse answers may spoil one."""
+    for _ in range(RETRIES - 1):
+        try:
+            return first_line()
+        except NotSeparated:
+            continue
+    return first_line()
+
+
+def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float, rng: Generator) -> Reading:
+    """The first line, read completely or as far as the budget goes."""
+    line = random_line(dim, FARTHEST * spread * np.sqrt(dim), spread, purse.box, rng=rng)
+    look = first_look(purse, line)
+    patience = patience or _patience(purse, look.rounding)
+    reach = line.scale * float(np.clip(COARSENESS / np.sqrt(max(look.rounding.unit, look.rounding.absolute)), 20.0, FARTHEST))
+    line = replace(line, low=max(line.low, -reach), high=min(line.high, reach))
+    bends, rounding = _first_bends(purse, line, look, patience)
+    gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
+    if not gradients.good.any():
+        raise _unclear(purse, dim, bends)
+    book = first_book(bends, gradients)
+    book = book.with_units(units_of(bends, gradients, book, 0))
+    short = None if gradients.good.all() or purse.left is None else _too_few(purse, dim, len(bends.kinks), "")
+    if short is not None and not len(book.units):
+        raise short
+    return Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience, short)
+
+
+def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) -> tuple[Bends, AnswerError]:
+    """The kinks of the first line. If they turn out to be rounding, it is coarser than the first look could tell."""
+    rounding = look.rounding
+    along = _along(purse, None, line, rounding)
+    ends = [_end(along, line, line.low), _end(along, line, line.high)]
+    steep = max(float(np.abs(end.slope).max()) for end in ends) * np.sqrt(len(line.point))
+    rounding = rounding._replace(steepness=max(rounding.steepness, steep))
+    for _ in range(RETRIES):
+        pieces = [replace(piece, sd=rounding.sd(line(piece.t), piece.y)) for piece in (ends[0], *look.pieces, ends[1])]
+        try:
+            bends = find_kinks(_along(purse, None, line, rounding), line, pieces, most=patience.most_kinks)
+        except NotSeparated:
+            rounding = rounding.coarser(COARSER)
+        else:
+            return bends, rounding.coarser(max(1.0, 2.0 * scatter(bends.pieces)))
+    raise AssumptionViolated(
+        f"The answers along a line scatter by more than {rounding.inner / rounding.unit:.0f} units of their last digit.",
+        "They are noisy, or the function is curved; lines need a piecewise-linear black box.", "Use a method for samples.",
+        kind="noisy")
+
+
+def _patience(purse: Purse, rounding: AnswerError) -> Patience:
+    """A long line meets nearly every unit; lines that end at a box or where rounding begins do not."""
+    if purse.box is not None:
+        return Patience(quiet=100, most_lines=2000)
+    return Patience(quiet=4 if rounding.unit < 1e-9 and rounding.absolute == 0.0 else 8)
+
+
+def _next_line(purse: Purse, reading: Reading, rng: Generator) -> Reading:
+    """One more line: quiet, or with units that go into the book."""
+    first = reading.first
+    return follow(purse, reading, random_ray(first, first.high - first.low, purse.box, rng=rng), rng=rng)
+
+
+def toward(purse: Purse, reading: Reading, target: Array, *, rng: Generator) -> Reading:
+    """One more line, through a point whose answer contradicts the book."""
+    first = reading.first
+    line = line_through(first.point, target - first.point, first.high - first.low, first.scale, purse.box)
+    return follow(purse, reading, line, rng=rng)
+
+
+def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Reading:
+    """Look at both ends of a line through the book's point; read it if the book does not predict them."""
+    book = reading.book
+    along = _along(purse, book, line, reading.rounding, "checks")
+    ends = np.array([line.low, line.high])
+    y, sd = along(ends)
+    silent = np.abs(y).max(axis=1) <= 2.0 * SIGMAS * sd
+    if silent.all():
+        return replace(reading, lines=reading.lines + 1, quiet=reading.quiet + 1)
+    along = _along(purse, book, line, reading.rounding)
+    try:
+        seeds = _seeds(along, line, silent, book.gradient_sd, y.shape[1])
+        bends = find_kinks(along, line, seeds, most=reading.patience.most_kinks)
+    except NotSeparated:
+        return replace(reading, rounding=reading.rounding.coarser(COARSER), lines=reading.lines + 1, quiet=0)
+    units = _measured(purse, reading, bends, rng)
+    return replace(reading, book=book.with_units(units), lines=reading.lines + 1, quiet=0)
+
+
+def _measured(purse: Purse, reading: Reading, bends: Bends, rng: Generator) -> Units:
+    known = np.zeros(len(bends.pieces), dtype=bool)
+    known[home(bends)] = True
+    gradients = read_gradients(purse, reading.book, bends, reading.rounding, known, rng=rng)
+    return units_of(bends, gradients, reading.book, reading.lines)
+
+
+def _along(purse: Purse, book: Book | None, line: Line, rounding: AnswerError, purpose: Purpose = "kinks") -> Along:
+    """What the book does not explain along a line."""
+
+    def along(t: Array) -> Sampled:
+        x = line(t)
+        y = purse.ask(x, purpose)
+        sd = rounding.sd(x, y)
+        return Sampled(y, sd) if book is None else Sampled(y - book(x), np.hypot(sd, book.sd(x)))
+
+    return along
+
+
+def _end(along: Along, line: Line, end: float) -> Straight:
+    """The last piece at one end of the line: three points, nearer to the end until they lie on one line."""
+    share = 1.0
+    while True:
+        t = np.sort(end * (1.0 - share * np.array(ENDS)))
+        y, sd = along(t)
+        outer = Straight(t[[0, 2]], y[[0, 2]], sd[[0, 2]])
+        if outer.holds(float(t[1]), y[1], float(sd[1])) or share < 1e-6:
+            return Straight(t, y, sd)
+        share /= 16.0
+
+
+def _seeds(along: Along, line: Line, silent: Array, slope_sd: float, outputs: int) -> list[Straight]:
+    """The piece around t = 0, where value and slope are those of the book, and the ends at which it is wrong."""
+    near = NEARBY * line.scale
+    pieces = [Straight(np.array([-near, near]), np.zeros((2, outputs)), np.full(2, near * max(slope_sd, 1e-300)))]
+    if not silent[0]:
+        pieces.insert(0, _end(along, line, line.low))
+    if not silent[1]:
+        pieces.append(_end(along, line, line.high))
+    return pieces

@@ -1,0 +1,68 @@
+"""Lines: a piecewise linear network read out of a black box, at about one query per parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numpy.random import Generator
+
+from laybare.activations import Activation, relu
+from laybare.errors import InvalidInput
+from laybare.lines import LinesFound, Patience, Reader, read_network
+from laybare.shapes import Progress, tell
+from laybare.source import Oracle
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """One hidden layer of ReLU-like units from queries at chosen points.
+
+    On a line through the input space every unit bends the outputs exactly once, and the gradient jumps there by its weights times
+    its readout: (width + 1)(dim + 1) queries for as many unknowns, and a few per unit to find the kinks. Further lines must show
+    nothing new; Gauss-Newton on everything that was paid for gives the last digits. Needs a black box that answers without noise,
+    and that is piecewise linear: anything else is recognised within a hundred queries and refused with the reason.
+
+    Parameters
+    ----------
+    activation : Activation or None
+        relu, leaky_relu(slope) or absolute; None: found out.
+    precision : float, optional
+        Wanted accuracy of weights and biases; by default what the answers allow, down to about 1e-10.
+    spread : float
+        Scale of the inputs at which the network is used.
+    patience : Patience, optional
+        How many lines must show nothing new.
+
+    References
+    ----------
+    Milli et al. (2019), Jagielski et al. (2020), Rolnick and Kording (2020), Carlini, Jagielski and Mironov (2020) for kinks and
+    jumps; the economy of queries is ours (see `laybare.lines`).
+    """
+
+    activation: Activation | None = relu
+    precision: float | None = None
+    spread: float = 1.0
+    patience: Patience | None = None
+
+    def read(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> LinesFound:
+        """The network behind the black box, or as much of it as the budget allows."""
+        check_activation(self.activation)
+        tell(progress, "lines")
+        reader = Reader(activation=self.activation, precision=self.precision, spread=self.spread, patience=self.patience)
+        box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
+        return read_network(
+            oracle.ask, oracle.dim, reader, budget=oracle.budget - oracle.spent, box=box, purpose=oracle.purpose, rng=rng)
+
+
+def applies(activation: Activation | None) -> bool:
+    """Whether units of this kind bend along lines and are straight elsewhere."""
+    return activation is None or (activation.degree == 1 and bool(activation.kinks))
+
+
+def check_activation(activation: Activation | None) -> None:
+    """Refuse units that do not show as kinks."""
+    if not applies(activation):
+        raise InvalidInput(
+            f"The activation is {activation.name if activation is not None else None}.",
+            "Lines show kinks between straight pieces: ReLU, leaky ReLU and the absolute value have them.",
+            "Use RandomStart(activation=...) on samples of the black box.")

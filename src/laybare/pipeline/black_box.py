@@ -1,0 +1,63 @@
+"""A black box that is asked at chosen points: read along lines, or handed to the loop on samples with the reason."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from numpy.random import Generator
+
+from laybare.activations import Activation
+from laybare.blas import single_blas_thread
+from laybare.certificate import Claim
+from laybare.errors import AssumptionViolated, InvalidInput
+from laybare.methods.lines.claims import lines_certificate
+from laybare.methods.lines.method import Lines, applies
+from laybare.pipeline.recovery import Recovery
+from laybare.shapes import Progress
+from laybare.source import Oracle
+
+
+def read_black_box(
+    oracle: Oracle, method: Lines | None, width: int | None, activation: Activation | None, *,
+    rng: Generator, progress: Progress | None = None,
+) -> tuple[Recovery | None, tuple[Claim, ...]]:
+    """The network behind a black box, or nothing, with the reason, where lines do not apply and were not asked for by name."""
+    if method is None and not applies(activation):
+        return None, ()
+    chosen = _agreed(method, activation)
+    try:
+        return recover_by_lines(oracle, chosen, width, rng=rng, progress=progress), ()
+    except AssumptionViolated as refusal:
+        if method is not None:
+            raise
+        return None, (_why_not(refusal, oracle),)
+
+
+def recover_by_lines(
+    oracle: Oracle, method: Lines, width: int | None = None, *, rng: Generator, progress: Progress | None = None
+) -> Recovery:
+    """Read along lines: network, certificate, and what the queries were spent on."""
+    begun, before = time.perf_counter(), oracle.spent
+    with single_blas_thread():
+        found = method.read(oracle, rng=rng, progress=progress)
+        network = found.network.canonical()
+        certificate = lines_certificate(found, network, width)
+    return Recovery(
+        network, found.network, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
+
+
+def _agreed(method: Lines | None, activation: Activation | None) -> Lines:
+    if method is None:
+        return Lines(activation=activation)
+    if activation is not None and method.activation is not None and method.activation != activation:
+        raise InvalidInput(
+            f"activation={activation.name} was given, and a method for {method.activation.name}.",
+            "They contradict each other.", "Give the activation once, or the same twice.")
+    return method if activation is None else replace(method, activation=activation)
+
+
+def _why_not(refusal: AssumptionViolated, oracle: Oracle) -> Claim:
+    return Claim(
+        "queries of lines before samples", float(oracle.spent), 0.0, True, "tested",
+        f"the black box was not read along lines: {refusal.seen} {refusal.why} Samples were drawn from it instead.")

@@ -1,0 +1,134 @@
+"""Slips in the papers' texts, each with its numbers: what is printed fails, what the code follows holds.
+
+The pages of the methods list them.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import factorial, sqrt
+
+import numpy as np
+import pytest
+from numpy.polynomial.hermite_e import hermeval
+from numpy.testing import assert_allclose
+
+from laybare.activations import power_relu, relu
+from laybare.landscape import Bounds, Teacher, coefficient, population_g, second_order, theorem_2_3, whitening
+from laybare.moments import population_moments
+from laybare.networks import Layer, Network
+from laybare.planted import orthonormal_weights
+
+
+def symmetric_rows(rng, rows=40, dim=3):
+    """A law of finitely many points, symmetric: expectations are exact sums."""
+    half = rng.standard_normal((rows, dim))
+    return np.concatenate([half, -half])
+
+
+# Ge, Kuditipudi, Li and Wang (2019)
+
+
+@pytest.mark.parametrize(("p", "q"), [(0, 2), (1, 1), (2, 0), (2, 2), (3, 1)])
+def test_lemma_6_of_symmetric_inputs_needs_p_of_at_least_1(p, q, rng):
+    """E[relu(a·x)^p x^q] is ½ E[(a·x)^p x^q] for p + q even: stated for p ≥ 0, but at p = 0 the factor is 1."""
+    x = symmetric_rows(rng)
+    t = x @ rng.standard_normal(3)
+    power = np.prod([x[:, i % 3] for i in range(q)], axis=0) if q else np.ones(len(x))
+    left, right = np.mean(relu(t) ** p * power), np.mean(t**p * power)
+    assert_allclose(left, right if p == 0 else right / 2, rtol=1e-12)
+    assert p > 0 or abs(left - right / 2) > 0.1 * abs(left)
+
+
+def test_equation_11_of_symmetric_inputs_needs_its_bracket(rng):
+    """With noise f(u) vanishes at a pure neuron only if E[x⊗x] multiplies both of the last two terms, as in Algorithm 3."""
+    x = symmetric_rows(rng)
+    W, A, noise = rng.standard_normal((2, 3)), rng.standard_normal((2, 2)), rng.standard_normal(2)
+    x, signs = np.repeat(x, 2, axis=0), np.tile([1.0, -1.0], len(x))  # every input with both signs of one noise: independent
+    y = relu(x @ W.T) @ A.T + signs[:, None] * noise
+    C = x.T @ x / len(x)
+    u = np.linalg.inv(A)[0]
+    along, B = y @ u, np.linalg.solve(C, x.T @ (y @ u) / len(x))
+    plain = 2 * (x * (along * (x @ B))[:, None]).T @ x / len(x) - (x * (along**2)[:, None]).T @ x / len(x)
+    square, odd = np.mean(along**2), 2 * B @ C @ B
+    assert_allclose(plain + (square - odd) * C, 0.0, atol=1e-12)
+    assert np.abs(plain + square - odd * C).max() > 0.1  # as printed: the first of the two terms stands alone
+
+
+def test_first_moment_in_the_proof_of_theorem_6_of_symmetric_inputs(rng):
+    """E[yxᵀ] is ½ AW E[xxᵀ] (Lemma 6); the proof that ends with Algorithm 4 has 2 AW E[xxᵀ]."""
+    x = symmetric_rows(rng)
+    W, A = rng.standard_normal((2, 3)), rng.standard_normal((4, 2))
+    moment, C = (relu(x @ W.T) @ A.T).T @ x / len(x), x.T @ x / len(x)
+    assert_allclose(moment, A @ W @ C / 2, rtol=1e-10)
+
+
+# Ge, Lee and Ma (2018)
+
+
+@pytest.mark.parametrize("n", [2, 4, 6, 8])
+def test_footnote_4_of_landscape_design_lost_a_sign(n):
+    """σ_n of ReLU is (-1)^(n/2+1) (n-3)!!/√(2πn!) for even n: printed without the sign, so σ₄ would be positive."""
+    double = float(np.prod(np.arange(n - 3, 0, -2))) if n > 2 else 1.0
+    printed = double / sqrt(2 * np.pi * factorial(n))
+    assert_allclose(coefficient(relu, n), (-1) ** (n // 2 + 1) * printed, rtol=1e-9)
+
+
+def test_item_2_of_theorem_2_3_has_the_other_sign(rng):
+    """A saddle of G has curvature at most -τ₀: printed is ≥ -τ₀, which B = 0 contradicts."""
+    teacher = Teacher(np.array([1.0, 1.5, 2.0]), orthonormal_weights(3, 3, rng=rng), relu)
+    chosen = theorem_2_3(Bounds(1.0, 2.0), 3)
+    saddle = second_order(population_g(teacher, mu=chosen.mu, strength=chosen.strength), np.zeros((3, 3)), rng=rng)
+    assert saddle.gradient_norm == 0.0
+    assert saddle.smallest < -chosen.curvature < 0.0
+
+
+def test_equation_c_4_inverts_the_moment(rng):
+    """The whitening W has WWᵀ = M⁻¹; (C.4) prints M."""
+    root = rng.standard_normal((4, 4))
+    M = root @ root.T
+    W = whitening(M, 4)[0]
+    assert_allclose(W @ W.T @ M, np.eye(4), atol=1e-8)
+    assert np.abs(W @ W.T - M).max() > 0.1
+
+
+# Awasthi, Tang and Vijayaraghavan (2021)
+
+
+def gammas(k, beta, z):
+    """γ_j = (-1)^j β He_j(z) for j = k, …, k+3."""
+    return {j: (-1) ** j * beta * hermeval(z, np.eye(j + 1)[j]) for j in range(k, k + 4)}
+
+
+@pytest.mark.parametrize(("k", "z"), list(product(range(4), (-1.3, 0.0, 0.4, 1.0, 2.2))))
+def test_lemma_4_5_of_general_relu_holds_from_order_0_on(k, z):
+    """Four consecutive γ tell z and β for k ≥ 0: the text asks for k ≥ 2, and uses it with k = l - 2 = 0."""
+    seen = gammas(k, 0.7, z)
+    q = max((k + 1, k + 2), key=lambda j: abs(seen[j]))
+    found = -(seen[q + 1] + q * seen[q - 1]) / seen[q]
+    assert_allclose(found, z, atol=1e-12)
+    assert_allclose((-1) ** q * seen[q] / hermeval(found, np.eye(q + 1)[q]), 0.7, rtol=1e-10)
+
+
+def test_claim_4_6_of_general_relu_needs_four_orders():
+    """Orders l, l+1, l+2, l+3: the text has l+2 twice. At z = 0, l = 2, order l+1 vanishes, and only order l+3 tells z."""
+    seen, other = gammas(0, 0.7, 0.0), gammas(0, 0.7, 0.1)
+    assert seen[1] == 0.0 and seen[2] != 0.0
+    assert_allclose(-(seen[3] + 2 * seen[1]) / seen[2], 0.0, atol=1e-15)
+    assert seen[3] != other[3]
+
+
+# Zhong, Song, Jain, Bartlett and Dhillon (2017)
+
+
+@pytest.mark.parametrize("activation", [relu, power_relu(2)])
+def test_assumption_5_3_of_tensor_init_has_one_index_too_few(activation, rng):
+    """Meant is: if M_j ≠ 0 then m_{j,i} ≠ 0 for all units i. Printed is m_{i,i}: for unit 3 of ReLU that is order 3, and 0."""
+    network = Network(Layer(rng.standard_normal((4, 4)), None, activation), np.array([1.0, -1.0, 1.0, 1.0]))
+    lengths = np.linalg.norm(network.layer.weights, axis=1)
+    for j in (1, 2, 3, 4):
+        units = np.array([activation.hermite(j, scale=s) for s in lengths])
+        there = bool(np.abs(population_moments(network, 4).tensor(j)).max() > 1e-10)
+        assert there == bool(np.abs(units).min() > 1e-10)
+    vanishing = 3 if activation is relu else 4
+    assert abs(activation.hermite(vanishing, scale=lengths[vanishing - 1])) < 1e-12
