@@ -38,6 +38,9 @@ COARSER, RETRIES = 8.0, 3
 NEARBY = 1e-6
 """Around the book's point f is that of the book, within this share of the line's scale."""
 
+UNSEEN = 3
+"""Units that a budget is advised for, at least: too small a budget ends before any is seen."""
+
 ENDS = (0.0, 0.02, 0.1)
 """Points of an end piece, relative to its distance from the middle of the line."""
 
@@ -78,15 +81,16 @@ class Reading:
 
 def needed(dim: int, units: int) -> int:
     """Queries that a network with so many units takes: a gradient a piece, five queries a kink, and the checks; rarely more."""
+    units = max(units, UNSEEN)
     return int(1.1 * ((units + 1) * (dim + 1) + 8 * units + 60))
 
 
 def _too_few(purse: Purse, dim: int, units: int, least: str) -> BudgetExhausted:
+    enough = max(needed(dim, units), (purse.budget or 0) + dim)
     return BudgetExhausted(
         f"{purse.total} of {purse.budget} queries have shown {least}{units} units and measured none.",
         f"Every unit takes dim + 1 = {dim + 1} queries and a few more.",
-        f"Grant {least}{max(needed(dim, units), (purse.budget or 0) + dim):,} queries.", units=units, spent=purse.total,
-        needed=needed(dim, units))
+        f"Grant {least}{enough:,} queries.", units=units, spent=purse.total, needed=enough)
 
 
 def _unclear(purse: Purse, dim: int, bends: Bends) -> LaybareError:
