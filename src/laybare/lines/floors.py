@@ -32,6 +32,9 @@ WIDE = 1.3
 INSIDE = 1e-6
 """Share of the way to a wall that is left."""
 
+CORNER = 1e-3
+"""How near to h = 0 lines along a feature start, in units of the inputs' scale."""
+
 SHRINKS = 8
 
 
@@ -102,11 +105,19 @@ class Floor:
             shifts.append(shift)
         return np.vstack(rows), np.concatenate(shifts)
 
-    def line(self, rng: Generator) -> Line:
-        """A random line; above floor 0 through two random points, from wall to wall."""
-        point, dim = self.point(rng), self.matrix.shape[1]
+    def line(self, number: int, rng: Generator) -> Line:
+        """Line `number` of this floor. On floor 1 the first ones start near h = 0, one along every feature; others are random.
+
+        A unit that bends for some h > 0 has a bias and a weight of different signs, or a bias of zero: so it bends on one of the
+        axes. Above floor 0 random lines pass through two random points, from wall to wall.
+        """
+        dim = self.matrix.shape[1]
         if not self.layers:
-            return self.line_through(point, rng.standard_normal(dim), self.spread * np.sqrt(dim))
+            return self.line_through(self.point(rng), rng.standard_normal(dim), self.spread * np.sqrt(dim))
+        if len(self.layers) == 1 and number < self.width:
+            corner = CORNER * self.spread * rng.uniform(0.5, 1.5, self.width)
+            return self.line_through(self.lifted(corner, rng), self.inverse[:, number], self.spread)
+        point = self.point(rng)
         toward = self.point(rng) - point
         return self.line_through(point, toward, float(np.linalg.norm(toward)))
 

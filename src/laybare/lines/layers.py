@@ -30,6 +30,9 @@ SAME = 1e-6
 LEVELS, RELATIVE = 40.0, 1e-6
 """What is below so many standard deviations, or such a share of the whole, is zero."""
 
+OUTLYING = 300.0
+"""Gradients with a standard deviation so many times the median were measured on a tiny piece: they decide nothing."""
+
 MOST_CONDITION = 1e7
 
 
@@ -76,7 +79,7 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: 
         slopes=seen.slopes + tuple(slope for slope in slopes.values() if slope is not None))
     for i in strange:
         left, right = slopes[i], slopes[i + 1]
-        surface = None if left is None or right is None else surface_at(seen.floor, bends, i, left, right)
+        surface = None if left is None or right is None else surface_at(seen.floor, bends, i, left, right, rounding)
         if surface is not None and not any(_same(surface, other) for other in fresh.surfaces):
             fresh = _judged(purse, fresh, surface, rounding, rng)
     return fresh
@@ -124,12 +127,13 @@ def layer_of(seen: Seen) -> LayerRead:
 
 
 def _signed(read: LayerRead) -> LayerRead:
-    slopes, inverse = read.seen.slopes, np.linalg.pinv(read.weights)
+    slopes, inverse = _exact(read.seen.slopes), np.linalg.pinv(read.weights)
     g = np.array([slope.values for slope in slopes])  # (n, width, outputs)
     coefficients = np.einsum("nko,km->nmo", g, inverse)
     rest = np.abs(g - np.einsum("nmo,mk->nko", coefficients, read.weights)).max(axis=(1, 2))
     size = np.abs(coefficients).max(axis=(1, 2))
-    noise = np.array([s.sd for s in slopes]) * np.sqrt(read.seen.floor.width) + size * read.sd.max() * np.sqrt(len(read.sd))
+    normals_sd = np.sqrt(np.sum((np.abs(coefficients).max(axis=2) * read.sd) ** 2, axis=1))
+    noise = np.hypot(np.array([s.sd for s in slopes]), normals_sd) * np.sqrt(read.seen.floor.width)
     if (rest > LEVELS * noise + RELATIVE * size.max()).any():
         return replace(read, trouble="a unit is missing, or never bends: some gradients are no combination of the known ones")
     x = np.array([slope.x for slope in slopes])
@@ -142,12 +146,17 @@ def _signed(read: LayerRead) -> LayerRead:
         return replace(read, trouble=f"the active side of {int((both | none).sum())} units cannot be told: a unit is missing")
     sign = np.where(ahead.any(axis=0), 1.0, -1.0)
     signed = replace(read, weights=sign[:, None] * read.weights, biases=sign * read.biases)
-    return _with_readout(signed, sign * coefficients.transpose(0, 2, 1), level)
+    return _with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
 
 
-def _with_readout(read: LayerRead, coefficients: Array, level: Array) -> LayerRead:
+def _exact(slopes: tuple[Slope, ...]) -> list[Slope]:
+    """Those that were measured about as well as most."""
+    level = OUTLYING * float(np.median([slope.sd for slope in slopes]))
+    return [slope for slope in slopes if slope.sd <= level]
+
+
+def _with_readout(read: LayerRead, slopes: list[Slope], coefficients: Array, level: Array) -> LayerRead:
     """The readout, if the coefficients (n, outputs, m) of active units are everywhere the same."""
-    slopes = read.seen.slopes
     h = read.seen.floor.features(np.array([slope.x for slope in slopes]))
     before = h @ read.weights.T + read.biases
     readout = np.zeros((read.weights.shape[0], coefficients.shape[1]))

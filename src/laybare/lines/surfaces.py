@@ -31,6 +31,12 @@ PLACES = np.array([0.5, 0.35, 0.6, 0.45])
 APART = 1e-4
 """Distance of the outer points of a far check, in units of the inputs' scale."""
 
+PAIRS, BEYOND = 20, 3.0
+"""Random points among which one on the other side of a hyperplane is looked for, and how far beyond it a line is followed."""
+
+WELL = 1e-7
+"""Standard deviation of a normal beyond which a surface is left to another line, with float64 answers."""
+
 ACCEPT, REJECT, MOST_CHECKS = 5, -3, 30
 """Hits minus misses at which a surface is taken for a hyperplane, or not. Units of the next layer are hit unless what lies above
 hides them (one time in ten), others hardly ever: a wrong answer takes 1e-6."""
@@ -46,12 +52,16 @@ class Slope(NamedTuple):
 
 
 class Surface(NamedTuple):
-    """normal·h + shift = 0 with |normal| = 1, in the features of a floor; `sd` of the normal's entries; `x` is on it."""
+    """normal·h + shift = 0 with |normal| = 1, in the features of a floor; `sd` of the normal's entries.
+
+    `x` is on it; `beyond` are two inputs on the line that has met it there, one on each side.
+    """
 
     normal: Array
     shift: float
     sd: float
     x: Array
+    beyond: tuple[Array, Array]
 
 
 def along_line(purse: Purse, line: Line, rounding: AnswerError) -> Along:
@@ -96,7 +106,9 @@ def _steps(floor: Floor, x: Array, size: float) -> Array:
     return np.asarray(np.where(up >= down, 1.0, -1.0) * lengths)
 
 
-def surface_at(floor: Floor, bends: Bends, i: int, left: Slope, right: Slope) -> Surface | None:
+def surface_at(
+    floor: Floor, bends: Bends, i: int, left: Slope, right: Slope, rounding: AnswerError
+) -> Surface | None:
     """The surface of kink i from the gradients on its two sides; None if they do not differ by a matrix of rank one."""
     kink, x = bends.kinks[i], bends.line(bends.kinks[i].t)[0]
     jump = right.values - left.values
@@ -109,28 +121,46 @@ def surface_at(floor: Floor, bends: Bends, i: int, left: Slope, right: Slope) ->
     rest = jump - np.outer(normal, normal @ jump)
     if np.abs(rest).max() > 1e-6 * np.abs(jump).max() + 10.0 * np.hypot(left.sd, right.sd):
         return None
-    return Surface(normal, -float(normal @ floor.features(x[None])[0]), sd, x)
+    if sd > WELL * max(1.0, rounding.unit / 2.0**-53) ** 0.5:
+        return None
+    line = bends.line
+    away = BEYOND * (line.scale + abs(kink.t))
+    beyond = line(max(line.low, kink.t - away))[0], line(min(line.high, kink.t + away))[0]
+    return Surface(normal, -float(normal @ floor.features(x[None])[0]), sd, x, beyond)
 
 
 def is_hyperplane(purse: Purse, floor: Floor, surface: Surface, rounding: AnswerError, *, rng: Generator) -> bool:
     """Far checks until they decide: 3 queries each, 15 for a unit that nothing hides."""
-    score, x = 0, surface.x
+    score = 0
     across = floor.inverse @ surface.normal
     for _ in range(MOST_CHECKS):
-        x = _walk(floor, surface, x, across, rng)
+        x = _far_point(floor, surface, across, rng)
         score += 1 if _bends(purse, floor, surface, x, across, rounding) else -1
         if score >= ACCEPT or score <= REJECT:
             break
     return score >= ACCEPT
 
 
-def _walk(floor: Floor, surface: Surface, x: Array, across: Array, rng: Generator) -> Array:
-    """Another point of the hyperplane within the walls: the foot of a random point, or as far as the walls let go towards it."""
-    v = floor.point(rng) - x
-    v -= float(surface.normal @ (floor.matrix @ v)) * across
-    most = floor.room(x, v)[1]
-    x = x + (1.0 if most > 1.1 else rng.uniform(0.5, 0.9) * most) * v
-    return np.asarray(x - (float(surface.normal @ floor.features(x[None])[0]) + surface.shift) * across)
+def _far_point(floor: Floor, surface: Surface, across: Array, rng: Generator) -> Array:
+    """Another point of the hyperplane within the walls: on floor 0 the foot of a random point, else between two random points.
+
+    If random points are all on one side of it, a point of the surface's own line is the other end.
+    """
+    x = floor.point(rng)
+    side = _height(floor, surface, x)
+    if not floor.layers:
+        return np.asarray(x - side * across)
+    others = (floor.point(rng) for _ in range(PAIRS))
+    y = next((y for y in others if _height(floor, surface, y) * side < 0.0), None)
+    if y is None:
+        y = next(end for end in surface.beyond if _height(floor, surface, end) * side <= 0.0)
+        y = surface.x + rng.uniform(0.3, 1.0) * (y - surface.x)
+    share = side / (side - _height(floor, surface, y))
+    return np.asarray(x + share * (y - x))
+
+
+def _height(floor: Floor, surface: Surface, x: Array) -> float:
+    return float(surface.normal @ floor.features(x[None])[0]) + surface.shift
 
 
 def _bends(purse: Purse, floor: Floor, surface: Surface, x: Array, across: Array, rounding: AnswerError) -> bool:
