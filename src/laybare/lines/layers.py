@@ -21,7 +21,7 @@ from laybare.lines.kinks import Bends, find_kinks
 from laybare.lines.line import Line
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
-from laybare.lines.surfaces import Slope, Surface, along_line, is_hyperplane, read_slope, surface_at
+from laybare.lines.surfaces import Slope, Surface, along_line, feels, is_hyperplane, read_slope, surface_at
 from laybare.shapes import Array
 
 SAME = 1e-6
@@ -73,6 +73,7 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: 
     except (NotSeparated, AssumptionViolated):
         return replace(seen, lines=seen.lines + 1, quiet=0)
     strange = [i for i in range(len(bends.kinks)) if not _explained(seen, bends, i)]
+    strange = _novel(purse, seen, bends, strange, rounding, rng)
     slopes = {k: read_slope(purse, seen.floor, bends, k, rounding) for k in sorted({i + d for i in strange for d in (0, 1)})}
     fresh = replace(
         seen, lines=seen.lines + 1, quiet=seen.quiet + 1,
@@ -83,6 +84,21 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: 
         if surface is not None and not any(_same(surface, other) for other in fresh.surfaces):
             fresh = _judged(purse, fresh, surface, rounding, rng)
     return fresh
+
+
+def _novel(purse: Purse, seen: Seen, bends: Bends, kinks: list[int], rounding: AnswerError, rng: Generator) -> list[int]:
+    """The kinks beside which a unit that is not known is active: one query a piece, along a direction that no known unit feels.
+
+    There is such a direction if fewer units are known than the floor has features; else it may be any kink.
+    """
+    floor, known = seen.floor, np.array([s.normal for s in seen.surfaces])
+    if not len(known) or len(known) >= floor.width or not kinks:
+        return kinks
+    blind = rng.standard_normal(floor.width)
+    blind -= np.linalg.pinv(known) @ (known @ blind)
+    pieces = sorted({i + d for i in kinks for d in (0, 1)})
+    felt = dict(zip(pieces, feels(purse, floor, bends, pieces, blind, rounding), strict=True))
+    return [i for i in kinks if felt[i] or felt[i + 1]]
 
 
 def _judged(purse: Purse, seen: Seen, surface: Surface, rounding: AnswerError, rng: Generator) -> Seen:

@@ -37,6 +37,9 @@ PAIRS, BEYOND = 20, 3.0
 WELL = 1e-7
 """Standard deviation of a normal beyond which a surface is left to another line, with float64 answers."""
 
+BLIND = 1e-7
+"""Slopes along a direction that known units do not feel are zero up to this share of the others: their normals have errors."""
+
 ACCEPT, REJECT, MOST_CHECKS = 5, -3, 30
 """Hits minus misses at which a surface is taken for a hyperplane, or not. Units of the next layer are hit unless what lies above
 hides them (one time in ten), others hardly ever: a wrong answer takes 1e-6."""
@@ -78,8 +81,7 @@ def along_line(purse: Purse, line: Line, rounding: AnswerError) -> Along:
 def read_slope(purse: Purse, floor: Floor, bends: Bends, k: int, rounding: AnswerError) -> Slope | None:
     """The gradient on piece k, width queries; None if no place on it agrees with the slope along the line."""
     line, piece = bends.line, bends.pieces[k]
-    left = bends.kinks[k - 1].t if k > 0 else max(line.low, bends.kinks[0].t - 2.0 * line.scale - abs(bends.kinks[0].t))
-    right = bends.kinks[k].t if k < len(bends.kinks) else min(line.high, left + 2.0 * line.scale + abs(left))
+    left, right = _ends(bends, k)
     share = STEP if rounding.unit < 1e-9 and rounding.absolute == 0.0 else COARSE_STEP
     for turn in range(TRIES):
         tau = left + PLACES[turn] * (right - left)
@@ -93,6 +95,32 @@ def read_slope(purse: Purse, floor: Floor, bends: Bends, k: int, rounding: Answe
         if off <= 2.0 * SIGMAS * np.hypot(float(np.linalg.norm(along * noise)), piece.slope_sd):
             return Slope(x, values, float(np.sqrt(np.mean(noise**2))), piece.value(tau))
     return None
+
+
+def _ends(bends: Bends, k: int) -> tuple[float, float]:
+    """Where piece k begins and ends; the outer pieces no longer than what lies between them and the middle of the line."""
+    line, t = bends.line, [kink.t for kink in bends.kinks]
+    left = t[k - 1] if k > 0 else max(line.low, t[0] - 2.0 * line.scale - abs(t[0]))
+    return left, t[k] if k < len(t) else min(line.high, left + 2.0 * line.scale + abs(left))
+
+
+def feels(purse: Purse, floor: Floor, bends: Bends, pieces: list[int], blind: Array, rounding: AnswerError) -> list[bool]:
+    """Whether the function changes along a direction of the features, on each of some pieces: one query each."""
+    line, x, values, sds, steps = bends.line, [], [], [], []
+    v = floor.inverse @ (blind / np.linalg.norm(blind))
+    for k in pieces:
+        left, right = _ends(bends, k)
+        tau = left + PLACES[0] * (right - left)
+        low, high = floor.room(line(tau)[0], v)
+        step = min(0.01 * (right - left), 0.5 * max(high, -low)) * (1.0 if high >= -low else -1.0)
+        x.append(line(tau)[0] + step * v)
+        values.append(bends.pieces[k].value(tau))
+        sds.append(bends.pieces[k].sd_at(tau))
+        steps.append(step)
+    y = purse.ask(np.array(x), "checks")
+    noise = np.hypot(rounding.sd(np.array(x), y), sds)
+    off = np.abs(y - np.array(values)).max(axis=1)
+    return list(off > 2.0 * SIGMAS * noise + BLIND * np.abs(steps) * max(float(np.abs(piece.slope).max()) for piece in bends.pieces))
 
 
 def _steps(floor: Floor, x: Array, size: float) -> Array:
