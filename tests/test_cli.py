@@ -18,7 +18,7 @@ import laybare as lb
 from laybare import cli
 from laybare.networks import max_angle
 from laybare.planted import random_network
-from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
 from laybare.report import side_by_side
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
@@ -250,7 +250,7 @@ def test_bar_shows_the_stage_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch,
 def test_recover_layer_prints_thresholds_and_saves_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    target = Target(threshold_layer(4, 3, lb.relu, 2.0, rng=rng), polynomial_top(3, 2, rng=rng))
+    target = PlantedTarget(threshold_layer(4, 3, lb.relu, 2.0, rng=rng), polynomial_top(3, 2, rng=rng))
     x = rng.standard_normal((6000, 4))
     np.savez("data.npz", x=x, y=target(x))
     result = run("recover-layer", "data.npz", "--width", "3", "--out", "layer.npz")
@@ -271,7 +271,7 @@ def test_recover_layer_by_the_printed_algorithm(tmp_path: Path, monkeypatch: pyt
     """Two units in dimension 4; the printed objective needs no threshold where rows are silent."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    target = Target(threshold_layer(4, 2, lb.relu, 2.0, rng=rng), polynomial_top(2, 2, rng=rng))
+    target = PlantedTarget(threshold_layer(4, 2, lb.relu, 2.0, rng=rng), polynomial_top(2, 2, rng=rng))
     x = rng.standard_normal((20_000, 4))
     np.savez("data.npz", x=x, y=target(x))
     result = run("recover-layer", "data.npz", "--width", "2", "--literal", "--report", "layer.html")

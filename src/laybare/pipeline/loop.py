@@ -20,7 +20,7 @@ from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.rounds import recover_in_rounds
-from laybare.pipeline.search import Fit, as_it_is, find_fit, random_start, refit
+from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, random_start, refit
 from laybare.pipeline.unlike_lines import name_units, refuse_steps
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import Problem, pose
@@ -117,7 +117,7 @@ def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress
 
 
 def _certified(
-    problem: Problem, fit: Fit, *, start: Network, method: Method | None, begun: float, rng: Generator,
+    problem: Problem, fit: NetworkFit, *, start: Network, method: Method | None, begun: float, rng: Generator,
     claims: tuple[Claim, ...] = (), progress: Progress | None = None, queries: dict[str, int],
 ) -> Recovery:
     """The fit in canonical form on the given inputs, with its certificate."""
