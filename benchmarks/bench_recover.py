@@ -1,4 +1,4 @@
-"""Whole recoveries, certificate included, against scikit-learn's MLPRegressor on the same data, with the errors of both beside."""
+"""Whole recoveries, certificate included, against scikit-learn's MLPRegressor on the same data, with the errors of both."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from laybare.studies.study import Settings
 
 
 def test_lines_read_every_network_from_fewer_queries_than_the_control_needs() -> None:
-    result = LINES.run(Settings((0, 1), LinesGrid(((6, 3), (10, 5)))))
+    result = LINES.run(Settings((0, 1), LinesGrid(((4, 2), (6, 3)))))
     assert [row.exact for row in result.rows] == [2, 2]
-    assert all(row.verified_but_wrong == 0 and row.queries_per_parameter < 3.5 for row in result.rows)
+    assert all(row.verified_but_wrong == 0 and row.queries_per_parameter < 5 for row in result.rows)
     assert "4/4 networks" in result.sentence and result.figure is not None
 
 
 def test_scaling_measures_every_axis() -> None:
-    result = SCALING.run(Settings((0,), ScalingGrid((2000, 4000), (4,), (3,), (2000, 5, 3))))
+    result = SCALING.run(Settings((0,), ScalingGrid((600, 1200), (3,), (2,), (600, 3, 2))))
     assert [row.axis for row in result.rows] == ["rows", "rows", "dim", "width"]
     assert all(row.verified == 1 and row.largest_error < 0.5 for row in result.rows)
 
