@@ -113,7 +113,7 @@ class Sloped(NamedTuple):
 
 
 def newton_trial(source: Source, here: Sloped, metric: Metric, forcing: float, enough: float = 0.0) -> Trial[Point]:
-    """The damped Gauss-Newton step from here, as exact as `forcing` says; one that gains no more than `enough` costs no product."""
+    """The damped Gauss-Newton step from here, as exact as `forcing` says; one that gains less than `enough` costs no product."""
     point, slope = here.point, here.slope
     gradient = Direction(*joined(point, Split(slope.rows, slope.readout, slope.affine)))
     found = DampedSystem(source, point, metric).solve(gradient, max(TIGHTEST, min(FORCING, forcing)), enough)
