@@ -24,6 +24,7 @@ import laybare as lb
 from laybare import shapes
 from laybare.errors import LaybareError
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
+from laybare.networks import load
 from laybare.networks.storage import put
 from laybare.report import Pair, Unit, side_by_side, write_report
 from laybare.report.tables import text_table
@@ -167,7 +168,7 @@ def recover_layer(
 @click.option("--tol", type=click.FloatRange(0.0), help="Exit with status 1 if the largest error exceeds this.")
 def compare(found: str, truth: str, tol: float | None) -> None:
     """Compare two saved networks modulo every symmetry of their activation."""
-    match = lb.compare(lb.load(found), lb.load(truth))
+    match = lb.compare(load(found), load(truth))
     Console(highlight=False).print(str(match), markup=False)
     if tol is not None and not match.max_error <= tol:
         sys.exit(1)

@@ -2,5 +2,6 @@
 
 from laybare.pipeline.loop import recover, refine
 from laybare.pipeline.recovery import Recovery
+from laybare.pipeline.saved import load
 
-__all__ = ["Recovery", "recover", "refine"]
+__all__ = ["Recovery", "load", "recover", "refine"]
