@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from laybare.damping import Effort, Arrival, Rule, damped_descent
+from laybare.damping import Arrival, Effort, Rule, damped_descent
 from laybare.levels import DIGITS_LOSS, SINGLE_LOSS
 from laybare.refinement.levenberg import overfit
 from laybare.refinement.normal import Point
