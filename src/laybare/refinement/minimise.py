@@ -1,4 +1,4 @@
-"""One entry to the solvers. Which one depends on the cost of a step, for n rows, P unknowns and q·n·k·d for a gradient:
+"""One entry to the solvers. Which of them depends on the cost of a step, for n rows, P unknowns and n·k·d for a gradient:
 
 - few samples: the normal equations of all rows, n·P² a step (`levenberg.py`);
 - many samples per unknown: first the normal equations of a part of the rows, to the part's own minimum, which is as far from the
@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laybare.damping import Effort
-from laybare.refinement.levenberg import Refined, levenberg_marquardt, overfit
+from laybare.refinement.levenberg import Refined, levenberg_marquardt, overfit, project
 from laybare.refinement.newton_cg import newton_cg
-from laybare.refinement.normal import Point
+from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.part_newton import newton_from_part
+from laybare.refinement.parts import some_rows
 from laybare.shapes import Progress
 from laybare.source import Source
 
@@ -45,7 +46,7 @@ def minimise(
     rows, unknowns = part_rows(source, start), start.units.size + start.coefficients.size
     if source.size < MANY * rows or source.size * unknowns**2 < CHEAP:
         return levenberg_marquardt(source, start, scale, effort=effort, progress=progress)
-    return _part_first(source, source.take(rows), start, scale, effort, progress)
+    return _part_first(source, some_rows(source, rows), start, scale, effort, progress)
 
 
 def part_rows(source: Source, point: Point) -> int:
@@ -60,7 +61,7 @@ def _part_first(
     rough = replace(effort, settled=max(effort.settled, PART_SETTLED), rough=max(effort.rough, PART_ROUGH))
     begun = levenberg_marquardt(part, start, scale * part.size / source.size, effort=rough, progress=progress)
     if begun.trace.reason == "interrupted":
-        return begun._replace(loss=begun.loss * source.size / part.size)
+        return Refined(*project(begun.point, Fit(*source.sum(FitStatistic(begun.point), stage="loss"))), begun.trace)
     point = start if _no_news(begun, overfit(part, start)) else begun.point
     if start.units.size + start.coefficients.size <= SMALL:
         full = levenberg_marquardt(source, point, scale, effort=effort, progress=progress)
