@@ -62,7 +62,7 @@ def test_a_step_across_a_distant_kink_of_the_line_is_computed_not_repeated(rng):
         module._ask(purse, None, state, rounding, k, np.arange(2), np.full(2, step))
         state.asked[k] = True
     values, normals = module._decoded(state)
-    assert f(line(0.5) + np.array([0.0, 0.02])) != f(line(0.5))  # the step does cross it
+    assert f(np.array([[0.5, 0.02]])) != f(line(0.5))  # the step does cross it
     assert_allclose(values[1, :, 0], [1.0, 0.0], atol=1e-9)
     assert_allclose(normals, units[:, :2], rtol=1e-9, atol=1e-9)
 

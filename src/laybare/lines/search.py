@@ -38,6 +38,9 @@ COARSER, RETRIES = 8.0, 3
 NEARBY = 1e-6
 """Around the book's point f is that of the book, within this share of the line's scale."""
 
+UNSEEN = 3
+"""Units that a budget is advised for, at least: too small a budget ends before any is seen."""
+
 ENDS = (0.0, 0.02, 0.1)
 """Points of an end piece, relative to its distance from the middle of the line."""
 
@@ -78,15 +81,16 @@ class Reading:
 
 def needed(dim: int, units: int) -> int:
     """Queries that a network with so many units takes: a gradient a piece, five queries a kink, and the checks; rarely more."""
+    units = max(units, UNSEEN)
     return int(1.1 * ((units + 1) * (dim + 1) + 8 * units + 60))
 
 
 def _too_few(purse: Purse, dim: int, units: int, least: str) -> BudgetExhausted:
+    enough = max(needed(dim, units), (purse.budget or 0) + dim)
     return BudgetExhausted(
         f"{purse.total} of {purse.budget} queries have shown {least}{units} units and measured none.",
         f"Every unit takes dim + 1 = {dim + 1} queries and a few more.",
-        f"Grant {least}{max(needed(dim, units), (purse.budget or 0) + dim):,} queries.", units=units, spent=purse.total,
-        needed=needed(dim, units))
+        f"Grant {least}{enough:,} queries.", units=units, spent=purse.total, needed=enough)
 
 
 def _unclear(purse: Purse, dim: int, bends: Bends) -> LaybareError:
@@ -148,7 +152,7 @@ def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) 
     """The kinks of the first line. If they turn out to be rounding, it is coarser than the first look could tell."""
     rounding = look.rounding
     along = _along(purse, None, line, rounding)
-    ends = [_end(along, line, line.low), _end(along, line, line.high)]
+    ends = [end_piece(along, line, line.low), end_piece(along, line, line.high)]
     steep = max(float(np.abs(end.slope).max()) for end in ends) * np.sqrt(len(line.point))
     rounding = rounding._replace(steepness=max(rounding.steepness, steep))
     for _ in range(RETRIES):
@@ -223,7 +227,7 @@ def _along(purse: Purse, book: Book | None, line: Line, rounding: AnswerError, p
     return along
 
 
-def _end(along: Along, line: Line, end: float) -> Straight:
+def end_piece(along: Along, line: Line, end: float) -> Straight:
     """The last piece at one end of the line: three points, nearer to the end until they lie on one line."""
     share = 1.0
     while True:
@@ -240,7 +244,7 @@ def _seeds(along: Along, line: Line, silent: Array, slope_sd: float, outputs: in
     near = NEARBY * line.scale
     pieces = [Straight(np.array([-near, near]), np.zeros((2, outputs)), np.full(2, near * max(slope_sd, 1e-300)))]
     if not silent[0]:
-        pieces.insert(0, _end(along, line, line.low))
+        pieces.insert(0, end_piece(along, line, line.low))
     if not silent[1]:
-        pieces.append(_end(along, line, line.high))
+        pieces.append(end_piece(along, line, line.high))
     return pieces

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -15,9 +16,12 @@ from laybare.methods import Method, RandomStart
 from laybare.methods.lines import Lines
 from laybare.methods.start import network_at
 from laybare.networks import Network
+from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
 from laybare.pipeline.recovery import Recovery
-from laybare.pipeline.search import Fit, as_it_is, find_fit, random_start, refit
+from laybare.pipeline.rounds import recover_in_rounds
+from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, random_start, refit
+from laybare.pipeline.unlike_lines import name_units, refuse_steps
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import Problem, pose
 from laybare.refinement.pruning import parameter_count
@@ -26,37 +30,56 @@ from laybare.source import Oracle, Source
 
 
 def recover(
-    source: Source, method: Method | Lines | None = None, width: int | None = None, activation: Activation | None = None, *,
-    rng: Generator | int = 0, progress: Progress | None = None,
+    source: Any, *further: Any, method: Any = None, width: Any = None, activation: Any = None, law: Any = None,
+    rng: Generator | int = 0, progress: Any = None,
 ) -> Recovery:
     """Recover the network behind a source.
 
     Parameters
     ----------
-    source : Source
-        Samples, files or an oracle.
+    source : Source, or what one is made of
+        Samples, files or an oracle; also a model or anything else that an Oracle asks (100,000 queries are granted), the name
+        of a file, pairs (x, y), or x alone with y in the next place.
+    *further
+        Method, width and activation may stand after the source without their names, in this order.
     method : Method, optional
-        How to find the start. By default a black box is read by Lines where that applies; everything else starts from
-        RandomStart.
+        How to find the start. By default a black box is read by Lines where that applies; else a first look says what it is,
+        and it is fitted on samples in rounds that grow. Samples start from RandomStart.
     width : int, optional
         Number of hidden units; detected if not given.
-    activation : Activation, optional
-        ReLU by default; may be given here, in the method, or in both if equal.
+    activation : Activation or its name, optional
+        ReLU by default, and found out for a black box; may be given here, in the method, or in both if equal.
+    law : Law or its name, optional
+        Of the inputs, where `source` is no source yet.
     rng : Generator or int
         Same seed, same bits.
-    progress : callable, optional
-        Called with an Event at every step.
+    progress : callable or True, optional
+        Called with an Event at every step; True: a line on stderr.
     """
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
-    _check_width(width)
-    reason: tuple[Claim, ...] = ()
-    if isinstance(source, Oracle) and (method is None or isinstance(method, Lines)):
+    source, method, width, activation, progress = meant(
+        source, further, law=law, progress=progress, method=method, width=width, activation=activation)
+    if isinstance(source, Oracle) and _can_be_asked(source, method):
+        if method is None:
+            refuse_steps(source, rng=rng, progress=progress)
         found, reason = read_black_box(source, method, width, activation, rng=rng, progress=progress)
-        if found is not None:
-            return found
-    method = _agreed(method, activation)
+        return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
     with single_blas_thread():
-        return _recovered(source, method, width, begun, rng, progress, claims=reason)
+        return _recovered(source, _agreed(method, activation), width, begun, rng, progress)
+
+
+def _in_rounds(
+    oracle: Oracle, width: int | None, activation: Activation | None, reason: tuple[Claim, ...], begun: float, *,
+    rng: Generator, progress: Progress | None,
+) -> Recovery:
+    """Lines do not apply, for this reason: name the units, fit them on samples."""
+
+    def fit(source: Source, method: Method, told: Progress) -> Recovery:
+        return _recovered(source, method, width, begun, rng, told, claims=reason)
+
+    candidates = name_units(oracle, activation, refused=bool(reason), rng=rng, progress=progress)
+    with single_blas_thread():
+        return recover_in_rounds(oracle, candidates, fit, progress=progress)
 
 
 def _recovered(
@@ -77,7 +100,7 @@ def _recovered(
     later = () if start.later is None or fit.interrupted else start.later(problem.used, fit.outcome)
     return _certified(
         problem, fit, claims=(*claims, *start.claims, *later), start=problem.given(first), method=method, begun=begun, rng=rng,
-        progress=progress)
+        progress=progress, queries=_queries(source))
 
 
 def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress: Progress | None = None) -> Recovery:
@@ -89,19 +112,30 @@ def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress
         white = problem.white(start)
         _check_equations(problem, white)
         fit = refit(problem, white, progress=progress)
-        return _certified(problem, fit, start=start, method=None, begun=begun, rng=rng, progress=progress)
+        return _certified(
+            problem, fit, start=start, method=None, begun=begun, rng=rng, progress=progress, queries=_queries(source))
 
 
 def _certified(
-    problem: Problem, fit: Fit, *, start: Network, method: Method | None, begun: float, rng: Generator,
-    claims: tuple[Claim, ...] = (), progress: Progress | None = None,
+    problem: Problem, fit: NetworkFit, *, start: Network, method: Method | None, begun: float, rng: Generator,
+    claims: tuple[Claim, ...] = (), progress: Progress | None = None, queries: dict[str, int],
 ) -> Recovery:
     """The fit in canonical form on the given inputs, with its certificate."""
     network = problem.given(fit.outcome.network).canonical()
     tell(progress, "certifying")
     certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims))
     seconds = time.perf_counter() - begun
-    return Recovery(network, start, certificate, method, seconds, problem.rows, () if fit.trace is None else (fit.trace,))
+    return Recovery(
+        network, start, certificate, method, seconds, problem.rows, () if fit.trace is None else (fit.trace,), queries)
+
+
+def _can_be_asked(oracle: Oracle, method: Method | Lines | None) -> bool:
+    """By lines, or by nobody knows what yet; where every row is paid for already, the rows are samples."""
+    return isinstance(method, Lines) or (method is None and oracle.spent < oracle.budget)
+
+
+def _queries(source: Source) -> dict[str, int]:
+    return dict(source.queries) if isinstance(source, Oracle) else {}
 
 
 def _agreed(method: Method | Lines | None, activation: Activation | None) -> Method:
@@ -120,12 +154,6 @@ def _agreed(method: Method | Lines | None, activation: Activation | None) -> Met
             f"activation={activation.name} was given, and a method for {method.activation.name}.",
             "They contradict each other.", "Give the activation once, or the same twice.")
     return method
-
-
-def _check_width(width: int | None) -> None:
-    if width is not None and (isinstance(width, bool) or not isinstance(width, (int, np.integer)) or width < 1):
-        raise InvalidInput(
-            f"width={width!r}.", "A network has at least one hidden unit.", "Give a positive integer, or None to detect it.")
 
 
 def _check_start(source: Source, start: Network) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from laybare.damping import Effort, Endpoint, Rule, damped_descent
+from laybare.damping import DescentEnd, Effort, Rule, damped_descent
 from laybare.levels import DIGITS_LOSS, SINGLE_LOSS
 from laybare.refinement.levenberg import overfit
 from laybare.refinement.normal import Point
@@ -29,7 +29,7 @@ Y = TypeVar("Y")
 def single_then_double(
     rule: Callable[[Precision], Rule[Point, K, Y]], source: Source, start: Point, scale: float, *,
     effort: Effort, before: int = 0, progress: Progress | None = None,
-) -> Endpoint[Point, K]:
+) -> DescentEnd[Point, K]:
     """Descend by the rule of either precision; `before` passes were made already."""
     share, effort = overfit(source, start), replace(effort, floor=max(effort.floor, DIGITS_LOSS))
     coarse = replace(effort, floor=max(effort.floor, SINGLE_LOSS))

@@ -6,7 +6,7 @@ from laybare.source.affine import Affine
 from laybare.source.bounds import Box, Uniform
 from laybare.source.files import open_samples
 from laybare.source.joined import Joined
-from laybare.source.laws import Gaussian, Symmetric, Unknown
+from laybare.source.laws import Gaussian, Symmetric, Unknown, as_law
 from laybare.source.mixed import Mixed
 from laybare.source.oracle import Oracle
 from laybare.source.pairs import Parity, paired_inputs, split_parity
@@ -21,6 +21,6 @@ from laybare.source.targets import Endpoint, Target, as_target
 __all__ = [
     "GRAIN", "Affine", "Box", "Endpoint", "Gaussian", "Joined", "Law", "Mixed", "Oracle", "Parity", "Parts", "Projected",
     "Relabelled", "Rounding", "Rows", "Samples", "Schedule", "Source", "Symmetric", "Target", "Uniform", "Unknown", "Whitened",
-    "add_up", "as_target", "block_rows", "calibrated", "measure_rounding", "open_samples", "paired_inputs", "representation",
-    "residual_level", "split_parity",
+    "add_up", "as_law", "as_target", "block_rows", "calibrated", "measure_rounding", "open_samples", "paired_inputs",
+    "representation", "residual_level", "split_parity",
 ]

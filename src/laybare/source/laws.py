@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -138,6 +138,20 @@ class Unknown:
     def draw(self, rows: int, dim: int, rng: Generator) -> Array:
         """An unknown law cannot be drawn from."""
         _no_sampler("unknown")
+
+
+def as_law(given: Any) -> Law:
+    """A law, by itself, by its class or by its name: "gaussian", "symmetric", "unknown"."""
+    known: dict[str, Any] = {"gaussian": Gaussian, "normal": Gaussian, "symmetric": Symmetric, "unknown": Unknown}
+    if given in known.values():
+        return cast(Law, given())
+    if isinstance(given, str) and given.lower() in known:
+        return cast(Law, known[given.lower()]())
+    if not hasattr(given, "whitening"):
+        raise InvalidInput(
+            f"The law of the inputs is {given!r}.", "It says what is assumed about them.",
+            "Give lb.Gaussian(), lb.Symmetric() or lb.Unknown(), or their names.", law=given)
+    return cast(Law, given)
 
 
 def _no_sampler(name: str) -> NoReturn:

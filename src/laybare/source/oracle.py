@@ -20,7 +20,7 @@ from laybare.source.arrays import numeric
 from laybare.source.bounds import Box
 from laybare.source.drawing import Draw, Drawing, drawn_law
 from laybare.source.joined import Joined, Listed
-from laybare.source.laws import Gaussian
+from laybare.source.laws import Gaussian, as_law
 from laybare.source.ledger import Ledger
 from laybare.source.log import Log
 from laybare.source.protocol import Law, Rows, Source
@@ -89,6 +89,7 @@ class Oracle(Verbs):
         _check_number("memory", memory, 0)
         _check_number("batch", 1 if batch is None else batch, 1)
         box = None if box is None else Box.of(box, dim)
+        law = as_law(law)
         law.check(dim)
         law = drawn_law(law, box) if inputs is None else law
         key = np.random.default_rng(rng).integers(2**64, size=2, dtype=np.uint64)

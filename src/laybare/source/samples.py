@@ -10,7 +10,7 @@ import numpy as np
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress
 from laybare.source.arrays import floats, numeric
-from laybare.source.laws import Gaussian
+from laybare.source.laws import Gaussian, as_law
 from laybare.source.protocol import Law, Rows
 from laybare.source.sums import Schedule, block_rows
 from laybare.source.views import Verbs
@@ -40,6 +40,7 @@ class Samples(Verbs):
         _check_shapes(x.shape, y.shape)
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
+        object.__setattr__(self, "law", as_law(self.law))
         self.law.check(self.dim)
         _check_values(self)
 

@@ -1,0 +1,136 @@
+"""Black boxes that lines cannot read: named early, fitted on no more samples than it takes. Queries are counted by the caller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeRegressor
+
+import laybare as lb
+from laybare.pipeline import rounds
+from laybare.shapes import Array, Event
+
+SMOOTH = {"tanh": "tanh", "sigmoid": "tanh", "gelu": "gelu", "softplus": "softplus", "erf": "erf"}
+"""Units, and what they are called: sigmoid units are tanh units."""
+
+
+class Counted:
+    """A black box of the caller, who counts."""
+
+    def __init__(self, f: Callable[[Array], Array]) -> None:
+        self.f, self.queries = f, 0
+
+    def __call__(self, x: Array) -> Array:
+        self.queries += len(x)
+        return self.f(x)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_units_are_named_early_and_recovered(name: str, seed: int) -> None:
+    truth = lb.random_network(6, 4, activation=lb.activation_named(name), rng=seed)
+    box, told, begun = Counted(truth), [], time.perf_counter()
+
+    def listen(event: Event) -> None:
+        if event.stage == "first look" and event.detail:
+            told.append((event.detail, box.queries, time.perf_counter() - begun))
+
+    found = lb.recover(lb.Oracle(box, 6, rng=seed), rng=seed, progress=listen)
+    ((kind, queries, seconds),) = told
+    assert kind == "smooth" and queries <= 300 and seconds < 5.0
+    assert found.network.activation.name == SMOOTH[name]
+    assert found.certificate.verdict == "verified" and found.network.width == 4
+    x = np.random.default_rng(seed + 1).standard_normal((200, 6))
+    assert np.abs(found(x) - truth(x)).max() < 1e-7
+    assert sum(found.queries.values()) == found.samples_used == box.queries <= 1300
+    assert "no query can tell them apart" in str(found) or SMOOTH[name] != "tanh"
+
+
+def steps(seed: int) -> Callable[[Array], Array]:
+    return lb.random_network(6, 4, activation=lb.step, rng=seed)
+
+
+def tree(seed: int) -> Callable[[Array], Array]:
+    x = np.random.default_rng(seed).standard_normal((500, 6))
+    return DecisionTreeRegressor(max_depth=6, random_state=0).fit(x, lb.random_network(6, 4, rng=seed)(x)).predict
+
+
+@pytest.mark.parametrize(("make", "do"), [(steps, "HighThreshold"), (tree, "That is no network")], ids=["steps", "tree"])
+def test_what_has_no_slopes_is_refused_early(make: Callable[[int], Callable[[Array], Array]], do: str, seed: int) -> None:
+    box, begun = Counted(make(seed)), time.perf_counter()
+    with pytest.raises(lb.AssumptionViolated, match=do):
+        lb.recover(lb.Oracle(box, 6, rng=seed), rng=seed)
+    assert box.queries <= 300 and time.perf_counter() - begun < 5.0
+
+
+def test_noise_is_named_and_fitted_in_rounds(seed: int) -> None:
+    truth, noise = lb.random_network(4, 2, rng=seed), np.random.default_rng(seed)
+    box = Counted(lambda x: truth(x) + 0.01 * noise.standard_normal(len(x)))
+    found = lb.recover(lb.Oracle(box, 4, budget=20_000, rng=seed), rng=seed)
+    assert "noise" in str(found) and "relu was taken" in str(found)
+    assert found.certificate.verdict == "verified" and found.network.width == 2
+    assert sum(found.queries.values()) == box.queries < 10_000
+
+
+def test_probabilities_of_one_class_are_named(seed: int) -> None:
+    logit = lb.random_network(6, 4, rng=seed)
+    box = Counted(lambda x: 1.0 / (1.0 + np.exp(-logit(x))))
+    with pytest.raises(lb.InvalidInput, match="link='logit'"):
+        lb.recover(lb.Oracle(box, 6, rng=seed), rng=seed)
+    assert box.queries <= 300
+    found = lb.recover(lb.Oracle(box, 6, link="logit", rng=seed), rng=seed)
+    assert found.certificate.verdict == "verified" and found.network.width == 4
+
+
+def test_units_that_were_told_wrongly_are_contradicted(seed: int) -> None:
+    truth = lb.random_network(6, 4, activation=lb.gelu, rng=seed)
+    with pytest.raises(lb.AssumptionViolated, match=r"relu units were told, and the function is smooth\..*gelu"):
+        lb.recover(lb.Oracle(truth, rng=seed), activation=lb.relu, rng=seed)
+
+
+def test_units_that_were_told_need_no_look(seed: int) -> None:
+    truth = lb.random_network(6, 4, activation=lb.gelu, rng=seed)
+    found = lb.recover(lb.Oracle(truth, rng=seed), activation="gelu", rng=seed)
+    assert found.certificate.verdict == "verified" and set(found.queries) == {"samples"}
+
+
+def test_the_end_of_time_hands_over_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = lb.random_network(8, 12, activation=lb.gelu, rng=0)
+    candidates = rounds.Candidates((lb.tanh,), (), noisy=False)
+
+    def fit(source: lb.Source, method: lb.RandomStart, progress: Callable[[Event], None]) -> lb.Recovery:
+        return lb.recover(source, method, rng=0, progress=progress)
+
+    found = rounds.recover_in_rounds(lb.Oracle(truth), candidates, fit, seconds=0.3)
+    assert found.certificate.verdict in ("doubtful", "refuted") and "rounds ended after 0 s" in str(found)
+
+
+def test_drawn_rows_are_counted_too() -> None:
+    box = Counted(lb.random_network(4, 2, rng=0))
+    found = lb.recover(lb.Oracle(box, 4, budget=600), lb.RandomStart())
+    assert found.queries == {"drawn": 600} and box.queries == 600 == found.samples_used
+
+
+@pytest.mark.parametrize("seed", range(40, 60))
+def test_small_budgets_are_told_what_would_do(seed: int) -> None:
+    """5-3-1: one sentence for each, advice that does not fall, and it is enough."""
+    truth, advised = lb.random_network(5, 3, rng=seed), []
+    for budget in (5, 20, 31, 60):
+        try:
+            claims = lb.recover(lb.Oracle(truth, budget=budget, rng=seed), rng=seed).certificate.claims
+            (text,) = (claim.explanation for claim in claims if claim.name == "units read" and not claim.passed)
+            advised.append(int(text.rpartition("about ")[2].split()[0]))
+        except lb.BudgetExhausted as error:
+            advised.append(int(error.do.split()[-2]))
+    assert advised == sorted(advised)
+    for budget in set(advised):
+        assert lb.recover(lb.Oracle(truth, budget=budget, rng=seed), rng=seed).certificate.verdict == "verified"
+
+
+@pytest.mark.parametrize("seed", range(40, 60))
+def test_the_default_budget_is_not_spent(seed: int) -> None:
+    box = Counted(lb.random_network(5, 3, rng=seed))
+    assert lb.recover(lb.Oracle(box, 5, rng=seed), rng=seed).certificate.verdict == "verified"
+    assert box.queries <= 200
