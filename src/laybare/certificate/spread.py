@@ -181,7 +181,22 @@ def _carried(covariance: Array, point: Point, transform: Affine) -> _Carried:
         moved = np.vstack([top, low])
         return np.asarray(moved - gauge.pull.T @ (gauge.fixed @ moved))
 
-    return _Carried(_root(left(left(covariance).T)), there)
+    errors = _root(left(left(covariance).T))
+    if degree is not None:
+        errors[: k * p] = _on_sphere(errors[: k * p].reshape(k, p), there).ravel()
+    return _Carried(errors, there)
+
+
+def _on_sphere(rows: Array, point: Point) -> Array:
+    """Errors of unit rows to second order: across itself a row moves by δ, along itself by |δ|²/2, all that a number near ±1 has.
+
+    For Gaussian δ in one direction |δ|²/2 has the root mean square √3/2 times the variance; in several it has less.
+    """
+    weights = np.zeros_like(rows)
+    dim = rows.shape[1] - point.biases
+    weights[:, :dim] = point.units[:, :dim]
+    total = np.sum(rows[:, :dim] ** 2, axis=1, keepdims=True)
+    return np.asarray(np.hypot(rows, np.sqrt(0.75) * np.abs(weights) * total))
 
 
 def _standardised(transform: Affine) -> Affine:
