@@ -41,7 +41,7 @@ FIRST_STEPS = 4
 CLEAR = 1.5
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
 
-SHORT, SAMPLES_AN_UNKNOWN, FEWEST_ROWS = quick(Effort(max_steps=20)), 8, 4000
+SHORT, SAMPLES_AN_UNKNOWN, FEWEST_ROWS = Effort(max_steps=20), 8, 4000
 """Steps and samples for a refit without noise: a unit that is not needed is made up for in a few steps, down to rounding."""
 
 
@@ -127,8 +127,8 @@ def _worth_of(state: State, unit: int) -> float:
     if state.exact and rows < state.view.size:
         share = rows / state.view.size
         part = state.view.split(share, rng=0).first
-        return _ratio(state, minimise(part, rest, share * state.variation, effort=SHORT).loss / share, loss, wider=0)
-    refit = minimise(state.view, rest, state.variation, effort=SHORT if state.exact else _effort(state))
+        return _ratio(state, minimise(part, rest, share * state.variation, effort=quick(SHORT, rest)).loss / share, loss, wider=0)
+    refit = minimise(state.view, rest, state.variation, effort=quick(SHORT, rest) if state.exact else _effort(state))
     return _smaller(state, refit.point, _ratio(state, refit.loss, loss, wider=0))
 
 

@@ -46,7 +46,7 @@ def prune(
         lost = batch * parameters_per_unit(refined.point)
         exact, equations = refined.loss <= SOLVED_LOSS * scale, source.size * source.outputs
         spare = max(1, equations - parameter_count(refined.point))
-        tried = quick(effort) if exact else telling(effort, lost * float(np.log(equations)), spare)
+        tried = quick(effort, refined.point) if exact else telling(effort, lost * float(np.log(equations)), spare)
         shorter = minimise(source, without(refined.point, kept), scale, effort=tried, progress=progress)
         if shorter.trace.reason == "interrupted":
             return refined._replace(trace=refined.trace.then(shorter.trace))
@@ -59,9 +59,9 @@ def prune(
     return refined
 
 
-def quick(effort: Effort) -> Effort:
-    """For exact data: a refit that does not halve its loss in four steps does not fit."""
-    return replace(effort, stall_steps=4, stall_gain=0.5)
+def quick(effort: Effort, point: Point) -> Effort:
+    """For exact data: a refit of kinked units that does not halve its loss in four steps does not fit; smooth ones creep first."""
+    return replace(effort, stall_steps=4, stall_gain=0.5) if point.activation.degree is not None else effort
 
 
 def telling(effort: Effort, price: float, spare: int) -> Effort:
