@@ -40,8 +40,8 @@ from laybare.errors import (
 )
 from laybare.lazy import homes_of, on_demand
 from laybare.methods import Method, RandomStart, Route, Start
-from laybare.networks import Layer, LayerMatch, Match, Network, compare, load
-from laybare.pipeline import Recovery, recover, refine
+from laybare.networks import Layer, LayerMatch, Match, Network, compare
+from laybare.pipeline import Recovery, load, recover, refine
 from laybare.planted import random_network
 from laybare.refinement.descent import Descent
 from laybare.refinement.overwide import Search

@@ -3,27 +3,32 @@
 Test loss alone does not reveal wrong parameters: over-wide fits with wrong units reach a relative error of 1e-8. So a
 certificate asks for more: more equations than unknowns, a residual on samples never used before that is no larger than on the
 used ones, nothing left in it that features of the inputs explain, no unit too many or too few, units that can be told apart,
-every unit bent on the samples.
+every unit bent on the samples, every number known to a quarter of itself, a minimum reached, and enough samples for the noise
+that a unit of some size could not hide in it. `docs/certificate.md` has the rules in one table.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import fdtri, ndtr
+from scipy.special import fdtrc, fdtri, ndtr
 
-from laybare.certificate.claims import Certificate, Claim, StandardErrors
+from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.fitted import State, state_of
-from laybare.certificate.spread import standard_errors
-from laybare.certificate.structure import SIGMAS, nothing_left, residual_structure
-from laybare.certificate.width import one_fewer, one_more
-from laybare.levels import NOISELESS_LOSS
+from laybare.certificate.spread import Spread, spread_of
+from laybare.certificate.structure import CHANCE, SIGMAS, nothing_left, residual_structure
+from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
+from laybare.levels import ROUNDING
 from laybare.networks import Network
-from laybare.refinement.problem import Problem
+from laybare.refinement.problem import LOOKED_AT, Problem, Repeats
 from laybare.shapes import Array, Sums
+from laybare.source.rounding import representation
 
 ENOUGH = 1.2
 """Equations per unknown: a sixth of the equations is left to check the fit."""
+
+ENOUGH_WITH_NOISE = 6.0
+"""Equations per unknown where something is left over that may be noise or not."""
 
 BENT = 1e-9
 """Least share of a smooth unit's variance that no straight line explains: seven digits above rounding."""
@@ -31,35 +36,58 @@ BENT = 1e-9
 PARALLEL = 0.999
 """|cosine| of two extended rows (w, b) on white inputs beyond which they are hard to tell apart."""
 
+LOOSE = 0.25
+"""Largest relative standard error of a row or readout: four standard errors from zero, as everywhere here. Beyond it a linear
+theory of errors says little."""
+
+AWAY = 1.0
+"""Standard errors that a network may be off the nearest minimum of the squared error."""
+
+HIDDEN = 0.07
+"""Share of the standard deviation of y that a further unit must not exceed unseen: half a per cent of the variance."""
+
+TIED, MOVES, NEAR, LEVEL = 2, 0.25, 0.1, 0.8
+"""Labels that may tie; more may if the outputs there differ by less than so many standard deviations of the noise, and if of all
+rows within a tenth of that at least such a share ties."""
+
+CROWD = 2
+"""With noise, so many times dim + 2 samples on the thinner side of a kink: fewer are followed by a unit that is not there."""
+
 
 def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[Claim, ...] = ()) -> Certificate:
     """Certificate of `network`, fitted to the used rows of `problem`, with its fresh rows that nothing has seen.
 
-    About six passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
+    About eight passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
     state = state_of(network, problem)
-    structure = residual_structure(state, rng)
+    probes = np.empty((0, state.point.units.shape[1])) if state.exact else residual_structure(state, rng).units
+    spread = spread_of(state)
     claims = [
         _enough_samples(state),
         _fresh_residual(state),
-        nothing_left(state, structure),
-        one_more(state, structure.units),
+        nothing_left(state, probes),
+        one_more(state, probes),
         one_fewer(state),
+        _nothing_hides(state),
         _separated(state),
+        _kinks_crossed(state) if network.activation.kinks else _bent(state),
+        _not_clipped(state),
+        *_determined(spread),
+        _at_minimum(spread),
+        *(() if problem.repeats is None else (_steady(problem.repeats),)),
     ]
-    claims.append(_kinks_crossed(state) if network.activation.kinks else _bent(state))
     noise = float(np.sqrt(state.noise))
-    errors = standard_errors(
-        network, problem.used, noise, biases=problem.biases, offset=True, transform=problem.transform)
-    return Certificate((*claims, _determined(errors), *extra), errors, noise)
+    return Certificate((*claims, *extra), spread.errors, noise, state.explained, _visible(state))
 
 
 def _enough_samples(state: State) -> Claim:
-    ratio = state.equations / state.unknowns
+    """Equations at different inputs: a second label for the same input says more about the noise, not about the function."""
+    equations = min(state.problem.distinct, state.view.size) * state.view.outputs
+    ratio, need = equations / state.unknowns, ENOUGH if state.exact else ENOUGH_WITH_NOISE
     return Claim(
-        "equations per unknown", ratio, ENOUGH, ratio >= ENOUGH, "proved",
-        f"{state.equations:,} numbers were fitted with {state.unknowns:,} free ones; below {ENOUGH} a fit proves little, "
-        "at 1 nothing.")
+        "equations per unknown", ratio, need, ratio >= need, "proved",
+        f"{equations:,} numbers at different inputs were fitted with {state.unknowns:,} free ones; below {need} a fit proves "
+        "little, at 1 nothing; with noise it takes more, since other functions fit noisy samples as well.")
 
 
 def _fresh_residual(state: State) -> Claim:
@@ -69,22 +97,87 @@ def _fresh_residual(state: State) -> Claim:
     allowed. The ratio of two mean squares has an F law if the noise is Gaussian; if the residuals have heavier tails than that,
     their own fourth moment gives the spread.
     """
-    white, fresh = state.white, state.problem.fresh
+    white, fresh, unit = state.white, state.problem.fresh, float(np.sqrt(state.variance))
 
     def powers(x: Array, y: Array) -> Sums:
-        squares = (y - white(x).reshape(y.shape)) ** 2
-        return np.asarray(squares.sum()), np.asarray((squares**2).sum())
+        with np.errstate(over="ignore"):
+            squares = ((y - white(x).reshape(y.shape)) / unit) ** 2
+            return np.asarray(squares.sum()), np.asarray((squares**2).sum())
 
-    count, floor = fresh.size * fresh.outputs, NOISELESS_LOSS * state.variance
+    count, floor, noise = fresh.size * fresh.outputs, state.floor / state.variance, state.noise / state.variance
     second, fourth = (float(total) / count for total in fresh.sum(powers, stage="certificate"))
-    tails = max(2.0, fourth / max(second, 1e-150) ** 2 - 1.0)
+    used = [float(total) / state.equations for total in state.view.sum(powers, stage="certificate")]
+    tails = max(2.0, *(four / max(two * two, 1e-300) - 1.0 for two, four in ((second, fourth), used)))
     spread = float(np.sqrt(tails / count + tails / state.spare))
     chance = max(float(fdtri(count, state.spare, ndtr(SIGMAS))), 1.0 + SIGMAS * spread)
-    ratio, limit = (second + floor) / (state.noise + floor), chance * (1.0 + 2.0 * state.unknowns / state.spare)
+    ratio, limit = (second + floor) / (noise + floor), chance * (1.0 + 2.0 * state.unknowns / state.spare)
     return Claim(
         "fresh residual over used residual", ratio, limit, ratio <= limit, "tested",
-        f"mean square on {count:,} fresh numbers, {second / state.variance:.1e} of the variance of y, against the used ones; "
+        f"mean square on {count:,} fresh numbers, {second:.1e} of the variance of y, against the used ones; "
         "larger means over-fitting or a wrong network.", decisive=True)
+
+
+def _visible(state: State) -> float:
+    """The smallest unit that would have been seen, by the standard deviation of what it adds, as a share of that of y."""
+    seen = CLEAR * price_of_a_unit(state) * state.noise / state.equations
+    return float(np.sqrt((state.floor if state.exact else max(seen, state.floor)) / state.variance))
+
+
+def _nothing_hides(state: State) -> Claim:
+    """Power: a network is not verified by samples that could not have shown a wrong one."""
+    value = _visible(state)
+    return Claim(
+        "smallest unit that would have been seen", value, HIDDEN, value <= HIDDEN, "proved",
+        f"a further unit that adds less than {value:.1e} of the standard deviation of y, beyond what the others can make up for, "
+        "would not show at this noise and number of samples; more samples make it smaller.")
+
+
+def _not_clipped(state: State) -> Claim:
+    """Labels that tie at the largest or smallest: noise leaves no ties, clipping does.
+
+    Unless the network is level there and all its labels tie: noise in proportion to y is none where y is 0. Labels with few
+    decimals tie by themselves. Looks at the first few thousand rows.
+    """
+    x, y = state.view.read(0, min(state.view.size, LOOKED_AT))
+    ties = 0
+    if not state.exact and not representation(y).absolute:
+        outputs = np.asarray(state.white(x)).reshape(y.shape)
+        for label, output in zip(y.T, outputs.T, strict=True):
+            for end in (label.max(), label.min()):
+                tied, width = label == end, MOVES * float(np.sqrt(state.noise))
+                near = np.abs(output - np.median(output[tied])) <= NEAR * width
+                level = float(np.std(output[tied])) <= width and float(tied[near].mean()) >= LEVEL
+                ties = max(ties, 0 if level else int(tied.sum()))
+    return Claim(
+        "labels tied at their largest or smallest", float(ties), TIED, ties <= TIED, "tested",
+        "rows with exactly the largest (or smallest) label although the network, or the noise, varies there; noise leaves no "
+        "ties, and clipped labels are no network's.", decisive=True)
+
+
+def _steady(repeats: Repeats) -> Claim:
+    """Whether answers to the same inputs have moved: an F test of shift and factor, each output by itself, the worst counts.
+
+    Noise moves them too, but neither all to one side nor all by one factor.
+    """
+    chances = []
+    for first, last in zip(repeats.first.T, repeats.last.T, strict=True):
+        change, free = last - first, len(first) - 2
+        basis = np.linalg.qr(np.column_stack([np.ones(len(first)), first]))[0]
+        moved = float(np.sum((basis.T @ change) ** 2))
+        rest = max(float(change @ change) - moved, (ROUNDING * float(np.abs(first).max())) ** 2 * len(first), 1e-300)
+        chances.append(float(fdtrc(2, free, (moved / 2.0) / (rest / free))))
+    value, limit = float(-np.log10(max(min(chances), 1e-300))), CHANCE + float(np.log10(len(chances)))
+    return Claim(
+        "drift of the black box", value, limit, value <= limit, "tested",
+        f"-log10 of the chance that {len(repeats.first)} answers, asked again at the end, differ so much by one shift and one "
+        "factor; a black box that changes while it is asked has no one network behind it.", decisive=True)
+
+
+def _at_minimum(spread: Spread) -> Claim:
+    return Claim(
+        "distance to the minimum in standard errors", spread.away, AWAY, spread.away <= AWAY, "tested",
+        "how far the next step of the solver would move any number, in its own standard errors; standard errors hold at the "
+        "minimum of the squared error, and a literal form need not be there.")
 
 
 def _separated(state: State) -> Claim:
@@ -106,20 +199,28 @@ def _kinks_crossed(state: State) -> Claim:
 
     (above,) = used.sum(statistic, stage="certificate")
     thinner = np.minimum(above, used.size - above).min(axis=1, initial=used.size)
-    worst, least, need = int(np.argmin(thinner)) if len(thinner) else 0, int(thinner.min(initial=used.size)), network.dim + 2
+    worst, least = int(np.argmin(thinner)) if len(thinner) else 0, int(thinner.min(initial=used.size))
+    need = (1 if state.exact else CROWD) * (network.dim + 2)
     return Claim(
         "samples beyond the least crossed kink", float(least), need, least >= need, "proved",
-        f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its row.")
+        f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its row, "
+        f"and {CROWD} times as many with noise, which a unit on fewer would follow.")
 
 
-def _determined(errors: StandardErrors) -> Claim:
-    """Whether the samples fix every number of the network, at least near where it is."""
-    parts = np.concatenate([np.ravel(part) for part in errors])
+def _determined(spread: Spread) -> tuple[Claim, Claim]:
+    """Whether the samples fix every number of the network, at least near where it is, and how well at this noise."""
+    parts = np.concatenate([np.ravel(part) for part in spread.errors])
     loose, known = int(np.isinf(parts).sum()), not np.isnan(parts).any()
     text = "that could change without any change at the samples; their standard errors are infinite."
-    return Claim(
-        "numbers that the samples leave open", float(loose), 0.0, loose == 0, "proved" if known else "assumed",
-        f"weights, biases and readouts {text}" if known else "too many parameters to look for numbers " + text)
+    kind = "proved" if known else "assumed"
+    return (
+        Claim(
+            "numbers that the samples leave open", float(loose), 0.0, loose == 0, kind,
+            f"weights, biases and readouts {text}" if known else "too many parameters to look for numbers " + text),
+        Claim(
+            "largest relative standard error of a unit", spread.loosest, LOOSE, not spread.loosest > LOOSE, kind,
+            f"of the row or the readout of unit {spread.unit}, on columns of variance one; where it is large, other networks fit "
+            "as well, and error bars are no guide to them."))
 
 
 def _bent(state: State) -> Claim:

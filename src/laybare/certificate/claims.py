@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 from typing import NamedTuple
 
 from laybare.shapes import Array
+
+NOTHING = 1e-12
+"""Share of the variance of y that counts as rounding in words."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,13 @@ class Claim:
     explanation: str
     decisive: bool = False
 
+    @property
+    def direction(self) -> str:
+        """Which side of the threshold is right: "at most" or "at least"; nothing if the value is no number."""
+        if self.value != self.value:
+            return ""
+        return "at most" if (self.value <= self.threshold) == self.passed else "at least"
+
 
 class StandardErrors(NamedTuple):
     """Asymptotic standard errors shaped as the weights, biases, readout and offset; NaN where they were not computed."""
@@ -36,11 +47,18 @@ class StandardErrors(NamedTuple):
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known about a recovered network without knowing the truth."""
+    """What is known about a recovered network without knowing the truth.
+
+    `noise` is the standard deviation of the residual, `explained` the share of the variance of y that the network explains,
+    `visible` the smallest unit that would have been seen: the standard deviation of what it adds, relative to that of y. The
+    latter two are NaN where nothing of the kind was measured (a single layer under an unknown top).
+    """
 
     claims: tuple[Claim, ...]
     standard_errors: StandardErrors
     noise: float
+    explained: float = nan
+    visible: float = nan
 
     @property
     def verdict(self) -> str:
@@ -50,9 +68,26 @@ class Certificate:
             return "verified"
         return "refuted" if any(claim.decisive for claim in failed) else "doubtful"
 
+    @property
+    def meaning(self) -> str:
+        """What the verdict says and what it does not, in one or two sentences; empty where the network is not whole."""
+        if self.explained != self.explained:
+            return ""
+        rest = 1.0 - self.explained
+        left = "Nothing but rounding is left." if rest < NOTHING else (
+            f"Noise or structure that no such unit explains makes up {rest:.2g} of the variance of y.")
+        if self.verdict == "refuted":
+            return f"These are not the weights behind the data: see what failed. {left}"
+        if self.verdict == "doubtful":
+            return f"The network fits, but not everything that would make its weights certain holds: see what failed. {left}"
+        return (
+            "These are the weights of the best network of this width and activation, within their standard errors, and the data "
+            f"support the width. {left} A unit that adds less than {self.visible:.1e} of the spread of y would not have been "
+            "seen; nor are activations so alike as tanh and erf, or errors in x, told apart.")
+
     def explain(self) -> str:
         """The verdict, and the claims with their numbers and what they mean."""
-        lines = [f"verdict: {self.verdict}"]
+        lines = [f"verdict: {self.verdict}", *([self.meaning] if self.meaning else [])]
         for claim in self.claims:
             mark = "ok  " if claim.passed else "FAIL"
             lines.append(f"  {mark} {claim.name}: {claim.value:.3g} (threshold {claim.threshold:.3g}, {claim.kind})")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from laybare.levels import NOISELESS_LOSS
 from laybare.networks import Network
 from laybare.refinement.normal import Fit, FitStatistic, Point, point_of
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import parameter_count
 from laybare.source import Source
+
+ROUNDED, FINE = 16.0, 1e-10
+"""Residuals of labels that were rounded are exact up to 4 times their rounding (16 in squares), if that is fine: 1e-5 of the
+spread of y (1e-10 in squares), as float32 and six decimals are. Coarser rounding is noise, and is tested as noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +61,30 @@ class State:
         return float(self.fit.loss) / self.spare
 
     @property
+    def floor(self) -> float:
+        """Mean square below which a residual is rounding, of the arithmetic or of the labels."""
+        rounding = self.problem.rounding
+        return max(NOISELESS_LOSS * self.variance, ROUNDED * rounding if rounding <= FINE * self.variance else 0.0)
+
+    @property
     def exact(self) -> bool:
         """Whether nothing but rounding is left."""
-        return self.noise <= NOISELESS_LOSS * self.variance
+        return self.noise <= self.floor
+
+    @property
+    def explained(self) -> float:
+        """Share of the variance of y that the network explains, the unknowns counted."""
+        return 1.0 - min(1.0, self.noise / self.variance)
 
 
 def state_of(network: Network, problem: Problem) -> State:
-    """The state of a fit; one pass."""
+    """The state of a fit; one pass. Rows have length one on white inputs where their length is free."""
     white = problem.white(network)
     point = point_of(white, biases=problem.biases, offset=True, linear=network.linear is not None)
+    if point.normals is not None:
+        lengths = np.linalg.norm(white.layer.weights, axis=1)[:, None]
+        lengths[lengths == 0.0] = 1.0
+        coefficients = np.vstack([point.coefficients[: point.width] * lengths**(point.activation.degree or 0),
+                                  point.coefficients[point.width :]])
+        point = point.moved(point.units / lengths, coefficients)
     return State(network, white, point, problem, Fit(*problem.used.sum(FitStatistic(point), stage="certificate")))

@@ -1,126 +1,209 @@
-"""Standard errors of a fitted network: the inverse Fisher information with the scale gauge held fixed.
+"""Standard errors of a fitted network, right whether or not the noise is the same everywhere.
 
-With J the Jacobian of all outputs in all parameters and noise variance s², the covariance is s² (JᵀJ)⁻¹ on the space left by the
-gauge w_j·δw_j = 0 (unit rows stay unit rows). JᵀJ has one null vector ν_j a homogeneous unit (its row against its readout), and
-for any constraint c with c·ν ≠ 0
-
-    (JᵀJ + γ c cᵀ)⁻¹ = (constrained inverse) + ν νᵀ / (γ (c·ν)²).
-
-This is the Cramér-Rao bound for Gaussian noise, at the estimate.
+With H = JᵀJ, constrained as in `information.py`, and a least-squares fit, the estimates have the covariance H⁻¹ S H⁻¹ with
+S = Σ_n (J_nᵀ r_n)(J_nᵀ r_n)ᵀ (Huber 1967, White 1980): no assumption on the noise but independence from row to row. Where it is
+the same everywhere, S = σ² H and this is the Cramér-Rao bound. A fit pulls the residual of a row down by its leverage
+h_n = J_n H⁻¹ J_nᵀ: residuals are divided by 1 - h_n (HC3, MacKinnon and White 1985), without which few rows look too certain.
 """
 
 from __future__ import annotations
 
-import contextlib
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from laybare.certificate.claims import StandardErrors
-from laybare.linear_algebra import solve_spd
+from laybare.certificate.fitted import State
+from laybare.certificate.information import Inverse, constrained_inverse, gauge_of, information, slope
 from laybare.networks import Network
 from laybare.refinement.normal import Point, Step, StepStatistic, point_of
-from laybare.shapes import Array
+from laybare.shapes import Array, Sums
 from laybare.source import Affine, Source
 
 LARGEST = 4000
 """Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
 
+ROWS_A_NUMBER, FEWEST_ROWS = 20, 20_000
+"""Rows for S: with so many per parameter it is known to a few per cent, and the pass stays short."""
 
-SINGULAR, SHARE = 1e-12, 1e-6
-"""Information below this share of the largest is none; a parameter with less than this share in such a direction is not hurt."""
+LEAST_REST = 1e-3
+"""Least 1 - h: a row that its own unit follows entirely has no residual to speak of."""
 
 
-def standard_errors(
-    network: Network, source: Source, noise: float, *, biases: bool, offset: bool, transform: Affine | None = None
-) -> StandardErrors:
-    """Standard errors at `network` from the samples of `source`, for noise of standard deviation `noise` in every output.
+class Spread(NamedTuple):
+    """Standard errors on the given inputs; the largest of a unit relative to its row or readout, where columns have variance one,
+    and which unit that is; the largest step to the minimum in standard errors (0 for an exact fit)."""
+
+    errors: StandardErrors
+    loosest: float
+    unit: int
+    away: float
+
+
+def standard_errors(network: Network, source: Source, noise: float, *, biases: bool, offset: bool) -> StandardErrors:
+    """Standard errors at `network` from the inputs of `source`, for noise of standard deviation `noise` in every output.
 
     For homogeneous activations they refer to unit rows. A parameter that can move without any change at the samples has an
-    infinite one. With `transform` the samples are those of `source` mapped back: the network is one on the inputs before the map,
-    `source` reads those after it. One pass; memory (parameters)², so that networks of more than `LARGEST` parameters get NaN.
+    infinite one. One pass; memory (parameters)², so that networks of more than `LARGEST` parameters get NaN.
     """
     point = point_of(network, biases=biases, offset=offset, linear=network.linear is not None)
-    if point.units.size + point.coefficients.size > LARGEST:
-        return _shaped(np.full(point.units.size + point.coefficients.size, np.nan), network, point)
-    seen = point
-    if transform is not None:
-        mapped = transform.inverse().pull_back(network)
-        seen = point_of(mapped, biases=biases, offset=offset, linear=network.linear is not None)
-    matrix = information(Step(*source.sum(StepStatistic(seen), stage="standard errors")), seen)
-    if transform is not None and not transform.trivial:
-        matrix = _carried_back(matrix, point, transform)
-    gauge = _gauge(point)
-    strength = float(np.diag(matrix)[: point.units.size].mean())
-    whole = matrix + strength * gauge.fixed.T @ gauge.fixed
-    inverse = np.diag(solve_spd(whole, np.eye(len(whole)))) - np.sum(gauge.pull**2, axis=0) / strength
-    errors = noise * np.sqrt(np.maximum(inverse, 0.0))
-    return _shaped(np.where(_undetermined(whole), np.inf, errors), network, point)
+    if _numbers(point) > LARGEST:
+        return _shaped(np.full(_numbers(point), np.nan), network, point)
+    inverse = constrained_inverse(information(Step(*source.sum(StepStatistic(point), stage="standard errors")), point), point)
+    errors = noise * np.sqrt(np.maximum(np.diag(inverse.matrix), 0.0))
+    return _shaped(np.where(inverse.open, np.inf, errors), network, point)
 
 
-def _carried_back(matrix: Array, point: Point, transform: Affine) -> Array:
-    """The information about the parameters on x from that about those on z: Lᵀ I L, with L = ∂(on z)/∂(on x).
+def spread_of(state: State) -> Spread:
+    """The spread of a fit, from its own residuals; two passes over white rows. NaN beyond `LARGEST` parameters.
 
-    A row obeys w_z = matrix⁻¹ w_x and b_z = b_x + mean·w_x, the linear part and the offset alike; readouts stay as they are.
+    Everything is done for y in units of its standard deviation, so that no size of y or of a column does harm.
     """
-    d = len(transform.mean)
-    B = np.zeros((d + 1, d + 1))
-    B[:d, :d], B[d, :d], B[d, d] = np.linalg.inv(transform.matrix), transform.mean, 1.0
+    unit = float(np.sqrt(state.variance))
+    point = state.point.moved(state.point.units, state.point.coefficients / unit)
+    if _numbers(point) > LARGEST:
+        return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0)
+    step, inverse = _informed(state, point)
+    covariance = inverse.matrix @ _scores(state, point, unit, inverse.matrix) @ inverse.matrix
+    white = np.where(inverse.open, np.inf, _root(covariance))
+    transform = state.problem.transform
+    given = np.where(inverse.open, np.inf, _carried(covariance, point, transform).errors)
+    given[point.units.size :] *= unit
+    relative = _relative(*_carried(covariance, point, _standardised(transform)), inverse.open)
+    worst = int(np.argmax(relative)) if len(relative) else 0
+    plain = np.sqrt(state.noise) / unit * _root(inverse.matrix)  # robust errors vanish where noise does; least squares still errs
+    away = 0.0 if state.exact else _away(inverse.matrix @ slope(step, point) / unit, np.maximum(white, plain))
+    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away)
+
+
+def _informed(state: State, point: Point) -> tuple[Step, Inverse]:
+    """The sums of a step and the inverse information. For an exact fit some of the rows do, if they leave no number open."""
+    views = [_part(state)] if state.exact and _part(state) is not state.view else []
+    for view in (*views, state.view):
+        sums = Step(*view.sum(StepStatistic(state.point), stage="standard errors"))
+        step = Step(*(part * (state.view.size / view.size) for part in sums))
+        inverse = constrained_inverse(information(step, point), point)
+        if not inverse.open.any():
+            break
+    return step, inverse
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoreGram:
+    """(z, y) -> Σ_n s_n s_nᵀ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of a row's outputs."""
+
+    point: Point
+    inverse: Array
+    unit: float
+
+    @property
+    def row_floats(self) -> int:
+        return 3 * _numbers(self.point)
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        point, n = self.point, len(x)
+        k, p = point.units.shape
+        q, m = point.coefficients.shape
+        A, X1 = point.coefficients[:k], point.extended(x)
+        U = X1 @ point.units.T
+        F, S = point.features(x, U), point.activation.derivative(U)
+        R = y / self.unit - F @ point.coefficients
+        lever = np.zeros(n)
+        for o in range(m):
+            J = np.hstack([((S * A[:, o])[:, :, None] * X1[:, None, :]).reshape(n, k * p), F])
+            own = np.concatenate([np.arange(k * p), k * p + np.arange(q) * m + o])
+            lever += np.einsum("np,np->n", J @ self.inverse[np.ix_(own, own)], J) / m
+        R = R / np.maximum(1.0 - lever, LEAST_REST)[:, None]
+        rows = ((S * (R @ A.T))[:, :, None] * X1[:, None, :]).reshape(n, k * p)
+        scores = np.hstack([rows, (F[:, :, None] * R[:, None, :]).reshape(n, q * m)])
+        return (scores.T @ scores,)
+
+
+def _scores(state: State, point: Point, unit: float, inverse: Array) -> Array:
+    part = _part(state)
+    (gram,) = part.sum(_ScoreGram(point, inverse, unit), stage="robust errors")
+    return np.asarray(gram * (state.view.size / part.size))
+
+
+def _part(state: State) -> Source:
+    """Enough of the used rows, at random; all of them if that is not much less."""
+    view, rows = state.view, max(FEWEST_ROWS, ROWS_A_NUMBER * _numbers(state.point))
+    return view if 2 * rows > view.size else view.split(rows / view.size, rng=0).first
+
+
+def _root(covariance: Array) -> Array:
+    return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)))
+
+
+def _away(move: Array, errors: Array) -> float:
+    known = np.isfinite(errors) & (errors > 0.0)
+    return float(np.max(np.abs(move[known]) / errors[known], initial=0.0))
+
+
+def _relative(errors: Array, point: Point, loose: Array) -> Array:
+    """For every unit: the standard error of its row over the row, or of its readout over the readout, whichever is larger."""
+    k, p = point.units.shape
+    errors = np.where(loose, np.inf, errors)
+    rows, rest = errors[: k * p].reshape(k, p), errors[k * p :].reshape(point.coefficients.shape)[:k]
+    parts = ((rows, point.units), (rest, point.coefficients[:k]))
+    sizes = [np.linalg.norm(error, axis=1) / np.maximum(np.linalg.norm(part, axis=1), 1e-300) for error, part in parts]
+    return np.asarray(np.maximum(*sizes))
+
+
+class _Carried(NamedTuple):
+    """Standard errors of the parameters on other inputs, and the network there."""
+
+    errors: Array
+    point: Point
+
+
+def _carried(covariance: Array, point: Point, transform: Affine) -> _Carried:
+    """Errors on inputs x with z = transform(x), from those on z: carried there, then into the gauge of unit rows there.
+
+    A row obeys w_x = matrix w_z and b_x = b_z - mean·w_x, the linear part and the offset alike; readouts stay as they are, but
+    for the scale of homogeneous units, whose rows have length one on both sides.
+    """
+    rows, rest = _carriers(transform, point)
     k, p = point.units.shape
     q, m = point.coefficients.shape
-    turned = [*([d] if point.offset else []), *(range(d) if point.linear else [])]  # the order of the coefficients
-    A = np.eye(q)
-    A[k:, k:] = B[np.ix_(turned, turned)]
+    scale, back, degree = np.ones(k), np.ones(q), point.activation.degree
+    if degree is not None:
+        lengths = np.linalg.norm((point.units @ rows.T)[:, : p - point.biases], axis=1)
+        scale = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
+        back[:k] = scale**-degree
+    there = point.moved(scale[:, None] * (point.units @ rows.T), back[:, None] * (rest @ point.coefficients))
+    gauge = gauge_of(there)
 
     def left(columns: Array) -> Array:
-        rows = np.einsum("ab,kac->kbc", B[:p, :p], columns[: k * p].reshape(k, p, -1)).reshape(k * p, -1)
-        rest = np.einsum("ab,amc->bmc", A, columns[k * p :].reshape(q, m, -1)).reshape(q * m, -1)
-        return np.vstack([rows, rest])
+        top = np.einsum("k,ba,kac->kbc", scale, rows, columns[: k * p].reshape(k, p, -1)).reshape(k * p, -1)
+        low = np.einsum("b,ba,amc->bmc", back, rest, columns[k * p :].reshape(q, m, -1)).reshape(q * m, -1)
+        moved = np.vstack([top, low])
+        return np.asarray(moved - gauge.pull.T @ (gauge.fixed @ moved))
 
-    return left(left(matrix).T)
+    return _Carried(_root(left(left(covariance).T)), there)
 
 
-def information(step: Step, point: Point) -> Array:
-    """JᵀJ in the order (unit rows, coefficients feature by feature)."""
+def _standardised(transform: Affine) -> Affine:
+    """From inputs of mean zero whose columns have standard deviation one, each by itself, to white ones."""
+    spread = np.sqrt(np.diag(np.linalg.inv(transform.matrix @ transform.matrix.T)))
+    return Affine(np.zeros_like(transform.mean), spread[:, None] * transform.matrix)
+
+
+def _carriers(transform: Affine, point: Point) -> tuple[Array, Array]:
+    """∂(on x)/∂(on z) of one row (p, p), and of the coefficients (q, q)."""
+    d = len(transform.mean)
+    B = np.zeros((d + 1, d + 1))
+    B[:d, :d], B[d, :d], B[d, d] = transform.matrix, -transform.mean @ transform.matrix, 1.0
     k, p = point.units.shape
-    q, m = point.coefficients.shape
-    A = point.coefficients[:k]
-    G, E, H = step.gram[:q, :q], step.gram[:q, q:], step.gram[q:, q:]
-    rows = (H.reshape(k, p, k, p) * (A @ A.T)[:, None, :, None]).reshape(k * p, k * p)
-    cross = np.einsum("jo,fja->jafo", A, E.reshape(q, k, p)).reshape(k * p, q * m)
-    return np.block([[rows, cross], [cross.T, np.kron(G, np.eye(m))]])
+    turned = [*([d] if point.offset else []), *(range(d) if point.linear else [])]  # the order of the coefficients
+    A = np.eye(len(point.coefficients))
+    A[k:, k:] = B[np.ix_(turned, turned)]
+    return B[:p, :p], A
 
 
-class _Gauge(NamedTuple):
-    """`fixed` (units, parameters): constraints c; `pull`: null vectors ν / (c·ν). No rows where the scale is not free."""
-
-    fixed: Array
-    pull: Array
-
-
-def _gauge(point: Point) -> _Gauge:
-    k, p = point.units.shape
-    m = point.coefficients.shape[1]
-    degree = point.activation.degree
-    free = 0 if degree is None else k
-    null, fixed = np.zeros((2, free, point.units.size + point.coefficients.size))
-    for j in range(free):
-        null[j, j * p : (j + 1) * p] = point.units[j]
-        null[j, k * p + j * m : k * p + (j + 1) * m] = -(degree or 0) * point.coefficients[j]
-        fixed[j, j * p : j * p + p - point.biases] = point.units[j, : p - point.biases]
-    return _Gauge(fixed, null / np.sum(null * fixed, axis=1)[:, None])
-
-
-def _undetermined(matrix: Array) -> Array:
-    """Parameters with a share in a direction along which the information vanishes (relative to each parameter's own)."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
-    scaled = matrix * scale[:, None] * scale
-    with contextlib.suppress(np.linalg.LinAlgError):
-        if np.diag(np.linalg.cholesky(scaled)).min() ** 2 > SINGULAR:
-            return np.zeros(len(matrix), dtype=bool)
-    values, vectors = np.linalg.eigh(scaled)
-    share: Array = np.sum(vectors[:, values <= SINGULAR * values[-1]] ** 2, axis=1)
-    return np.asarray(share > SHARE)
+def _numbers(point: Point) -> int:
+    return int(point.units.size + point.coefficients.size)
 
 
 def _shaped(errors: Array, network: Network, point: Point) -> StandardErrors:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from laybare.certificate.alternatives import Finding, strongest_alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.linear_algebra import solve_spd
@@ -21,6 +22,9 @@ from laybare.shapes import Array, Sums
 
 SIGMAS = 4.0
 """Standard deviations that chance is allowed in every test of a certificate: one false alarm in 30,000."""
+
+CHANCE = 4.5
+"""-log10 of the chance that is allowed for, that of 4 standard deviations."""
 
 PROBES = 100
 """Random units among the features."""
@@ -87,12 +91,13 @@ def _alone(gram: Array, moment: Array, q: int) -> Array:
     return alone
 
 
-def nothing_left(state: State, structure: Structure) -> Claim:
-    """The share of the residual that the features explain against what noise would let them explain."""
-    free = structure.features * state.view.outputs
-    limit = (free + SIGMAS * np.sqrt(2.0 * free)) / state.spare
-    share = 0.0 if state.exact else structure.share
+def nothing_left(state: State, probes: Array) -> Claim:
+    """The most telling set of features against what chance would do, over all sets and outputs; `probes` are rows of units."""
+    found = Finding("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, probes)
+    limit = CHANCE + float(np.log10(found.tests))
+    text = (
+        f"{found.name} ({found.features}) explain {found.share:.2g} of the residual; the number is -log10 of the chance that "
+        f"noise lets them, of {found.tests} tests" if found.name else "nothing but rounding is left")
     return Claim(
-        "structure left in the residual", share, float(limit), bool(share <= limit), "tested",
-        f"share of the residual that {structure.features} features of the inputs explain; of noise it would be about "
-        f"{free / state.spare:.2g}, and a missed or wrong unit leaves more.", decisive=True)
+        "structure left in the residual", found.evidence, limit, found.evidence <= limit, "tested",
+        f"{text}; a missed or wrong unit, another activation or another kind of function leaves more.", decisive=True)

@@ -9,25 +9,34 @@ two networks and q of the unit that they differ by, the wider one is worth it if
 N - p instead of N corrects for the wider fit following the noise, which matters when N is a small multiple of p. Units that only
 follow noise can come close to q log N (an outlier, or a step between two samples), so a unit counts as real beyond 3/2 of it,
 and one that is worth 1 to 3/2 leaves the matter open. Units that are buried deeper can fall below 1: these samples cannot show
-them, and a network without them passes.
+them, and a network without them passes; the certificate states how large they could be. Noise that is larger in some places, and
+outliers, overrate units there: each gain is also taken from the gains of single rows (`likelihood`), and the smaller one counts.
+
+A missing unit is looked for from the random units that explain most of the residual, and from the found ones split in two.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
+from laybare.certificate.likelihood import Gain, robust_gain
+from laybare.certificate.splits import likely_splits, split_unit
 from laybare.damping import Effort
-from laybare.levels import NOISELESS_LOSS
-from laybare.refinement.levenberg import project
+from laybare.refinement.levenberg import Refined, project
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
 
-MORE, FEWER = 4, 2
-"""Starts of the refits: the best new units, the units that are cheapest to leave out."""
+MORE, SPLITS, FEWER = 2, 3, 2
+"""Starts of the refits: the best new units, the likeliest splits, the units that are cheapest to leave out."""
+
+FIRST_STEPS = 4
+"""Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
 
 CLEAR = 1.5
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
@@ -37,19 +46,35 @@ SHORT, SAMPLES_AN_UNKNOWN, FEWEST_ROWS = quick(Effort(max_steps=20)), 8, 4000
 
 
 def one_more(state: State, units: Array) -> Claim:
-    """What another unit gains, started at each of the first `units` (rows w, b on white inputs) until one is worth it."""
-    value, limit = 0.0, _price(state)
+    """What another unit gains: a few steps from the likeliest splits and from the first of `units` (rows w, b), then the best.
+
+    Cost: five short refits and a long one; fewer if one is worth it at once.
+    """
+    gain, limit = Gain(0.0, 1.0), price_of_a_unit(state)
+    value = 0.0
     if state.equations > state.unknowns + parameters_per_unit(state.point) and not state.exact:
-        for row in units[:MORE]:
-            loss = minimise(state.view, _with(state.point, row), state.variation, effort=_effort(state)).loss
-            value = max(value, _worth(state, float(state.fit.loss), loss, wider=1))
-            if value >= CLEAR * limit:
-                break
+        best = _tried(state, units, CLEAR * limit)
+        value = max(0.0, _ratio(state, float(state.fit.loss), best.loss, wider=1))
+        gain = _gain(state, best) if value >= limit else gain
+        value /= gain.local
     return Claim(
         "gain of one more unit", value, limit, value < limit, "tested",
         "how much more likely another unit makes the used samples, against what its free numbers would gain from noise; more "
         f"than the threshold means that a unit may be missing, more than {CLEAR:g} times as much that one is.",
-        decisive=value >= CLEAR * limit)
+        decisive=min(value, gain.counted) >= CLEAR * limit)
+
+
+def _tried(state: State, units: Array, clear: float) -> Refined:
+    """The best fit with one unit more; the first that is clearly worth it, if any."""
+    likely = likely_splits(state.view, state.point, float(np.sqrt(state.noise)))
+    splits = [split_unit(state.point, split) for split in likely[:SPLITS]]
+    best, loss = None, float(state.fit.loss)
+    for start in (*splits, *(_with(state.point, row) for row in units[:MORE])):
+        tried = minimise(state.view, start, state.variation, effort=replace(_effort(state), max_steps=FIRST_STEPS))
+        best = tried if best is None or tried.loss < best.loss else best
+        if _ratio(state, loss, best.loss, wider=1) >= clear:
+            return best
+    return minimise(state.view, state.point if best is None else best.point, state.variation, effort=_effort(state))
 
 
 def one_fewer(state: State) -> Claim:
@@ -59,42 +84,60 @@ def one_fewer(state: State) -> Claim:
     """
     order, _ = elimination_order(state.point, state.fit)
     tries = 1 if state.exact else FEWER
-    least = min((_loss_without(state, int(i)) for i in order[:tries]), default=np.inf)
-    value, limit = _worth(state, least, float(state.fit.loss), wider=0), CLEAR * _price(state)
+    value = min((_worth_of(state, int(i)) for i in order[:tries]), default=np.inf)
+    limit = CLEAR * price_of_a_unit(state)
     return Claim(
         "loss of one unit fewer", value, limit, value > limit, "tested",
         "how much less likely the used samples are without the least important unit, against what its free numbers would gain "
         "from noise; less than the threshold means that the width is not supported by the data.")
 
 
-def _worth(state: State, narrow: float, wide: float, wider: int) -> float:
+def price_of_a_unit(state: State) -> float:
+    """What a unit must be worth: Schwarz's price of its free numbers."""
+    return float(parameters_per_unit(state.point) * np.log(state.equations))
+
+
+def _gain(state: State, wider: Refined) -> Gain:
+    """What the rows one by one say of a wider fit."""
+    rest = max(1, state.equations - state.unknowns - parameters_per_unit(state.point))
+    return robust_gain(state.view, state.point, wider.point, max(wider.loss / rest, state.floor))
+
+
+def _ratio(state: State, narrow: float, wide: float, wider: int) -> float:
     """(N - p) log(narrow / wide), rounding apart."""
-    rounding = NOISELESS_LOSS * state.variation
+    rounding = state.floor * state.equations
     spare = max(1, state.equations - state.unknowns - wider * parameters_per_unit(state.point))
     return float(spare * np.log((max(narrow, 0.0) + rounding) / (max(wide, 0.0) + rounding)))
 
 
-def _price(state: State) -> float:
-    return float(parameters_per_unit(state.point) * np.log(state.equations))
-
-
 def _effort(state: State) -> Effort:
     """Steps of a refit: as long as they could change the answer."""
-    return telling(Effort(max_steps=40), _price(state), state.spare)
+    return telling(Effort(max_steps=40), price_of_a_unit(state), state.spare)
 
 
-def _loss_without(state: State, unit: int) -> float:
-    """The refitted loss without a unit. Without noise some of the samples do: what cannot fit those cannot fit all."""
+def _worth_of(state: State, unit: int) -> float:
+    """What the samples lose without a unit, the others refitted. Without noise some of the samples do: what cannot fit those
+    cannot fit all."""
     rest = without(state.point, np.delete(np.arange(state.point.width), unit))
+    loss = float(state.fit.loss)
     if rest.width == 0:
-        return project(rest, Fit(*state.view.sum(FitStatistic(rest), stage="certificate")))[1]
+        point, narrow = project(rest, Fit(*state.view.sum(FitStatistic(rest), stage="certificate")))
+        return _smaller(state, point, _ratio(state, narrow, loss, wider=0))
     rows = max(FEWEST_ROWS, SAMPLES_AN_UNKNOWN * state.unknowns // state.view.outputs)
-    if not state.exact or rows >= state.view.size:
-        effort = SHORT if state.exact else _effort(state)
-        return minimise(state.view, rest, state.variation, effort=effort).loss
-    share = rows / state.view.size
-    part = state.view.split(share, rng=0).first
-    return minimise(part, rest, share * state.variation, effort=SHORT).loss / share
+    if state.exact and rows < state.view.size:
+        share = rows / state.view.size
+        part = state.view.split(share, rng=0).first
+        return _ratio(state, minimise(part, rest, share * state.variation, effort=SHORT).loss / share, loss, wider=0)
+    refit = minimise(state.view, rest, state.variation, effort=SHORT if state.exact else _effort(state))
+    return _smaller(state, refit.point, _ratio(state, refit.loss, loss, wider=0))
+
+
+def _smaller(state: State, narrow: Point, ratio: float) -> float:
+    """With noise, no more than the rows one by one say."""
+    if state.exact:
+        return ratio
+    gain = robust_gain(state.view, narrow, state.point, state.noise)
+    return min(ratio / gain.local, gain.counted)
 
 
 def _with(point: Point, row: Array) -> Point:

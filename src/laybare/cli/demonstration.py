@@ -21,7 +21,7 @@ def demo(report: str, width: int, queries: int, seed: int) -> None:
     console = console_of()
     console.print(f"Training scikit-learn's MLPRegressor (10-{width}-1, ReLU) on the diabetes data ...")
     truth = trained_mlp.train(width, seed)
-    console.print(f"Hidden behind a callable. Recovering it from {queries:,} Gaussian queries; the width is not told.\n")
+    console.print(f"Hidden behind a callable. Recovering it from at most {queries:,} queries; the width is not told.\n")
     with _bar() as progress:
         case = trained_mlp.extract(truth, queries, seed, progress)
     console.print(_pairs_table(side_by_side(case.found.network, truth), truth.dim, console.width))

@@ -4,7 +4,7 @@ The loop (`loop.py`) owns trial, acceptance, damping, stopping, trace, progress 
 point, the step at a damping and the loss where it leads: dense normal equations, conjugate gradients, directions of a tensor.
 """
 
-from laybare.damping.loop import Effort, Endpoint, Place, Rule, Trial, check_finite, damped_descent
+from laybare.damping.loop import DescentEnd, Effort, Place, Rule, Trial, check_finite, damped_descent
 from laybare.damping.trace import Trace, TraceRow
 
-__all__ = ["Effort", "Place", "Endpoint", "Rule", "Trace", "TraceRow", "Trial", "check_finite", "damped_descent"]
+__all__ = ["Effort", "Place", "DescentEnd", "Rule", "Trace", "TraceRow", "Trial", "check_finite", "damped_descent"]

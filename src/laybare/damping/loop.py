@@ -94,7 +94,7 @@ class Rule(Protocol[P, K, Y]):
 
 
 @dataclass(frozen=True, eq=False)
-class Endpoint(Generic[P, K]):
+class DescentEnd(Generic[P, K]):
     """The best point with its loss and sums, and how the loop got there."""
 
     best: Place[P, K]
@@ -104,7 +104,7 @@ class Endpoint(Generic[P, K]):
 def damped_descent(
     rule: Rule[P, K, Y], start: P, scale: float, *,
     effort: Effort = Effort(), size: int = 1, overfit: float = 1.0, before: int = 0, progress: Progress | None = None,
-) -> Endpoint[P, K]:
+) -> DescentEnd[P, K]:
     """Lower the loss from `start` until one of the reasons above; the loss never rises.
 
     `scale` is the unit of the relative loss; a pass touches `size` samples, and `before` passes were made already; `overfit`
@@ -134,7 +134,7 @@ def damped_descent(
                 break
     except KeyboardInterrupt:
         reason = "interrupted"
-    return Endpoint(here, Trace(tuple(rows), reason or "steps"))
+    return DescentEnd(here, Trace(tuple(rows), reason or "steps"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,9 @@ from laybare.shapes import Array
 FRESH = 6
 """Queries at random points that the result must predict; none of them is used for it."""
 
+LOOSE = 0.03
+"""Error bar beyond which nothing is known."""
+
 FINE, LARGE = 6e-11, 2e-8
 """Precision that is wanted unless another is asked for."""
 
@@ -136,6 +139,9 @@ def _finished(purse: Purse, reading: Reading, reader: Reader, rng: Generator) ->
                 purse, reading.book, reading.rounding, precision=precision, fresh_share=reader.fresh_share, spread=reader.spread,
                 reserve=FRESH, rng=rng)
             surprises, misfit, book = polished.surprises, polished.misfit, polished.book
+            if not polished.plausible or error_bar(book) > LOOSE:
+                complete = False
+                break
             if not len(surprises):
                 answers = ask_random(purse, book, FRESH, reader.spread, "verify", rng)
                 fresh, surprises = misfits(answers, book, reading.rounding), contradictions(answers, book, reading.rounding)

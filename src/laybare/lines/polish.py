@@ -29,6 +29,10 @@ from laybare.shapes import Array
 DENSE = 2600
 """Parameters up to which the normal matrix is formed: 54 MB, two seconds."""
 
+STEPS, FITTED, OUTLYING = 15, 2.0, 30.0
+"""Most steps of a fit, the misfit at which it is done, and where an answer counts less. With float64 answers the first step is
+the last; with coarse answers some points are on the wrong side of a kink at first."""
+
 PRIOR = 10.0
 """A parameter that the answers leave open stays where it is within so many of its earlier error bars."""
 
@@ -43,6 +47,9 @@ FEWEST_FREE, ALLOWANCE = 20, 2.0
 
 LEAST_SHARE = 0.01
 """Answers may be free of rounding by chance (all of them zero, for instance): error bars do not shrink below this."""
+
+MISFIT = 10.0
+"""Misfit in standard deviations with which a book may still be the function."""
 
 SURPRISE = 30.0
 """Standard deviations beyond which a fresh answer contradicts the book: a unit is missing, and the fit must wait."""
@@ -60,6 +67,11 @@ class Polished:
     worst: float
     fresh: int
     surprises: Array
+
+    @property
+    def plausible(self) -> bool:
+        """Whether the answers agree with the book, as far as was looked at: a wrong unit gives thousands of deviations."""
+        return not self.misfit > MISFIT
 
 
 def parameters(book: Book) -> int:
@@ -95,7 +107,7 @@ def polish(
         return Polished(book, np.nan, np.nan, 0, none)
     asked, most = 0, int(fresh_share * p)
     fitted = _fit(purse, book, rounding)
-    while SURE * error_bar(fitted.book) > precision and asked < most:
+    while SURE * error_bar(fitted.book) > precision and asked < most and fitted.plausible:
         batch = min(max(8, int(BATCH * p), asked // 2), most - asked)
         if purse.left is not None:
             batch = min(batch, purse.left - reserve)
@@ -149,11 +161,21 @@ def _fit(purse: Purse, book: Book, rounding: AnswerError) -> Polished:
     blocks = list(purse.answers())
     x, y = np.vstack([block.x for block in blocks]), np.vstack([block.y for block in blocks])
     weight = 1.0 / rounding.sd(x, y)
-    misfit, moved = _misfit(book, x, y, weight), _step(book, x, y, weight)
-    now = _misfit(moved, x, y, weight)
-    if now[0] <= 1.5 * misfit[0]:
-        book, misfit = _rescaled(moved, now[0], y.size), now
+    misfit, prior = _misfit(book, x, y, weight), _bars(book)
+    for _ in range(STEPS):
+        moved = _step(book, x, y, _robust(book, x, y, weight), prior)
+        now, before = _misfit(moved, x, y, weight), misfit
+        if now[0] <= 1.5 * misfit[0]:
+            book, misfit = _rescaled(moved, now[0], y.size), now
+        if now[0] < FITTED or now[0] > 0.95 * before[0]:
+            break
     return Polished(book, *misfit, 0, np.empty((0, x.shape[1])))
+
+
+def _robust(book: Book, x: Array, y: Array, weight: Array) -> Array:
+    """Weights with less for answers that are far off: a point on the wrong side of a kink says nothing until it is put right."""
+    off = np.abs(y - book(x)).max(axis=1) * weight
+    return np.asarray(weight * np.minimum(1.0, OUTLYING / np.maximum(off, 1e-300)))
 
 
 def _rescaled(book: Book, misfit: float, answers: int) -> Book:
@@ -180,10 +202,10 @@ def _bars(book: Book) -> Array:
     return np.concatenate([*parts, np.full(outputs * (dim + 1), book.gradient_sd)])
 
 
-def _step(book: Book, x: Array, y: Array, weight: Array) -> Book:
-    """One Gauss-Newton step, with new error bars. The book is so near that the square of its error is below rounding."""
+def _step(book: Book, x: Array, y: Array, weight: Array, prior: Array) -> Book:
+    """One Gauss-Newton step, with new error bars."""
     A, b = _normal_equations(book, x, y, weight)
-    A[np.diag_indices(len(A))] += 1.0 / np.maximum(PRIOR * _bars(book), 1e-300) ** 2
+    A[np.diag_indices(len(A))] += 1.0 / np.maximum(PRIOR * prior, 1e-300) ** 2
     _fix_lengths(A, book.units.normals)
     scale = 1.0 / np.sqrt(np.diag(A))
     A *= scale[:, None]

@@ -143,6 +143,8 @@ def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float
     book = first_book(bends, gradients)
     book = book.with_units(units_of(bends, gradients, book, 0))
     short = None if gradients.good.all() or purse.left is None else _too_few(purse, dim, len(bends.kinks), "")
+    if short is not None and not len(book.units):
+        raise short
     return Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience, short)
 
 
@@ -150,7 +152,7 @@ def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) 
     """The kinks of the first line. If they turn out to be rounding, it is coarser than the first look could tell."""
     rounding = look.rounding
     along = _along(purse, None, line, rounding)
-    ends = [_end(along, line, line.low), _end(along, line, line.high)]
+    ends = [end_piece(along, line, line.low), end_piece(along, line, line.high)]
     steep = max(float(np.abs(end.slope).max()) for end in ends) * np.sqrt(len(line.point))
     rounding = rounding._replace(steepness=max(rounding.steepness, steep))
     for _ in range(RETRIES):
@@ -225,7 +227,7 @@ def _along(purse: Purse, book: Book | None, line: Line, rounding: AnswerError, p
     return along
 
 
-def _end(along: Along, line: Line, end: float) -> Straight:
+def end_piece(along: Along, line: Line, end: float) -> Straight:
     """The last piece at one end of the line: three points, nearer to the end until they lie on one line."""
     share = 1.0
     while True:
@@ -242,7 +244,7 @@ def _seeds(along: Along, line: Line, silent: Array, slope_sd: float, outputs: in
     near = NEARBY * line.scale
     pieces = [Straight(np.array([-near, near]), np.zeros((2, outputs)), np.full(2, near * max(slope_sd, 1e-300)))]
     if not silent[0]:
-        pieces.insert(0, _end(along, line, line.low))
+        pieces.insert(0, end_piece(along, line, line.low))
     if not silent[1]:
-        pieces.append(_end(along, line, line.high))
+        pieces.append(end_piece(along, line, line.high))
     return pieces

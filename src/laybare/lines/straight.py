@@ -16,8 +16,8 @@ import numpy as np
 from laybare.shapes import Array
 
 SIGMAS = 4.0
-"""Deviations in standard deviations that still count as rounding: rounding to a last digit is at most twice what `AnswerError` has
-for it, and a line through rounded points extrapolates that by less than three; what is measured is measured generously."""
+"""Deviations in standard deviations that still count as rounding: rounding to a last digit is at most twice what `AnswerError`
+has for it, and a line through rounded points extrapolates that by less than three; what is measured is measured generously."""
 
 
 class Sampled(NamedTuple):

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnnihilatorRoute", "GeneralReLU", "JointSpan", "LandscapeDesign", "Lines", "Method", "Outcome", "PolarRoute",
-    "PracticalRoute", "PrintedDescent", "PrintedDesign", "PrintedMoments", "PrintedNeurons", "PrintedReLU", "RandomStart", "RefinedMoments",
+    "PracticalRoute", "PrintedDescent", "PrintedDesign", "PrintedMoments", "PrintedNeurons", "PrintedReLU", "RandomStart",
+    "RefinedMoments",
     "Route", "SpectralRoute", "Start", "SymmetricInputs", "TensorInit", "TensorRoute", "WhitenedRoute",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from os import PathLike
 
 from laybare.certificate import Certificate
 from laybare.damping import Trace
@@ -30,6 +31,8 @@ class Recovery:
         The solver's steps, from the start to the end; none for a literal form.
     queries : dict
         What queries to a black box were spent on; empty for samples.
+    by : str
+        How it was found, in words, for a recovery that was loaded: its method is not stored.
     """
 
     network: Network
@@ -40,6 +43,7 @@ class Recovery:
     samples_used: int
     traces: tuple[Trace, ...]
     queries: dict[str, int] = field(default_factory=dict)
+    by: str = ""
 
     def __call__(self, x: Array) -> Array:
         """Outputs of the recovered network at the rows of x."""
@@ -50,13 +54,25 @@ class Recovery:
         """Whether this is what a paper's own algorithm gives, without the solver."""
         return isinstance(self.method, Method) and self.method.search is None
 
+    @property
+    def found_by(self) -> str:
+        """The method in words."""
+        if self.by or self.method is None:
+            return self.by or "refine"
+        return type(self.method).__name__ + ", literal," * self.literal
+
     def __str__(self) -> str:
         net = self.network
-        name = "refine" if self.method is None else type(self.method).__name__ + ", literal," * self.literal
         return (
-            f"{net.architecture} network of {net.activations} units, by {name} "
+            f"{net.architecture} network of {net.activations} units, by {self.found_by} "
             f"from {self.samples_used:,} {'queries' if self.queries else 'samples'} in {self.seconds:.1f} s\n"
             f"{self.certificate.explain()}")
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write network, start, certificate and solver's steps to one safetensors file; `lb.load(path)` reads it back."""
+        from laybare.pipeline.saved import save
+
+        save(self, path)
 
     def report(self, path: str) -> None:
         """Write a self-contained HTML page."""

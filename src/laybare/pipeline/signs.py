@@ -8,7 +8,7 @@ import numpy as np
 
 from laybare.activations import Activation
 from laybare.assembly.signs import Signs
-from laybare.assembly.unfold import unfold, with_signs
+from laybare.assembly.unfold import Unfolded, unfold, with_signs
 from laybare.certificate import Claim
 from laybare.damping import Effort
 from laybare.levels import NOISELESS_LOSS
@@ -23,6 +23,9 @@ LOOSE = 3.0
 
 TRIED = 16
 """Patterns that are refitted, best first, when noise lets several through."""
+
+LINEAR = 1.5
+"""Times Schwarz's price of its numbers that a linear part must be worth: as for units."""
 
 CLEAR = 16.0
 """Log-likelihood ratio, doubled, that decides between two patterns: the square of 4 sigmas."""
@@ -42,9 +45,12 @@ def settle_signs(
 
     Without noise the linear part decides (`assembly.signs`). With noise it may let several patterns through; each of those is
     refitted without a linear part, and the data decide. A refit may turn a unit over and end in the same network as another.
+    If no pattern explains the linear part, the network may have one of its own: the data decide that as well.
     """
     unfolded = unfold(folded, activation, tol=max(1e-7, LOOSE * float(np.sqrt(max(loss, 0.0) / scale))))
     signs = unfolded.signs
+    if signs.searched and not signs.alternatives:
+        return _with_linear_part(source, folded, unfolded, activation, scale, biases=biases)
     if not signs.searched or len(signs.alternatives) < 2 or loss <= NOISELESS_LOSS * scale:
         return SignedNetwork(unfolded.network, _claim(signs))
     starts = (with_signs(folded, activation, pattern) for pattern in signs.alternatives[:TRIED])
@@ -54,9 +60,31 @@ def settle_signs(
     return SignedNetwork(network, _claim(signs, 1 + sum(gap < CLEAR for gap in gaps), min(gaps, default=np.inf)))
 
 
+def _with_linear_part(
+    source: Source, folded: Network, unfolded: Unfolded, activation: Activation, scale: float, *, biases: bool
+) -> SignedNetwork:
+    """The network with a linear part, against the best that units alone can do from the nearest signs, both refitted.
+
+    With a linear part of its own, the signs of the units are a matter of convention: turning one over changes that part alone.
+    """
+    alone = _refit(source, with_signs(folded, activation, unfolded.signs.signs), scale, biases)
+    beside = minimise(
+        source, point_of(unfolded.network, biases=biases, offset=True, linear=True), scale, effort=Effort(max_steps=20))
+    floor, equations = NOISELESS_LOSS * scale, source.size * source.outputs
+    gap = equations * float(np.log((alone.loss + floor) / (beside.loss + floor)))
+    price = LINEAR * source.dim * source.outputs * float(np.log(equations))
+    passed = gap > price
+    text = (
+        f"no signs make the units add up to the linear part (relative residual {unfolded.signs.residual:.1e}), which was kept; "
+        f"without it the samples are less likely by {gap / 2:.3g} (log), and {price / 2:.3g} would show that it is real: the "
+        "signs of its units are then a convention.")
+    return SignedNetwork(unfolded.network, Claim("sign patterns that fit", 0.0, 1.0, passed, "tested", text))
+
+
 def _gap(source: Source, fit: Refined, best: Refined) -> float:
     """Twice the log-likelihood ratio."""
-    return source.size * source.outputs * float(np.log(fit.loss / best.loss))
+    tiny = np.finfo(float).tiny
+    return source.size * source.outputs * float(np.log(max(fit.loss, tiny)) - np.log(max(best.loss, tiny)))
 
 
 def _turned(one: Network, other: Network) -> bool:
@@ -77,8 +105,6 @@ def _claim(signs: Signs, fitting: int | None = None, gap: float = 0.0) -> Claim:
     count = len(signs.alternatives) if fitting is None else fitting
     if not signs.searched:
         text = "too many units for the search of signs: the linear part was kept instead of deciding them."
-    elif not signs.alternatives:
-        text = f"no signs make the units add up to the linear part (relative residual {signs.residual:.1e}), which was kept."
     elif count > 1:
         text = f"{count} sign patterns explain these samples equally well: they cannot tell which one is behind them."
     elif fitting is not None:

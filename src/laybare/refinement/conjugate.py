@@ -2,8 +2,9 @@
 
 A *metric* stands for JᵀJ: it is cheap to solve with, and so close to JᵀJ that few products are needed. With condition number κ of
 one measured in the other the error of CG falls by (√κ - 1)/(√κ + 1) a product. Two kinds are in use: a Kronecker product of small
-matrices (`kronecker.py`) and the normal equations of a part of the rows (`part_curvature.py`). Rows move in their tangent spaces.
-Source: Hestenes and Stiefel (1952); Steihaug (1983) for truncation.
+matrices (`kronecker.py`) and the normal equations of a part of the rows (`part_newton.py`). Rows move in their tangent spaces.
+How far CG goes, the forcing term, shrinks with the residual, so that convergence is superlinear near an exact fit.
+Source: Hestenes and Stiefel (1952); Dembo, Eisenstat, Steihaug (1982) for the forcing terms; Steihaug (1983) for truncation.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import scipy.linalg
 
-from laybare.refinement.levenberg import tangent
+from laybare.damping import Trial
+from laybare.refinement.levenberg import tangent, unit_rows
 from laybare.refinement.normal import Point
-from laybare.refinement.products import ProductStatistic, Split, joined, split
+from laybare.refinement.products import Precision, ProductStatistic, Slope, SlopeStatistic, Split, joined, split
 from laybare.shapes import Array
 from laybare.source import Source
+
+FORCING = 0.1
+TIGHTEST = 1e-4
+"""Single-precision products carry CG to about 1e-5; the outer iteration does the rest."""
 
 MAX_CG = 200
 
@@ -96,6 +102,28 @@ class DampedSystem:
                 break
             direction = z.plus(direction, rho / before)
         return Solution(solution, products, solution.dot(right))
+
+
+class Sloped(NamedTuple):
+    """A point with the slope and the loss there, which is where a step begins."""
+
+    point: Point
+    loss: float
+    slope: Slope
+
+
+def newton_trial(source: Source, here: Sloped, metric: Metric, forcing: float, enough: float = 0.0) -> Trial[Point]:
+    """The damped Gauss-Newton step from here, as exact as `forcing` says; one that gains less than `enough` costs no product."""
+    point, slope = here.point, here.slope
+    gradient = Direction(*joined(point, Split(slope.rows, slope.readout, slope.affine)))
+    found = DampedSystem(source, point, metric).solve(gradient, max(TIGHTEST, min(FORCING, forcing)), enough)
+    moved = unit_rows(point, point.units + found.step.rows, point.coefficients + found.step.coefficients)
+    return Trial(moved, found.gain, float(np.abs(found.step.rows).max()), found.products)
+
+
+def slope_at(source: Source, point: Point, dtype: Precision) -> Slope:
+    """Loss and gradient at a point, and the small matrices of the Kronecker metric; one pass."""
+    return Slope(*source.sum(SlopeStatistic(point, dtype), stage="gradient"))
 
 
 def ridged_factor(matrix: Array) -> Factor:

@@ -9,12 +9,10 @@ ratio of unknowns to samples. Damping adds μ times the diagonal of the left fac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
-from laybare.damping import Place
 from laybare.refinement.conjugate import Direction, Factor, ridged_factor
 from laybare.refinement.levenberg import tangent
 from laybare.refinement.normal import Point
@@ -48,18 +46,13 @@ class KroneckerCurvature:
 
     moments: Array
     size: int
-    passes: ClassVar[float] = 0.0
-    close: ClassVar[bool] = False
 
     @staticmethod
     def of(source: Source) -> KroneckerCurvature:
+        """One pass."""
         return KroneckerCurvature(_second_moment(source), source.size)
 
-    def at(self, here: Place[Point, Slope]) -> Place[Point, Slope]:
-        return here
-
-    def metric(self, here: Place[Point, Slope], damping: float) -> KroneckerMetric:
-        point, slope = here.point, here.sums
+    def metric(self, point: Point, slope: Slope, damping: float) -> KroneckerMetric:
         A = point.coefficients[: point.width]
         kernel = (A @ A.T) * slope.slopes
         weight = damping * np.diag(kernel)

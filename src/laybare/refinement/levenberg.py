@@ -25,6 +25,10 @@ from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatis
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
+FAR, LARGE_SYSTEM, LEAST_SINGLE = 1e-3, 300, 1e-5
+"""Relative loss above which the normal equations of so many hidden numbers or more may be single precision, which takes half the
+time; and the least damping that keeps such a matrix definite."""
+
 
 class Refined(NamedTuple):
     """Where the solver stopped, the residual sum of squares there (least squares in the readout), and how it got there.
@@ -43,8 +47,9 @@ def levenberg_marquardt(
 ) -> Refined:
     """Minimise the squared error from `start`; `scale` is the centred sum of squares of y, the unit of the relative loss."""
     _check_differentiable(start)
-    end = damped_descent(_Dense(source), start, scale, effort=effort, size=source.size, overfit=overfit(source, start),
-                         progress=progress)
+    end = damped_descent(
+        _Dense(source, FAR * scale), start, scale, effort=effort, size=source.size, overfit=overfit(source, start),
+        progress=progress)
     return Refined(end.best.point, end.best.loss, end.trace)
 
 
@@ -70,6 +75,7 @@ class _System(NamedTuple):
     gradient: Array
     back: Array  # G⁻¹ FᵀXs: how the coefficients follow the rows
     coefficients: Array
+    least: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,18 +83,21 @@ class _Dense:
     """The step rule: normal equations of all rows, then trials at the price of a least-squares fit."""
 
     source: Source
+    far: float = np.inf
     passes: ClassVar[float] = 1.0
 
     def judge(self, point: Point) -> Place[Point, None]:
         return Place(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
 
     def system(self, here: Place[Point, None]) -> _System:
-        sums = Step(*self.source.sum(StepStatistic(here.point), stage="normal equations"))
+        single = here.loss > self.far and here.point.units.size >= LARGE_SYSTEM
+        statistic = StepStatistic(here.point, np.float32 if single else np.float64)
+        sums = Step(*self.source.sum(statistic, stage="normal equations"))
         check_finite(float(sums.loss))
-        return _system(sums, here.point)
+        return _system(sums, here.point)._replace(least=LEAST_SINGLE if single else 0.0)
 
     def trial(self, system: _System, damping: float) -> Trial[Point]:
-        return _trial(system, damping)
+        return _trial(system, max(damping, system.least))
 
 
 def reduced(step: Step, point: Point, coefficients: Array) -> tuple[Array, Array]:

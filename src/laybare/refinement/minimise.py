@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from laybare.damping import Effort
 from laybare.refinement.levenberg import Refined, levenberg_marquardt, overfit
-from laybare.refinement.newton_cg import newton_cg, newton_from_part
+from laybare.refinement.newton_cg import newton_cg
 from laybare.refinement.normal import Point
+from laybare.refinement.part_newton import newton_from_part
 from laybare.shapes import Progress
 from laybare.source import Source
 

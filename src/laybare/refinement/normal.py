@@ -18,7 +18,7 @@ Source: Golub and Pereyra (1973); Kaufman (1975); the form for several outputs i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -149,9 +149,13 @@ class FitStatistic:
 
 @dataclass(frozen=True, eq=False)
 class StepStatistic:
-    """(x, y) -> Step at a point: n·(q + k·p)², one symmetric product a block."""
+    """(x, y) -> Step at a point: n·(q + k·p)², one symmetric product per block, in single precision if `dtype` says so.
+
+    Residuals are always double, and so are the sums over blocks.
+    """
 
     point: Point
+    dtype: type[np.floating[Any]] = np.float64
 
     @property
     def row_floats(self) -> int:
@@ -164,8 +168,11 @@ class StepStatistic:
         F = point.features(x, U)
         R = y - F @ point.coefficients
         q = F.shape[1]
-        Z = np.empty((len(x), q + point.units.size))
+        Z = np.empty((len(x), q + point.units.size), dtype=self.dtype)
         Z[:, :q] = F
         slopes = point.activation.derivative(U)
         np.multiply(slopes[:, :, None], X1[:, None, :], out=Z[:, q:].reshape(len(x), *point.units.shape))
-        return Step(Z.T @ Z, Z.T @ R, np.asarray(np.einsum("no,no->", R, R)), np.array(float(len(x))))
+        gram, moment = Z.T @ Z, Z.T @ R.astype(self.dtype, copy=False)
+        return Step(
+            gram.astype(np.float64, copy=False), moment.astype(np.float64, copy=False),
+            np.asarray(np.einsum("no,no->", R, R)), np.array(float(len(x))))

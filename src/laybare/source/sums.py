@@ -125,7 +125,7 @@ class _Tree:
             if held is None:
                 self.partial[level] = sums
                 return
-            sums = _plus(held, sums)
+            sums = _plus(held, sums, own=level > 0)  # from the second level on, held is a sum that nobody else has
             self.partial[level] = None
         self.partial.append(sums)
 
@@ -137,11 +137,15 @@ class _Tree:
         return total if total is not None else ()
 
 
-def _plus(left: Sums, right: Sums) -> Sums:
+def _plus(left: Sums, right: Sums, *, own: bool = False) -> Sums:
+    """The sum of both; into `left` if that may be overwritten."""
     shapes = [part.shape for part in left], [part.shape for part in right]
     if shapes[0] != shapes[1]:
         raise InvalidInput(
             f"The statistic returned arrays of shapes {shapes[0]} for one block and {shapes[1]} for another.",
             "Only arrays whose shape does not depend on the number of rows can be added up.",
             "Sum over the rows inside the statistic.", shapes=shapes)
+    if own:
+        return tuple(np.add(a, b, out=a) if a.dtype == b.dtype and a.ndim else np.asarray(a + b) for a, b in zip(
+            left, right, strict=True))
     return tuple(np.asarray(a + b) for a, b in zip(left, right, strict=True))

@@ -33,7 +33,8 @@ def input_mean(source: Source) -> Array:
     first = source.read(0, 1).x[0].copy()
 
     def differences(x: Array, y: Array) -> Sums:
-        return (np.sum(x - first, axis=0),)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (np.sum(x - first, axis=0),)
 
     (total,) = source.sum(differences, stage="input mean")
     mean: Array = first + total / source.size
@@ -50,8 +51,9 @@ def second_moment(source: Source, mean: Array) -> Array:
             "covariance.", samples=source.size, dim=source.dim, needed=source.dim + 1)
 
     def gram(x: Array, y: Array) -> Sums:
-        centred = x - mean
-        return (centred.T @ centred,)
+        with np.errstate(over="ignore", invalid="ignore"):  # `inverse_root` refuses what is not finite
+            centred = x - mean
+            return (centred.T @ centred,)
 
     (total,) = source.sum(gram, stage="input covariance")
     moment: Array = total / source.size
@@ -61,6 +63,11 @@ def second_moment(source: Source, mean: Array) -> Array:
 def inverse_root(cov: Array) -> Array:
     """The matrix D⁻¹ R^(-1/2) that whitens rows (see the module); refuses a singular covariance by naming its columns."""
     variances = np.diag(cov)
+    if not np.isfinite(cov).all():
+        columns = np.flatnonzero(~np.isfinite(cov).all(axis=0))
+        raise InvalidInput(
+            f"The covariance of the inputs overflows ({_named(columns)}).", "Squares of numbers beyond 1e154 are no numbers.",
+            "Give such columns in another unit: divide them by their standard deviation.", columns=columns.tolist())
     constant = np.flatnonzero(~(variances > 0))
     if len(constant):
         raise InvalidInput(

@@ -8,7 +8,9 @@ from laybare.studies.deeper_cut import DEEPER_CUT
 from laybare.studies.designed import F_PRIME, G_AND_F
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
 from laybare.studies.high_threshold import ACTIVATION_PROBABILITY, LAYER_ERROR
+from laybare.studies.hostile import HOSTILE, PLAIN_NOISE
 from laybare.studies.large_network import LARGE
+from laybare.studies.lines import LINES
 from laybare.studies.printed_high_threshold import LAYER_STARTS
 from laybare.studies.printed_theorems import THEOREM_8, THEOREM_9
 from laybare.studies.printed_units import GENERAL_DEGREE, THEOREM_13
@@ -27,14 +29,14 @@ from laybare.studies.zhong_start import FIGURE_1B
 STUDIES: dict[str, Study[Any, Any]] = {
     study.name: study
     for study in (
-        OVERWIDE, RATIO, LARGE,
+        OVERWIDE, RATIO, LARGE, LINES,
         FIGURE_1A, FIGURE_1B, FIGURE_1C,
         RELU_LOSS, SIGMOID_LOSS, F_PRIME, G_AND_F, APPENDIX_F,
         FIGURE_2, FIGURE_3, FIGURE_4,
         ERROR, FACTORIAL, PHASE,
         LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
         THEOREM_8, THEOREM_9, THEOREM_13, GENERAL_DEGREE,
-        SMOOTHED, DECOMPOSITION_NOISE,
+        SMOOTHED, DECOMPOSITION_NOISE, HOSTILE, PLAIN_NOISE,
     )
 }
 

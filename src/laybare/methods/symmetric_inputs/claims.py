@@ -12,7 +12,8 @@ import numpy as np
 from scipy.special import chdtri, fdtri, ndtr
 
 from laybare.certificate import Claim
-from laybare.certificate.spread import LARGEST, information
+from laybare.certificate.information import information
+from laybare.certificate.spread import LARGEST
 from laybare.certificate.structure import SIGMAS
 from laybare.decomposition import RankEstimate
 from laybare.linear_algebra import solve_spd

@@ -1,0 +1,190 @@
+"""What else could explain the residual? Score tests against the usual ways to be outside of the class.
+
+The residual is regressed on features that the network does not have: squares and products of inputs (polynomials), steps
+(trees), functions of the output (clipping, links, another layer), bumps at every unit (another activation), random units (missing
+ones). What the network's own features and, while there are few parameters, all its tangents explain is taken out of them first.
+
+Each set is tested twice: by F, which is exact for Gaussian noise that is the same everywhere, and by Hotelling's T² of the
+products (feature times residual), which asks only that rows are independent (Wooldridge 1991). A set counts as having found
+something only if both say so: noise that varies deceives the first, few rows the second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import fdtrc
+
+from laybare.certificate.fitted import State
+from laybare.linear_algebra import solve_spd
+from laybare.refinement.normal import Point
+from laybare.shapes import Array, Sums
+
+TANGENTS = 300
+"""Parameters up to which features are freed of all tangents of the network, not of its own features alone."""
+
+PLACES = (-0.67, 0.0, 0.67)
+"""Steps at the quartiles of white Gaussian inputs."""
+
+BUMPS = (0.4, 1.2)
+"""Widths of bumps at a unit, in standard deviations of the inputs."""
+
+FAR = 100.0
+"""Outputs beyond so many standard deviations of y are taken as that."""
+
+NEW = 1e-8
+"""Share of a feature's square that must be new beside the network's own."""
+
+
+class Finding(NamedTuple):
+    """The set of features that explains most: its name, how many they are, the share of the residual, -log10 of its chance."""
+
+    name: str
+    features: int
+    share: float
+    evidence: float
+    tests: int
+
+
+def strongest_alternative(state: State, probes: Array) -> Finding:
+    """The most telling of all sets of features over all outputs; two passes. `probes` are rows (w, b) of random units."""
+    plan = _plan(state, probes)
+    names = tuple(plan.sets)
+    gram, moment, loss = state.view.sum(_Features(plan), stage="certificate")
+    q = plan.own
+    back = solve_spd(gram[:q, :q], np.hstack([gram[:q, q:], moment[:q]]))
+    new = gram[q:, q:] - gram[q:, :q] @ back[:, : len(gram) - q]
+    scores = moment[q:] - gram[q:, :q] @ back[:, len(gram) - q :]
+    kept = np.diag(new) > NEW * np.maximum(np.diag(gram)[q:], np.finfo(float).tiny)
+    squares = state.view.sum(_Squares(plan, back[:, : len(gram) - q]), stage="certificate")[0]
+    rows, best = state.view.size, Finding("", 0, 0.0, 0.0, 1)
+    tests = len(names) * state.view.outputs
+    for name in names:
+        chosen = plan.sets[name][kept[plan.sets[name]]]
+        if not len(chosen) or rows - q <= 2 * len(chosen):
+            continue
+        for o in range(state.view.outputs):
+            own = np.ix_(chosen, chosen)
+            share, plain = _plain(new[own], scores[chosen, o], float(loss[o]), rows - q - len(chosen))
+            robust = _robust(squares[o][own] * (rows / (rows - q)), scores[chosen, o], rows)
+            best = max(best, Finding(name, len(chosen), share, min(plain, robust), tests), key=lambda one: one.evidence)
+    return best._replace(tests=tests)
+
+
+class _Plan(NamedTuple):
+    """Which features are formed: the network's (`own` columns, tangents among them or not), then the sets, by column."""
+
+    point: Point
+    probes: Array
+    tangents: bool
+    products: bool
+    own: int
+    centre: Array
+    scale: float
+    sets: dict[str, Array]
+
+
+def _plan(state: State, probes: Array) -> _Plan:
+    point, d, m = state.point, state.view.dim, state.view.outputs
+    q = len(point.coefficients)
+    tangents = q + point.units.size <= min(TANGENTS, state.view.size // 2)
+    own = q + tangents * point.units.size
+    room = max(1, (state.view.size - own) // 4)
+    products = d * (d + 1) // 2 <= min(room, TANGENTS)
+    counts = {
+        "squares of inputs": d, "products of inputs": products * (d * (d - 1) // 2), "steps of inputs": len(PLACES) * d,
+        "functions of the output": 4 * m, "bumps at the units": 2 * len(BUMPS) * point.width, "further units": len(probes)}
+    at, sets = 0, {}
+    for name, count in counts.items():
+        if 0 < count <= room:
+            sets[name] = np.arange(at, at + count)
+        at += count
+    return _Plan(point, probes, tangents, products, own, *_level(state), sets)
+
+
+def _level(state: State) -> tuple[Array, float]:
+    """Mean of the network's outputs, and the standard deviation of y."""
+    ones = state.fit.gram[state.point.width]  # the feature that is one everywhere
+    return ones @ state.point.coefficients / float(state.fit.rows), float(np.sqrt(state.variance))
+
+
+def _columns(plan: _Plan, x: Array) -> tuple[Array, Array]:
+    """The network's own columns with the new features behind them, and its outputs."""
+    point, n = plan.point, len(x)
+    X1 = point.extended(x)
+    U = X1 @ point.units.T
+    own = [point.features(x, U)]
+    outputs = own[0] @ point.coefficients
+    if plan.tangents:
+        own.append((point.activation.derivative(U)[:, :, None] * X1[:, None, :]).reshape(n, point.units.size))
+    s = np.clip((outputs - plan.centre) / plan.scale, -FAR, FAR)
+    lengths = np.linalg.norm(point.units[:, : x.shape[1]], axis=1)
+    g = U / np.where(lengths > 0.0, lengths, 1.0)
+    bells = [np.exp(-0.5 * (g / width) ** 2) for width in BUMPS]
+    new = [x * x]
+    if plan.products:
+        i, j = np.triu_indices(x.shape[1], 1)
+        new.append(x[:, i] * x[:, j])
+    new += [(x > place).astype(float) for place in PLACES]
+    new += [s**2, s**3, np.maximum(s - 1.0, 0.0), np.maximum(-1.0 - s, 0.0)]
+    new += [*bells, *(g * bell for bell in bells), point.activation(X1 @ plan.probes.T)]
+    return np.hstack([*own, *new]), outputs
+
+
+@dataclass(frozen=True, eq=False)
+class _Features:
+    """(z, y) -> Gram matrix of all columns, its product with the residual, the residual's squares by output."""
+
+    plan: _Plan
+
+    @property
+    def row_floats(self) -> int:
+        return 2 * _width(self.plan)
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        columns, outputs = _columns(self.plan, x)
+        r = y - outputs
+        return columns.T @ columns, columns.T @ r, np.sum(r * r, axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Squares:
+    """(z, y) -> for every output Σ r² φ̃ φ̃ᵀ, the new features φ̃ freed of the network's own."""
+
+    plan: _Plan
+    back: Array
+
+    @property
+    def row_floats(self) -> int:
+        return 3 * _width(self.plan)
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        columns, outputs = _columns(self.plan, x)
+        new = columns[:, self.plan.own :] - columns[:, : self.plan.own] @ self.back
+        r = y - outputs
+        return (np.stack([(new * r[:, o : o + 1] ** 2).T @ new for o in range(y.shape[1])]),)
+
+
+def _width(plan: _Plan) -> int:
+    return plan.own + 1 + max((int(columns.max()) for columns in plan.sets.values()), default=0)
+
+
+def _plain(gram: Array, score: Array, loss: float, free: int) -> tuple[float, float]:
+    """Share of the residual that is explained, and -log10 of the F test's chance."""
+    explained = min(max(float(score @ solve_spd(gram, score)), 0.0), loss)
+    share = explained / loss if loss > 0.0 else 0.0
+    ratio = (share / len(score)) / max((1.0 - share) / free, 1e-300)
+    return share, _digits(float(fdtrc(len(score), free, ratio)))
+
+
+def _robust(squares: Array, score: Array, rows: int) -> float:
+    """-log10 of the chance of Hotelling's T²."""
+    plain = min(max(float(score @ solve_spd(squares, score)), 0.0), rows * (1.0 - 1e-12))
+    squared = plain / (1.0 - plain / rows)
+    return _digits(float(fdtrc(len(score), rows - len(score), squared * (rows - len(score)) / (len(score) * (rows - 1.0)))))
+
+
+def _digits(chance: float) -> float:
+    return float(-np.log10(max(chance, 1e-300)))

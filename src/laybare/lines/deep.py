@@ -1,0 +1,270 @@
+"""A deep ReLU network read out of a black box: layer by layer, then all layers together.
+
+    floor 0 -> layer -> floor 1 -> layer -> ... -> readout -> polish -> fresh answers
+
+On every floor lines are followed until the layer is complete (`laybare.lines.layers`). The layer is the last one if the
+coefficients of its units are everywhere the same: they are the readout. Fresh answers that the network does not predict show that
+a unit is missing; lines through them look for it, from the highest floor down. What cannot be had is said: the layers that are
+complete, and the rest as a black box on their features, are a result too.
+Sources: Rolnick and Kording (2020), Carlini et al. (2020) for layer after layer; the tests of completeness and the economy of
+queries are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import BudgetExhausted, NotSeparated
+from laybare.lines.above import Above
+from laybare.lines.asking import Answers, Ask, Booking, Purpose, Purse
+from laybare.lines.floors import Floor, ground
+from laybare.lines.joint_polish import DENSE, Deep, Fitted, polish_deep
+from laybare.lines.layers import LayerRead, Seen, follow, layer_of
+from laybare.lines.line import Line
+from laybare.lines.recognise import first_look
+from laybare.lines.rounding import AnswerError
+from laybare.networks import Layer, Network
+from laybare.shapes import Array
+
+QUIET = (2, 4, 10)
+"""Lines in a row that bring no unit to a complete layer: on floor 0, where every line meets every unit, on floor 1, and above."""
+
+FEWEST = 20
+"""Lines at least on a floor above the first, where no set of lines meets every unit."""
+
+MOST_LINES = 120
+"""Lines beyond the fewest that a floor needs before a layer is given up as incomplete."""
+
+MOST_LAYERS = 12
+
+FRESH, SCALES = 400, np.array([0.5, 1.0, 2.0, 4.0])
+"""Fresh answers for every layer that the result must predict, and their scales: what is active on one input in a hundred is then
+seen all but surely."""
+
+POLISH_SHARE = 1.3
+"""Fresh answers for the polish, relative to the number of parameters."""
+
+SURPRISE, ALLOWED = 30.0, 1e3
+"""Standard deviations of rounding, and error bars, within which fresh answers must be predicted."""
+
+NEAR_WALL = 1e-3
+"""How near to a wall lines may begin, in units of the inputs' scale."""
+
+RETURNS, TARGETS = 6, 3
+"""Times that fresh answers may send the search back, and lines through them on every floor."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeepFound:
+    """What the lines have told about a network of any depth.
+
+    Attributes
+    ----------
+    network : complete, or the layers that are, with the black box itself on top
+    reads : what was read on every floor, the last one perhaps incomplete
+    complete : all layers and the readout are known, and fresh answers are predicted
+    trouble : why it is not complete, with the layer; empty if it is
+    rounding : what the answers were rounded to, as measured
+    queries : what was spent on what
+    misfit : of the joint polish, in standard deviations of rounding (NaN without)
+    fresh : misfits of fresh answers, relative to what is allowed
+    error_bar : largest standard deviation of a number of the network
+    ended : the budget ended before the search did
+    """
+
+    network: Network
+    reads: tuple[LayerRead, ...]
+    complete: bool
+    trouble: str
+    rounding: AnswerError
+    queries: dict[str, int]
+    misfit: float
+    fresh: Array
+    error_bar: float
+    ended: bool = False
+
+
+def read_deep(
+    ask: Ask, dim: int, *, depth: int | None = None, budget: int | None = None, spread: float = 1.0,
+    purpose: Booking = nullcontext, rng: Generator,
+) -> DeepFound:
+    """Read a ReLU network of unknown depth and widths out of a black box.
+
+    `depth`: hidden layers at most, if that is known. AssumptionViolated if the box is noisy, smooth or made of steps;
+    BudgetExhausted if the budget ends before the first layer is complete. Otherwise what is missing is in `trouble`.
+    """
+    purse = Purse(ask, budget=budget, book=purpose)
+    floor = ground(dim, spread)
+    climber = Climber(purse, first_look(purse, floor.line(0, rng)).rounding, depth or MOST_LAYERS, rng)
+    return climber.found(_Climb((Seen(floor),), ()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Climb:
+    """What was seen on every floor, and the layers read on them; the last may be incomplete."""
+
+    seen: tuple[Seen, ...]
+    reads: tuple[LayerRead, ...]
+
+    @property
+    def done(self) -> bool:
+        return bool(self.reads) and self.reads[-1].readout is not None and not self.reads[-1].trouble
+
+
+@dataclass(frozen=True, eq=False)
+class Climber:
+    """Reads floor after floor with one purse."""
+
+    purse: Purse
+    rounding: AnswerError
+    depth: int
+    rng: Generator
+
+    def found(self, climb: _Climb) -> DeepFound:
+        """The result, from the floors that were seen so far."""
+        fitted, fresh, trouble = None, np.empty(0), ""
+        try:
+            for _ in range(RETURNS):
+                for climb in self._climbed(climb):
+                    pass
+                if not climb.done:
+                    break
+                fitted = self._polished(_assembled(climb))
+                answers = self._ask_fresh(fitted.network, FRESH * len(climb.reads), "verify")
+                fresh = self._misfits(fitted, answers)
+                targets = answers.x[fresh > 1.0][:TARGETS]
+                trouble = f"{int((fresh > 1.0).sum())} of {len(fresh)} fresh answers are not predicted" if len(targets) else ""
+                if not len(targets):
+                    break
+                further = self._toward(climb, targets)
+                if further is None:
+                    break
+                climb = further
+        except BudgetExhausted as error:
+            if not climb.reads or climb.reads[0].trouble:
+                raise
+            return self._result(climb, None, fresh, f"the budget ended: {error.seen}", ended=True)
+        return self._result(climb, fitted, fresh, trouble)
+
+    def _climbed(self, climb: _Climb) -> Iterator[_Climb]:
+        """Read layers until one is the last, or incomplete; every state on the way, so that a budget that ends loses nothing."""
+        while not climb.done and len(climb.reads) < self.depth and not (climb.reads and climb.reads[-1].trouble):
+            if len(climb.seen) == len(climb.reads):
+                top = climb.reads[-1]
+                climb = replace(climb, seen=(*climb.seen, Seen(top.seen.floor.above(top.weights, top.biases))))
+            try:
+                read = self._layer(climb.seen[-1])
+            except NotSeparated as error:
+                read = replace(layer_of(climb.seen[-1]), trouble=error.seen)
+            climb = _Climb((*climb.seen[:-1], read.seen), (*climb.reads, read))
+            yield climb
+
+    def _layer(self, seen: Seen) -> LayerRead:
+        number = len(seen.floor.layers)
+        fewest = seen.lines + (0, seen.floor.width, FEWEST)[min(number, 2)] * (seen.lines == 0)
+        most = fewest + MOST_LINES
+        while True:
+            seen = follow(self.purse, seen, seen.floor.line(seen.lines, self.rng), self.rounding, rng=self.rng)
+            read = layer_of(seen)
+            wide = len(seen.surfaces) > seen.floor.width
+            ready = not read.trouble and seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
+            if ready or wide or seen.lines >= most:
+                return read
+
+    def _toward(self, climb: _Climb, targets: Array) -> _Climb | None:
+        """Lines through fresh points that were not predicted, from the highest floor down, until a unit is found."""
+        for level in range(len(climb.reads) - 1, -1, -1):
+            seen = climb.seen[level]
+            for x in targets:
+                line = _line_to(seen.floor, x, self.rng)
+                further = follow(self.purse, seen, line, self.rounding, rng=self.rng)
+                if len(further.surfaces) > len(seen.surfaces):
+                    return _Climb((*climb.seen[:level], further), climb.reads[:level])
+                seen = further
+        return None
+
+    def _polished(self, network: Deep) -> Fitted:
+        if network.size > DENSE:
+            return Fitted(network, np.nan, np.nan)
+        fresh = self._ask_fresh(network, int(POLISH_SHARE * network.size) + 20, "polish")
+        return polish_deep(network, fresh.x, fresh.y, self.rounding.sd(fresh.x, fresh.y))
+
+    def _ask_fresh(self, network: Deep, count: int, purpose: Purpose) -> Answers:
+        """Random inputs of several scales; half of them at random features of the lowest layer."""
+        weights, biases = network.layers[0]
+        x = self.rng.choice(SCALES, (count, 1)) * self.rng.standard_normal((count, weights.shape[1]))
+        h = self.rng.choice(SCALES, (count // 2, 1)) * self.rng.standard_normal((count // 2, len(biases)))
+        x[: count // 2] = (np.maximum(h, -0.3) - biases) @ np.linalg.pinv(weights).T
+        return Answers(x, self.purse.ask(x, purpose))
+
+    def _misfits(self, fitted: Fitted, fresh: Answers) -> Array:
+        """Differences of fresh answers and predictions, relative to what rounding and the error bars allow, (n,)."""
+        off = np.abs(fresh.y - fitted.network(fresh.x)).max(axis=1)
+        bar = fitted.error_bar if np.isfinite(fitted.error_bar) else 1e-9
+        size = np.abs(fitted.network.readout).max() * (1.0 + np.linalg.norm(fresh.x, axis=1))
+        return np.asarray(off / (SURPRISE * self.rounding.sd(fresh.x, fresh.y) + ALLOWED * bar * size))
+
+    def _result(self, climb: _Climb, fitted: Fitted | None, fresh: Array, trouble: str, *, ended: bool = False) -> DeepFound:
+        reads, queries = climb.reads, dict(self.purse.spent)
+        worst = max((float(read.sd.max(initial=0.0)) for read in reads), default=np.inf)
+        if fitted is not None:
+            bar = fitted.error_bar if np.isfinite(fitted.error_bar) else worst * np.sqrt(reads[0].weights.shape[1])
+            return DeepFound(
+                _network(fitted.network), reads, not trouble, trouble, self.rounding, queries, fitted.misfit, fresh, bar, ended)
+        last = reads[-1]
+        if last.trouble:
+            trouble = f"layer {len(reads)}: {last.trouble}"
+        elif not trouble:
+            trouble = f"there are more layers than the {len(reads)} that were told"
+        known = [read for read in reads if not read.trouble]
+        network = _partial(known, self.purse) if known else _hyperplanes(last)
+        return DeepFound(network, reads, False, trouble, self.rounding, queries, np.nan, fresh, worst, ended)
+
+
+def _line_to(floor: Floor, x: Array, rng: Generator) -> Line:
+    """A line of the floor through the features of an input, as near to them as the walls allow."""
+    if floor.layers:
+        h, margins = x, []
+        for weights, biases in floor.layers:
+            h = np.maximum(h @ weights.T + biases, NEAR_WALL * floor.spread)
+            margins.append(h)
+        x = floor.lifted(np.concatenate(margins), rng)
+    start = floor.point(rng)
+    return floor.line_through(start, x - start, float(np.linalg.norm(x - start)))
+
+
+def _assembled(climb: _Climb) -> Deep:
+    last = climb.reads[-1]
+    assert last.readout is not None and last.offset is not None
+    return Deep(tuple((read.weights, read.biases) for read in climb.reads), last.readout, last.offset)
+
+
+def _network(deep: Deep) -> Network:
+    layers = [Layer(weights, biases) for weights, biases in deep.layers]
+    if deep.readout.shape[1] == 1:
+        return Network(layers, deep.readout[:, 0], float(deep.offset[0]))
+    return Network(layers, deep.readout, deep.offset)
+
+
+def _partial(known: list[LayerRead], purse: Purse) -> Network:
+    """The layers that are complete, under the black box."""
+    layers = tuple((read.weights, read.biases) for read in known)
+    outputs = len(known[0].seen.slopes[0].answer)
+    width = len(known[-1].biases)
+    readout = np.zeros(width) if outputs == 1 else np.zeros((width, outputs))
+    return Network([Layer(*layer) for layer in layers], readout, top=Above(layers, purse))
+
+
+def _hyperplanes(read: LayerRead) -> Network:
+    """The hyperplanes of the lowest layer, the active sides of which are not known, with no readout."""
+    if not len(read.weights):
+        raise NotSeparated(
+            f"{read.seen.lines} lines have met no hyperplane on which the answers bend.",
+            "Either the function is linear, or all of its units are hidden by what lies above.", "Use a method for samples.")
+    outputs = len(read.seen.slopes[0].answer)
+    return Network(Layer(read.weights, read.biases), np.zeros(len(read.weights)) if outputs == 1 else np.zeros((len(read.weights), outputs)))

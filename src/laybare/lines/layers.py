@@ -1,0 +1,190 @@
+"""One layer of a deep network, read on its floor.
+
+Lines show kinks; those that no known unit explains are measured, and followed far away: hyperplanes are units of this layer. Then
+every gradient with respect to the floor's features is a combination of their normals, g = C W, and the coefficient of a unit
+vanishes wherever it is off. So the gradients that were measured anyway tell which side of each unit is the active one, and
+whether a unit is missing: then something is left of g, or a coefficient vanishes on neither side. Both need independent
+normals, so a layer must not be wider than its input. A unit that is off at every measured place is not missed by this test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import AssumptionViolated, NotSeparated
+from laybare.lines.asking import Purse
+from laybare.lines.floors import Floor
+from laybare.lines.kinks import Bends, find_kinks
+from laybare.lines.line import Line
+from laybare.lines.rounding import AnswerError
+from laybare.lines.search import end_piece
+from laybare.lines.surfaces import Slope, Surface, along_line, feels, is_hyperplane, read_slope, surface_at
+from laybare.shapes import Array
+
+SAME = 1e-6
+"""Two surfaces whose normals and shifts differ by less are one."""
+
+LEVELS, RELATIVE = 40.0, 1e-6
+"""What is below so many standard deviations, or such a share of the whole, is zero."""
+
+OUTLYING = 300.0
+"""Gradients with a standard deviation so many times the median were measured on a tiny piece: they decide nothing."""
+
+MOST_CONDITION = 1e7
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What lines on a floor have shown: hyperplanes, gradients, surfaces that bend, lines, and how many at the end brought no unit."""
+
+    floor: Floor
+    surfaces: tuple[Surface, ...] = ()
+    slopes: tuple[Slope, ...] = ()
+    bent: int = 0
+    lines: int = 0
+    quiet: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class LayerRead:
+    """Weights (m, width) of norm 1, biases (m,), the active side of each unit decided, and the coefficients of all gradients.
+
+    `trouble` says why the layer is not complete; empty if it is. `readout` (m, outputs) and `offset` (outputs,) are there if the
+    layer is the last one: then the coefficients of active units are the same everywhere.
+    """
+
+    seen: Seen
+    weights: Array
+    biases: Array
+    sd: Array
+    trouble: str = ""
+    readout: Array | None = None
+    offset: Array | None = None
+
+
+def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: Generator) -> Seen:
+    """Read a line, and measure what no known unit explains."""
+    along = along_line(purse, line, rounding)
+    try:
+        bends = find_kinks(along, line, [end_piece(along, line, line.low), end_piece(along, line, line.high)])
+    except (NotSeparated, AssumptionViolated):
+        return replace(seen, lines=seen.lines + 1, quiet=0)
+    strange = [i for i in range(len(bends.kinks)) if not _explained(seen, bends, i)]
+    strange = _novel(purse, seen, bends, strange, rounding, rng)
+    slopes = {k: read_slope(purse, seen.floor, bends, k, rounding) for k in sorted({i + d for i in strange for d in (0, 1)})}
+    fresh = replace(
+        seen, lines=seen.lines + 1, quiet=seen.quiet + 1,
+        slopes=seen.slopes + tuple(slope for slope in slopes.values() if slope is not None))
+    for i in strange:
+        left, right = slopes[i], slopes[i + 1]
+        surface = None if left is None or right is None else surface_at(seen.floor, bends, i, left, right, rounding)
+        if surface is not None and not any(_same(surface, other) for other in fresh.surfaces):
+            fresh = _judged(purse, fresh, surface, rounding, rng)
+    return fresh
+
+
+def _novel(purse: Purse, seen: Seen, bends: Bends, kinks: list[int], rounding: AnswerError, rng: Generator) -> list[int]:
+    """The kinks beside which a unit that is not known is active: one query a piece, along a direction that no known unit feels.
+
+    There is such a direction if fewer units are known than the floor has features; else it may be any kink.
+    """
+    floor, known = seen.floor, np.array([s.normal for s in seen.surfaces])
+    if not len(known) or len(known) >= floor.width or not kinks:
+        return kinks
+    blind = rng.standard_normal(floor.width)
+    blind -= np.linalg.pinv(known) @ (known @ blind)
+    pieces = sorted({i + d for i in kinks for d in (0, 1)})
+    felt = dict(zip(pieces, feels(purse, floor, bends, pieces, blind, rounding), strict=True))
+    return [i for i in kinks if felt[i] or felt[i + 1]]
+
+
+def _judged(purse: Purse, seen: Seen, surface: Surface, rounding: AnswerError, rng: Generator) -> Seen:
+    if is_hyperplane(purse, seen.floor, surface, rounding, rng=rng):
+        return replace(seen, surfaces=(*seen.surfaces, surface), quiet=0)
+    return replace(seen, bent=seen.bent + 1)
+
+
+def _explained(seen: Seen, bends: Bends, i: int) -> bool:
+    """Whether a known hyperplane passes at kink i."""
+    kink, line, floor = bends.kinks[i], bends.line, seen.floor
+    h, u = floor.features(line(kink.t))[0], floor.matrix @ line.direction
+    size = float(np.linalg.norm(h)) + 1.0
+    for surface in seen.surfaces:
+        off = abs(float(surface.normal @ h) + surface.shift)
+        if off <= 20.0 * surface.sd * size + (10.0 * kink.sd + 1e-9 * line.scale) * abs(float(surface.normal @ u)):
+            return True
+    return False
+
+
+def _same(one: Surface, other: Surface) -> bool:
+    sign = 1.0 if float(one.normal @ other.normal) > 0.0 else -1.0
+    level = SAME + 10.0 * float(np.hypot(one.sd, other.sd))
+    return bool(
+        np.abs(one.normal - sign * other.normal).max() < level
+        and abs(one.shift - sign * other.shift) < level * (1.0 + abs(one.shift)) * np.sqrt(len(one.normal)))
+
+
+def layer_of(seen: Seen) -> LayerRead:
+    """The layer as far as it is known, with its signs, and what is missing."""
+    width, m = seen.floor.width, len(seen.surfaces)
+    normals = np.array([s.normal for s in seen.surfaces]).reshape(m, width)
+    shifts, sd = np.array([s.shift for s in seen.surfaces]), np.array([s.sd for s in seen.surfaces])
+    read = LayerRead(seen, normals, shifts, sd)
+    if not m:
+        return replace(read, trouble="no hyperplane was found")
+    if m > width:
+        return replace(read, trouble=f"it is wider than its input ({m} units on {width} features): hyperplanes are known, signs not")
+    if np.linalg.cond(normals) > MOST_CONDITION:
+        return replace(read, trouble="the normals of its units are not independent")
+    return _signed(read)
+
+
+def _signed(read: LayerRead) -> LayerRead:
+    slopes, inverse = _exact(read.seen.slopes), np.linalg.pinv(read.weights)
+    g = np.array([slope.values for slope in slopes])  # (n, width, outputs)
+    coefficients = np.einsum("nko,km->nmo", g, inverse)
+    rest = np.abs(g - np.einsum("nmo,mk->nko", coefficients, read.weights)).max(axis=(1, 2))
+    size = np.abs(coefficients).max(axis=(1, 2))
+    normals_sd = np.sqrt(np.sum((np.abs(coefficients).max(axis=2) * read.sd) ** 2, axis=1))
+    noise = np.hypot(np.array([s.sd for s in slopes]), normals_sd) * np.sqrt(read.seen.floor.width)
+    if (rest > LEVELS * noise + RELATIVE * size.max()).any():
+        return replace(read, trouble="a unit is missing, or never bends: some gradients are no combination of the known ones")
+    x = np.array([slope.x for slope in slopes])
+    active = read.seen.floor.features(x) @ read.weights.T + read.biases > 0.0
+    large = np.abs(coefficients).max(axis=2)
+    level = LEVELS * noise[:, None] * np.linalg.norm(inverse, axis=0) + RELATIVE * large.max(axis=0)
+    ahead, behind = (large > level) & active, (large > level) & ~active
+    both, none = ahead.any(axis=0) & behind.any(axis=0), ~(ahead.any(axis=0) | behind.any(axis=0))
+    if both.any() or none.any():
+        return replace(read, trouble=f"the active side of {int((both | none).sum())} units cannot be told: a unit is missing")
+    sign = np.where(ahead.any(axis=0), 1.0, -1.0)
+    signed = replace(read, weights=sign[:, None] * read.weights, biases=sign * read.biases)
+    return _with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
+
+
+def _exact(slopes: tuple[Slope, ...]) -> list[Slope]:
+    """Those that were measured about as well as most."""
+    level = OUTLYING * float(np.median([slope.sd for slope in slopes]))
+    return [slope for slope in slopes if slope.sd <= level]
+
+
+def _with_readout(read: LayerRead, slopes: list[Slope], coefficients: Array, level: Array) -> LayerRead:
+    """The readout, if the coefficients (n, outputs, m) of active units are everywhere the same."""
+    h = read.seen.floor.features(np.array([slope.x for slope in slopes]))
+    before = h @ read.weights.T + read.biases
+    readout = np.zeros((read.weights.shape[0], coefficients.shape[1]))
+    for i in range(len(readout)):
+        on = np.flatnonzero(before[:, i] > 0.0)
+        best = on[np.argmin(level[on, i])]
+        readout[i] = coefficients[best, :, i]
+        off = np.abs(coefficients[on, :, i] - readout[i]).max(axis=1)
+        if (off > level[on, i] + level[best, i]).any():
+            return read
+    exact = int(np.argmin([slope.sd for slope in slopes]))
+    offset = slopes[exact].answer - np.maximum(before[exact], 0.0) @ readout
+    return replace(read, readout=readout, offset=offset)
+
+

@@ -1,0 +1,69 @@
+"""Gauss-Newton for many samples: gradients from all rows, the curvature from a part of them, few passes.
+
+The part has been fitted before (`minimise.py`), so that the minimum over all rows is near. Each step costs a least-squares fit
+(the projected loss, in double precision), a slope, and some products with JᵀJ, all of them n·k·d operations and none n·P²; the
+products make up for what the part does not know of the curvature (`part_curvature.py`). A step that promises less than what
+settles the fit costs no product: the metric of the part tells.
+Source: Byrd, Chin, Neveitt, Nocedal (2011) for curvature from a part of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.damping import Effort, Place, Trial
+from laybare.refinement.conjugate import Sloped, newton_trial, slope_at
+from laybare.refinement.levenberg import Refined, overfit, project
+from laybare.refinement.normal import Fit, FitStatistic, Point
+from laybare.refinement.part_curvature import PartCurvature, PartNormal, metric_of
+from laybare.refinement.products import Precision
+from laybare.refinement.two_precisions import single_then_double
+from laybare.shapes import Progress
+from laybare.source import Source
+
+
+def newton_from_part(
+    source: Source, part: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
+) -> Refined:
+    """Minimise the squared error over `source` from a point where `part`, some of its rows, is fitted, with their curvature."""
+    curvature, enough = PartCurvature.of(part, source.size, start), effort.settled * overfit(source, start)
+
+    def rule(dtype: Precision) -> _FromPart:
+        return _FromPart(source, scale, curvature, dtype, enough)
+
+    end = single_then_double(rule, source, start, scale, effort=effort, progress=progress)
+    return Refined(end.best.point, end.best.loss, end.trace)
+
+
+class _PartSystem(NamedTuple):
+    here: Sloped
+    normal: PartNormal
+
+
+@dataclass(frozen=True, eq=False)
+class _FromPart:
+    """The step rule: least squares judges, a slope and the metric of the part make the system, CG the trial."""
+
+    source: Source
+    scale: float
+    curvature: PartCurvature
+    dtype: Precision
+    enough: float  # gain, as a share of the loss, that is not worth a product
+
+    @property
+    def passes(self) -> float:
+        return 1.0 + self.curvature.part.size / self.source.size
+
+    def judge(self, point: Point) -> Place[Point, None]:
+        return Place(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
+
+    def system(self, here: Place[Point, None]) -> _PartSystem:
+        slope = slope_at(self.source, here.point, self.dtype)
+        return _PartSystem(Sloped(here.point, here.loss, slope), self.curvature.at(here.point))
+
+    def trial(self, system: _PartSystem, damping: float) -> Trial[Point]:
+        forcing = float(np.sqrt(system.here.loss / self.scale))
+        return newton_trial(self.source, system.here, metric_of(system.normal, damping), forcing, self.enough * system.here.loss)

@@ -1,0 +1,168 @@
+"""Does the certificate lie? Cases that might deceive it: how often "verified" is wrong, how often right is not verified.
+
+Wrong is: a width that is not the truth's (a missing unit smaller than the certificate says it can see does not count), or a
+parameter off by more than six of its own standard errors plus 1e-6 of its part, modulo symmetry, or any network where the truth
+is out of the class. Upper bounds are Clopper and Pearson's at 95 %: three of n for none seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv
+
+from laybare.certificate import StandardErrors
+from laybare.errors import LaybareError
+from laybare.methods import RandomStart
+from laybare.networks import Network
+from laybare.networks.alignment import paired
+from laybare.networks.canonical import normalised, reflection
+from laybare.pipeline import Recovery, recover
+from laybare.refinement.minimise import minimise
+from laybare.refinement.normal import point_of
+from laybare.refinement.variation import total_variation
+from laybare.shapes import Array
+from laybare.source import Samples, Source
+from laybare.studies.hostile_cases import FAMILIES, Case
+from laybare.studies.study import Settings, Study, StudyResult, headings
+
+SIGMAS, TOL = 6.0, 1e-6
+
+
+class HostileGrid(NamedTuple):
+    """Names of the families, which take turns: seed s draws from number s modulo their count."""
+
+    families: tuple[str, ...]
+
+    def family(self, seed: int) -> str:
+        return self.families[seed % len(self.families)]
+
+
+class HostileRun(NamedTuple):
+    """One case: the verdict (or "refused"), whether the network is right, whether it should have been verified, seconds."""
+
+    verdict: str
+    right: bool
+    fair: bool
+    seconds: float
+
+
+class HostileRow(NamedTuple):
+    """A row of the table."""
+
+    family: str
+    runs: int
+    verified: int
+    verified_but_wrong: int
+    at_most: float
+    right: int
+    right_but_not_verified: int
+    doubtful: int
+    refuted: int
+    refused: int
+    median_s: float
+
+
+def run_once(family: str, seed: int) -> HostileRun:
+    """Draw a case of the family, recover it with what is told, judge."""
+    rng = np.random.default_rng([seed, sum(map(ord, family))])
+    case, begun = FAMILIES[family](rng), time.perf_counter()
+    try:
+        found = recover(case.source, case.method or RandomStart(activation=case.activation), case.width, rng=seed)
+    except LaybareError:
+        return HostileRun("refused", False, case.fair, time.perf_counter() - begun)
+    return HostileRun(found.certificate.verdict, is_right(found, case), case.fair, time.perf_counter() - begun)
+
+
+def measure(settings: Settings[HostileGrid]) -> dict[str, list[HostileRun]]:
+    """One case for every seed."""
+    runs: dict[str, list[HostileRun]] = {family: [] for family in settings.grid.families}
+    for done, seed in enumerate(settings.seeds, 1):
+        family = settings.grid.family(seed)
+        runs[family].append(run_once(family, seed))
+        settings.tick("cases", done, len(settings.seeds), family)
+    return {family: each for family, each in runs.items() if each}
+
+
+def is_right(found: Recovery, case: Case) -> bool:
+    """Whether the network is the truth, by its own standard errors; or as much of it as the certificate says can be seen."""
+    truth, network = case.truth, found.network
+    if truth is None or truth.activation != network.activation:
+        return False
+    if largest_miss(network, truth, found.certificate.standard_errors) <= 1.0:
+        return True
+    return network.width < truth.width and unseen(network, truth, case.source) <= found.certificate.visible
+
+
+def unseen(network: Network, truth: Network, source: Source) -> float:
+    """What the truth adds to the best fit of `network` to it, by its standard deviation, relative to that of y."""
+    x, y = source.read(0, source.size)
+    clean = Samples(x, truth(x).reshape(y.shape))
+    point = point_of(network, biases=True, offset=True, linear=network.linear is not None)
+    loss = minimise(clean, point, total_variation(clean)).loss
+    return float(np.sqrt(loss / total_variation(source)))
+
+
+def largest_miss(network: Network, truth: Network, errors: StandardErrors) -> float:
+    """The largest difference of a number from the truth, over six of its standard errors plus 1e-6; inf if a width differs."""
+    activation = truth.activation
+    mine, true = normalised(network.units, activation), normalised(truth.units, activation)
+    if not len(mine.weights) == len(true.weights) == network.width or not all(np.isfinite(part).all() for part in errors):
+        return np.inf
+    turned, pick = paired(mine, true, reflection(activation), "hungarian")
+    f, t = turned.take(pick.rows), true.take(pick.columns)
+    order = [part[0] for part in f.parts]
+    readout = np.asarray(errors.readout).reshape(network.width, -1)[order]
+    misses = [
+        _over(f.weights - t.weights, errors.weights[order], t.weights),
+        _over(f.biases - t.biases, errors.biases[order], t.biases),
+        _over(f.readout - t.readout, readout, t.readout),
+        _over(turned.offset - true.offset, np.atleast_1d(errors.offset) + readout.sum(axis=0), t.readout)]
+    return max(misses)
+
+
+def _over(difference: Array, errors: Array, part: Array) -> float:
+    allowed = SIGMAS * errors + TOL * max(1.0, float(np.abs(part).max(initial=0.0)))
+    return float(np.max(np.abs(difference) / allowed, initial=0.0))
+
+
+def upper_bound(count: int, of: int) -> float:
+    """Clopper and Pearson's: the largest rate at which so few would be seen in one of twenty repetitions."""
+    return 1.0 if count >= of else float(betaincinv(count + 1.0, float(of - count), 0.95))
+
+
+def summary(grid: HostileGrid, runs: Mapping[str, list[HostileRun]]) -> StudyResult:
+    """Counts of every family, and the two that matter over all."""
+    rows = [_row(family, each) for family, each in runs.items()]
+    every = [run for each in runs.values() for run in each]
+    verified = [run for run in every if run.verdict == "verified"]
+    wrong, fair = sum(not run.right for run in verified), [run for run in every if run.fair and run.right]
+    missed = sum(run.verdict != "verified" for run in fair)
+    return StudyResult(
+        headings(HostileRow), rows,
+        f"Verified but wrong: {wrong} of {len(every)} cases, at most {upper_bound(wrong, len(every)):.2%} (95 %), "
+        f"{len(verified)} verified. Right and well posed but not verified: {missed} of {len(fair)}, at most "
+        f"{upper_bound(missed, max(1, len(fair))):.2%}.")
+
+
+def _row(family: str, runs: list[HostileRun]) -> HostileRow:
+    count = {word: sum(run.verdict == word for run in runs) for word in ("verified", "doubtful", "refuted", "refused")}
+    wrong = sum(run.verdict == "verified" and not run.right for run in runs)
+    right = [run for run in runs if run.right]
+    return HostileRow(
+        family, len(runs), count["verified"], wrong, upper_bound(wrong, len(runs)), len(right),
+        sum(run.verdict != "verified" for run in right), count["doubtful"], count["refuted"], count["refused"],
+        float(np.median([run.seconds for run in runs])))
+
+
+EVERY = HostileGrid(tuple(FAMILIES))
+HOSTILE = Study(
+    "hostile", "Certificates on data that might deceive them: verified but wrong, and right but not verified, by family",
+    "No wrong network is verified; of right ones on well-posed data fewer than 5 % are not.", EVERY, EVERY, measure, summary)
+PLAIN = HostileGrid(("plain",))
+PLAIN_NOISE = Study(
+    "plain-noise", "Certificates of 6-5-1 networks from 420 samples with noise of a tenth of y, ten equations per parameter",
+    "No wrong network is verified, and at least 80 % of all are.", PLAIN, PLAIN, measure, summary)
