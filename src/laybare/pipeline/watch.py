@@ -35,7 +35,7 @@ class SeveralLayers(Exception):
 
 def watched(oracle: Oracle) -> Oracle:
     """The same oracle; once UNWATCHED queries are asked, a first look at the layers comes before the next ones."""
-    if oracle.budget - oracle.spent < WORTH:
+    if oracle.box is not None or oracle.budget - oracle.spent < WORTH:  # in a box no kink can be followed far enough
         return oracle
     view, end, looked = copy(oracle), oracle.spent + UNWATCHED, False
 
