@@ -57,7 +57,14 @@ def tree(seed: int) -> Callable[[Array], Array]:
     return DecisionTreeRegressor(max_depth=6, random_state=0).fit(x, lb.random_network(6, 4, rng=seed)(x)).predict
 
 
-@pytest.mark.parametrize(("make", "do"), [(steps, "HighThreshold"), (tree, "That is no network")], ids=["steps", "tree"])
+def deep(seed: int) -> Callable[[Array], Array]:
+    return lb.random_network(6, widths=(8, 6), rng=seed)
+
+
+REFUSED = {"steps": (steps, "HighThreshold"), "tree": (tree, "That is no network"), "deep": (deep, "more than one hidden layer")}
+
+
+@pytest.mark.parametrize(("make", "do"), REFUSED.values(), ids=REFUSED)
 def test_what_has_no_slopes_is_refused_early(make: Callable[[int], Callable[[Array], Array]], do: str, seed: int) -> None:
     box, begun = Counted(make(seed)), time.perf_counter()
     with pytest.raises(lb.AssumptionViolated, match=do):

@@ -24,6 +24,7 @@ from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.rounds import recover_in_rounds
 from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, random_start, refit
 from laybare.pipeline.unlike_lines import name_units, refuse_steps
+from laybare.pipeline.watch import SeveralLayers, watched
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import Problem, pose
 from laybare.refinement.pruning import parameter_count
@@ -62,13 +63,25 @@ def recover(
     source, method, width, activation, progress = meant(
         source, further, law=law, progress=progress, method=method, width=width, activation=activation)
     if isinstance(source, Oracle) and _can_be_asked(source, method):
-        if method is None and activation is None:
-            refuse_steps(source, rng=rng, progress=progress)
-        asked = away_from_certainty(source, rng=rng) if applies(activation) else source
-        found, reason = read_black_box(asked, method, width, activation, rng=rng, progress=progress)
+        found, reason = _by_lines(source, method, width, activation, rng=rng, progress=progress)
         return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
     with single_blas_thread():
         return _recovered(source, _agreed(method, activation), width, begun, rng, progress)
+
+
+def _by_lines(
+    oracle: Oracle, method: Lines | None, width: int | None, activation: Activation | None, *,
+    rng: Generator, progress: Progress | None,
+) -> tuple[Recovery | None, tuple[Claim, ...]]:
+    """Read along lines where that applies. Whoever has not chosen that is told of steps, trees and several layers early."""
+    if method is None and activation is None:
+        refuse_steps(oracle, rng=rng, progress=progress)
+    asked = away_from_certainty(oracle, rng=rng) if applies(activation) else oracle
+    try:
+        asked = watched(asked) if method is None else asked
+        return read_black_box(asked, method, width, activation, rng=rng, progress=progress)
+    except SeveralLayers as several:
+        raise several.finding() from None
 
 
 def _in_rounds(

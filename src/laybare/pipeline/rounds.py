@@ -24,6 +24,9 @@ from laybare.source import Oracle, Samples, Source
 FIRST, GROWTH = 300, 3
 """Rows of the first round, and how they grow: the last round costs about as much as all before it together."""
 
+LAST_TRIES = 3
+"""Searches on all that the budget allows: no more rows can help, other starts may."""
+
 HELD_OUT = 40
 """Rows that no round fits: they decide between activations."""
 
@@ -85,7 +88,9 @@ def recover_in_rounds(
     With noise, a fit of few rows may miss a unit: two rounds in a row must then agree on the width. TooFewSamples if the
     budget has room for none.
     """
-    clock, best, units = Clock(progress, time.perf_counter() + seconds), None, candidates.activations
+    clock, units = Clock(progress, time.perf_counter() + seconds), candidates.activations
+    best: Attempt | None = None
+    now: Attempt | None = None
     sizes = _sizes(oracle.budget - oracle.spent)
     for rows in sizes:
         tell(progress, "round", rows, sizes[-1], f"{rows:,} samples, {' or '.join(unit.name for unit in units)}")
@@ -99,19 +104,20 @@ def recover_in_rounds(
             if best is None:
                 raise
             break
-        before, best = best, min(attempts, key=lambda one: one.rank)
-        units = tuple(one.found.network.activation for one in attempts if one.error <= STILL_IN * best.error)
-        if _enough(best, before, candidates) or clock.over:
+        before, now = now, min(attempts, key=lambda one: one.rank)
+        best = now if best is None else min(now, best, key=lambda one: one.rank)
+        units = tuple(one.found.network.activation for one in attempts if one.error <= STILL_IN * now.error)
+        if _enough(now, before, candidates) or clock.over:
             break
     return _with_queries(best, oracle, candidates, seconds if clock.over else None)
 
 
 def _sizes(most: int) -> list[int]:
-    """Rows of each round; the last has all that the budget allows."""
+    """Rows of each round; the last has all that the budget allows, and may be tried again from other starts."""
     sizes = [FIRST]
     while GROWTH * sizes[-1] < most:
         sizes.append(GROWTH * sizes[-1])
-    return [*(size for size in sizes if size < most), most]
+    return [*(size for size in sizes if size < most), *([most] * LAST_TRIES)]
 
 
 def _attempts(oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: Fitter, clock: Clock) -> list[Attempt]:
@@ -130,9 +136,9 @@ def _attempts(oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: Fit
     return attempts
 
 
-def _enough(best: Attempt, before: Attempt | None, candidates: Candidates) -> bool:
-    agreed = not candidates.noisy or (before is not None and before.found.network.width == best.found.network.width)
-    return best.stopped or (best.rank[0] == 0 and agreed)
+def _enough(now: Attempt, before: Attempt | None, candidates: Candidates) -> bool:
+    agreed = not candidates.noisy or (before is not None and before.found.network.width == now.found.network.width)
+    return now.stopped or (now.rank[0] == 0 and agreed)
 
 
 def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, seconds: float | None) -> Recovery:

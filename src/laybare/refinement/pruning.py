@@ -60,7 +60,7 @@ def prune(
 
 
 def quick(effort: Effort, point: Point) -> Effort:
-    """For exact data: a refit of kinked units that does not halve its loss in four steps does not fit; smooth ones creep first."""
+    """For exact data: a refit of kinked units that does not halve its loss in four steps does not fit; smooth units creep."""
     return replace(effort, stall_steps=4, stall_gain=0.5) if point.activation.degree is not None else effort
 
 
