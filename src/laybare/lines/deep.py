@@ -42,15 +42,19 @@ MOST_LINES = 120
 
 MOST_LAYERS = 12
 
-FRESH, SCALES = 400, np.array([0.5, 1.0, 2.0, 4.0])
-"""Fresh answers for every layer that the result must predict, and their scales: what is active on one input in a hundred is then
+FRESH, SCALES = 800, np.array([0.5, 1.0, 2.0, 4.0])
+"""Fresh answers that the result must predict, and their scales: what is active on one input in a hundred is then
 seen all but surely."""
 
-POLISH_SHARE = 1.3
-"""Fresh answers for the polish, relative to the number of parameters."""
+POLISH_SHARE, WORK, NEAR = 1.3, 3e10, 30.0
+"""Fresh answers for the polish, relative to the number of parameters; its multiplications at most; how far out answers are used."""
 
-SURPRISE, ALLOWED = 30.0, 1e3
-"""Standard deviations of rounding, and error bars, within which fresh answers must be predicted."""
+CHECKS: tuple[tuple[Purpose, int | None], ...] = (("polish", None), ("verify", FRESH))
+"""Fresh answers that the network must predict before the polish, which uses them, and after it."""
+
+SURPRISE, ALLOWED, LOOSE = 30.0, 1e3, 1e7
+"""Standard deviations of rounding, and error bars, within which fresh answers must be predicted; and the largest error bar for
+that, in units of rounding."""
 
 NEAR_WALL = 1e-3
 """How near to a wall lines may begin, in units of the inputs' scale."""
@@ -100,7 +104,7 @@ def read_deep(
     """
     purse = Purse(ask, budget=budget, book=purpose)
     floor = ground(dim, spread)
-    climber = Climber(purse, first_look(purse, floor.line(0, rng)).rounding, depth or MOST_LAYERS, rng)
+    climber = Climber(purse, first_look(purse, floor.line(0, rng)).rounding, depth or MOST_LAYERS, spread, rng)
     return climber.found(_Climb((Seen(floor),), ()))
 
 
@@ -123,6 +127,7 @@ class Climber:
     purse: Purse
     rounding: AnswerError
     depth: int
+    spread: float
     rng: Generator
 
     def found(self, climb: _Climb) -> DeepFound:
@@ -134,10 +139,7 @@ class Climber:
                     pass
                 if not climb.done:
                     break
-                fitted = self._polished(_assembled(climb))
-                answers = self._ask_fresh(fitted.network, FRESH * len(climb.reads), "verify")
-                fresh = self._misfits(fitted, answers)
-                targets = answers.x[fresh > 1.0][:TARGETS]
+                fitted, fresh, targets = self._checked(_assembled(climb))
                 trouble = f"{int((fresh > 1.0).sum())} of {len(fresh)} fresh answers are not predicted" if len(targets) else ""
                 if not len(targets):
                     break
@@ -188,24 +190,38 @@ class Climber:
                 seen = further
         return None
 
-    def _polished(self, network: Deep) -> Fitted:
-        if network.size > DENSE:
-            return Fitted(network, np.nan, np.nan)
-        fresh = self._ask_fresh(network, int(POLISH_SHARE * network.size) + 20, "polish")
-        return polish_deep(network, fresh.x, fresh.y, self.rounding.sd(fresh.x, fresh.y))
+    def _checked(self, network: Deep) -> tuple[Fitted, Array, Array]:
+        """The network polished, misfits of fresh answers, and inputs whose answers contradict it: there is then no polish."""
+        fitted = Fitted(network, np.inf, np.nan)
+        for purpose, count in CHECKS:
+            fresh = self._ask_fresh(network, int(POLISH_SHARE * network.size) + 20 if count is None else count, purpose)
+            off = self._misfits(fitted, fresh)
+            if (off > 1.0).any():
+                return fitted, off, fresh.x[off > 1.0][:TARGETS]
+            if purpose == "polish":
+                kept = self._kept(int(WORK / network.size**2) if network.size <= DENSE else len(fresh.x))
+                fitted = polish_deep(network, kept.x, kept.y, self.rounding.sd(kept.x, kept.y))
+        return fitted, off, np.empty((0, network.layers[0][0].shape[1]))
+
+    def _kept(self, most: int) -> Answers:
+        """The latest answers that were paid for, as many as the polish has time for; far ones carry large rounding."""
+        blocks = list(self.purse.answers())[::-1]
+        x, y = np.vstack([block.x for block in blocks])[:most], np.vstack([block.y for block in blocks])[:most]
+        near = np.linalg.norm(x, axis=1) <= NEAR * self.spread * np.sqrt(x.shape[1])
+        return Answers(x[near], y[near])
 
     def _ask_fresh(self, network: Deep, count: int, purpose: Purpose) -> Answers:
         """Random inputs of several scales; half of them at random features of the lowest layer."""
         weights, biases = network.layers[0]
-        x = self.rng.choice(SCALES, (count, 1)) * self.rng.standard_normal((count, weights.shape[1]))
-        h = self.rng.choice(SCALES, (count // 2, 1)) * self.rng.standard_normal((count // 2, len(biases)))
-        x[: count // 2] = (np.maximum(h, -0.3) - biases) @ np.linalg.pinv(weights).T
+        x = self.spread * self.rng.choice(SCALES, (count, 1)) * self.rng.standard_normal((count, weights.shape[1]))
+        h = self.spread * self.rng.choice(SCALES, (count // 2, 1)) * self.rng.standard_normal((count // 2, len(biases)))
+        x[: count // 2] = (np.maximum(h, -0.3 * self.spread) - biases) @ np.linalg.pinv(weights).T
         return Answers(x, self.purse.ask(x, purpose))
 
     def _misfits(self, fitted: Fitted, fresh: Answers) -> Array:
         """Differences of fresh answers and predictions, relative to what rounding and the error bars allow, (n,)."""
         off = np.abs(fresh.y - fitted.network(fresh.x)).max(axis=1)
-        bar = fitted.error_bar if np.isfinite(fitted.error_bar) else 1e-9
+        bar = min(fitted.error_bar, LOOSE * self.rounding.unit)
         size = np.abs(fitted.network.readout).max() * (1.0 + np.linalg.norm(fresh.x, axis=1))
         return np.asarray(off / (SURPRISE * self.rounding.sd(fresh.x, fresh.y) + ALLOWED * bar * size))
 
@@ -213,7 +229,7 @@ class Climber:
         reads, queries = climb.reads, dict(self.purse.spent)
         worst = max((float(read.sd.max(initial=0.0)) for read in reads), default=np.inf)
         if fitted is not None:
-            bar = fitted.error_bar if np.isfinite(fitted.error_bar) else worst * np.sqrt(reads[0].weights.shape[1])
+            bar = fitted.error_bar if np.isfinite(fitted.error_bar) else worst
             return DeepFound(
                 _network(fitted.network), reads, not trouble, trouble, self.rounding, queries, fitted.misfit, fresh, bar, ended)
         last = reads[-1]

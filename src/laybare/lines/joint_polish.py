@@ -5,7 +5,8 @@
 With D_l = ∂y/∂z_l the derivatives are D_l h_{l-1} and D_l for the rows and biases of layer l, h_L and 1 for the readout. The network
 is so near that it tells for every answer which units are active. Gauge: rows keep their length (wᵢ·δwᵢ = 0), because a unit's
 length is free against the column above it. The normal equations are summed over blocks of answers and scaled by columns; the
-inverse gives the error bars. Cost n p² for p parameters.
+inverse gives the error bars. Cost n p² for p parameters; beyond `DENSE` of them the step is solved by LSMR, from products with
+the Jacobian alone, and the error bar is what the last step has changed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+from scipy.sparse.linalg import LinearOperator, lsmr
 
 from laybare.shapes import Array
 
-DENSE = 2600
-"""Parameters up to which the normal matrix is formed: 54 MB, two seconds."""
+DENSE = 1500
+"""Parameters up to which the normal matrix is formed."""
+
+ITERATIONS = 150
+"""Products of one matrix-free step."""
 
 ROWS, STEPS, DAMPING = 1024, 3, 1e-14
 
@@ -52,7 +57,7 @@ def polish_deep(network: Deep, x: Array, y: Array, sd: Array) -> Fitted:
     """Fit all numbers to answers y (n, outputs) with standard deviations sd (n,), from a network that is nearly right."""
     misfit, bar = _misfit(network, x, y, sd), np.inf
     for _ in range(STEPS):
-        moved, now_bar = _step(network, x, y, sd)
+        moved, now_bar = _step(network, x, y, sd) if network.size <= DENSE else _free_step(network, x, y, sd)
         now = _misfit(moved, x, y, sd)
         if not now <= 1.5 * misfit:
             break
@@ -105,6 +110,46 @@ def _step(network: Deep, x: Array, y: Array, sd: Array) -> tuple[Deep, float]:
     delta = scale * scipy.linalg.cho_solve((factor, True), scale * b, check_finite=False)
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     return _moved(network, delta), float((scale * np.sqrt(np.maximum(np.diag(inverse), 0.0))).max())
+
+
+def _free_step(network: Deep, x: Array, y: Array, sd: Array) -> tuple[Deep, float]:
+    features, weight = _features(network, x), 1.0 / sd[:, None]
+
+    def forward(v: Array) -> Array:
+        return np.asarray(weight * _pushed(network, features, v)).ravel()
+
+    def backward(u: Array) -> Array:
+        return _pulled(network, features, weight * u.reshape(y.shape))
+
+    J = LinearOperator((y.size, network.size), matvec=forward, rmatvec=backward, dtype=float)
+    rest = (weight * (y - network(x))).ravel()
+    delta = lsmr(J, rest, atol=1e-14, btol=1e-14, conlim=0.0, maxiter=ITERATIONS)[0]
+    return _moved(network, delta), float(np.abs(delta).max())
+
+
+def _pushed(network: Deep, features: list[Array], v: Array) -> Array:
+    """The Jacobian times a change of all numbers, (n, outputs)."""
+    change = _moved(_zero(network), v)
+    up = np.zeros_like(features[0])
+    for level, ((weights, _), (rows, biases)) in enumerate(zip(network.layers, change.layers, strict=True)):
+        up = np.where(features[level + 1] > 0.0, up @ weights.T + features[level] @ rows.T + biases, 0.0)
+    return np.asarray(up @ network.readout + features[-1] @ change.readout + change.offset)
+
+
+def _pulled(network: Deep, features: list[Array], u: Array) -> Array:
+    """The transposed Jacobian times answers u (n, outputs)."""
+    parts = [(features[-1].T @ u).ravel(), u.sum(axis=0)]
+    above = u @ network.readout.T
+    for level in range(len(network.layers) - 1, -1, -1):
+        slope = np.where(features[level + 1] > 0.0, above, 0.0)
+        parts = [(slope.T @ features[level]).ravel(), slope.sum(axis=0), *parts]
+        above = slope @ network.layers[level][0]
+    return np.concatenate(parts)
+
+
+def _zero(network: Deep) -> Deep:
+    layers = tuple((np.zeros_like(weights), np.zeros_like(biases)) for weights, biases in network.layers)
+    return Deep(layers, np.zeros_like(network.readout), np.zeros_like(network.offset))
 
 
 def _fix_lengths(A: Array, network: Deep) -> None:

@@ -9,7 +9,9 @@ normals, so a layer must not be wider than its input. A unit that is off at ever
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.random import Generator
@@ -21,7 +23,7 @@ from laybare.lines.kinks import Bends, find_kinks
 from laybare.lines.line import Line
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
-from laybare.lines.surfaces import Slope, Surface, along_line, feels, is_hyperplane, read_slope, surface_at
+from laybare.lines.surfaces import Slope, Surface, along_line, feels, judge, read_slope, surface_at
 from laybare.shapes import Array
 
 SAME = 1e-6
@@ -33,15 +35,22 @@ LEVELS, RELATIVE = 40.0, 1e-6
 OUTLYING = 300.0
 """Gradients with a standard deviation so many times the median were measured on a tiny piece: they decide nothing."""
 
+MOST_SUSPECTS = {1: 100, 2: 20, 3: 10}
+"""Suspects of which one, two or three at a time are tried."""
+
 MOST_CONDITION = 1e7
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What lines on a floor have shown: hyperplanes, gradients, surfaces that bend, lines, and how many at the end brought no unit."""
+    """What lines on a floor have shown: hyperplanes, gradients, surfaces that bend, lines, and how many at the end brought no unit.
+
+    `suspects` are surfaces that could not be followed far: whether they are hyperplanes is for the gradients to say.
+    """
 
     floor: Floor
     surfaces: tuple[Surface, ...] = ()
+    suspects: tuple[Surface, ...] = ()
     slopes: tuple[Slope, ...] = ()
     bent: int = 0
     lines: int = 0
@@ -81,7 +90,7 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: 
     for i in strange:
         left, right = slopes[i], slopes[i + 1]
         surface = None if left is None or right is None else surface_at(seen.floor, bends, i, left, right, rounding)
-        if surface is not None and not any(_same(surface, other) for other in fresh.surfaces):
+        if surface is not None and not any(_same(surface, other) for other in (*fresh.surfaces, *fresh.suspects)):
             fresh = _judged(purse, fresh, surface, rounding, rng)
     return fresh
 
@@ -102,8 +111,11 @@ def _novel(purse: Purse, seen: Seen, bends: Bends, kinks: list[int], rounding: A
 
 
 def _judged(purse: Purse, seen: Seen, surface: Surface, rounding: AnswerError, rng: Generator) -> Seen:
-    if is_hyperplane(purse, seen.floor, surface, rounding, rng=rng):
+    verdict = judge(purse, seen.floor, surface, rounding, rng=rng)
+    if verdict == "hyperplane":
         return replace(seen, surfaces=(*seen.surfaces, surface), quiet=0)
+    if verdict == "suspect":
+        return replace(seen, suspects=(*seen.suspects, surface), quiet=0)
     return replace(seen, bent=seen.bent + 1)
 
 
@@ -112,7 +124,7 @@ def _explained(seen: Seen, bends: Bends, i: int) -> bool:
     kink, line, floor = bends.kinks[i], bends.line, seen.floor
     h, u = floor.features(line(kink.t))[0], floor.matrix @ line.direction
     size = float(np.linalg.norm(h)) + 1.0
-    for surface in seen.surfaces:
+    for surface in (*seen.surfaces, *seen.suspects):
         off = abs(float(surface.normal @ h) + surface.shift)
         if off <= 20.0 * surface.sd * size + (10.0 * kink.sd + 1e-9 * line.scale) * abs(float(surface.normal @ u)):
             return True
@@ -128,10 +140,27 @@ def _same(one: Surface, other: Surface) -> bool:
 
 
 def layer_of(seen: Seen) -> LayerRead:
-    """The layer as far as it is known, with its signs, and what is missing."""
-    width, m = seen.floor.width, len(seen.surfaces)
-    normals = np.array([s.normal for s in seen.surfaces]).reshape(m, width)
-    shifts, sd = np.array([s.shift for s in seen.surfaces]), np.array([s.sd for s in seen.surfaces])
+    """The layer as far as it is known, with its signs, and what is missing; with those suspects that the gradients need."""
+    first = _layer(seen, seen.surfaces)
+    if not first.trouble or len(seen.surfaces) > seen.floor.width:
+        return first
+    reads = (_layer(seen, (*seen.surfaces, *chosen)) for chosen in _choices(seen.suspects))
+    return next((read for read in reads if not read.trouble), first)
+
+
+def _choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
+    """All of them, then one, two, three; no more than a few hundred."""
+    if suspects:
+        yield suspects
+    for count in (1, 2, 3):
+        if len(suspects) <= MOST_SUSPECTS[count]:
+            yield from combinations(suspects, count)
+
+
+def _layer(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
+    width, m = seen.floor.width, len(surfaces)
+    normals = np.array([s.normal for s in surfaces]).reshape(m, width)
+    shifts, sd = np.array([s.shift for s in surfaces]), np.array([s.sd for s in surfaces])
     read = LayerRead(seen, normals, shifts, sd)
     if not m:
         return replace(read, trouble="no hyperplane was found")

@@ -8,7 +8,7 @@ whether the function bends there. Looking near the kink would say nothing, becau
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -43,6 +43,9 @@ BLIND = 1e-7
 ACCEPT, REJECT, MOST_CHECKS = 5, -3, 30
 """Hits minus misses at which a surface is taken for a hyperplane, or not. Units of the next layer are hit unless what lies above
 hides them (one time in ten), others hardly ever: a wrong answer takes 1e-6."""
+
+
+Verdict: TypeAlias = Literal["hyperplane", "suspect", "bent"]
 
 
 class Slope(NamedTuple):
@@ -157,34 +160,45 @@ def surface_at(
     return Surface(normal, -float(normal @ floor.features(x[None])[0]), sd, x, beyond)
 
 
-def is_hyperplane(purse: Purse, floor: Floor, surface: Surface, rounding: AnswerError, *, rng: Generator) -> bool:
-    """Far checks until they decide: 3 queries each, 15 for a unit that nothing hides."""
-    score = 0
+def judge(purse: Purse, floor: Floor, surface: Surface, rounding: AnswerError, *, rng: Generator) -> Verdict:
+    """Far checks until they decide: 3 queries each, 15 for a unit that nothing hides.
+
+    "suspect": it bends wherever it was looked at, but random points are all on one side of it, so that it was not followed far.
+    """
+    score, everywhere = 0, True
     across = floor.inverse @ surface.normal
     for _ in range(MOST_CHECKS):
-        x = _far_point(floor, surface, across, rng)
+        x = _between(floor, surface, across, rng)
+        everywhere = everywhere and x is not None
+        x = _beside(floor, surface, rng) if x is None else x
         score += 1 if _bends(purse, floor, surface, x, across, rounding) else -1
         if score >= ACCEPT or score <= REJECT:
             break
-    return score >= ACCEPT
+    return "bent" if score < ACCEPT else "hyperplane" if everywhere else "suspect"
 
 
-def _far_point(floor: Floor, surface: Surface, across: Array, rng: Generator) -> Array:
-    """Another point of the hyperplane within the walls: on floor 0 the foot of a random point, else between two random points.
-
-    If random points are all on one side of it, a point of the surface's own line is the other end.
-    """
+def _between(floor: Floor, surface: Surface, across: Array, rng: Generator) -> Array | None:
+    """A random point of the hyperplane within the walls: on floor 0 the foot of a random point, else between two random points."""
     x = floor.point(rng)
     side = _height(floor, surface, x)
     if not floor.layers:
         return np.asarray(x - side * across)
     others = (floor.point(rng) for _ in range(PAIRS))
     y = next((y for y in others if _height(floor, surface, y) * side < 0.0), None)
-    if y is None:
-        y = next(end for end in surface.beyond if _height(floor, surface, end) * side <= 0.0)
-        y = surface.x + rng.uniform(0.3, 1.0) * (y - surface.x)
-    share = side / (side - _height(floor, surface, y))
-    return np.asarray(x + share * (y - x))
+    return None if y is None else _crossing(floor, surface, x, y)
+
+
+def _beside(floor: Floor, surface: Surface, rng: Generator) -> Array:
+    """A point of the hyperplane between a random point and one of the surface's own line."""
+    x = floor.point(rng)
+    side = _height(floor, surface, x)
+    end = next(end for end in surface.beyond if _height(floor, surface, end) * side <= 0.0)
+    return _crossing(floor, surface, x, surface.x + rng.uniform(0.3, 1.0) * (end - surface.x))
+
+
+def _crossing(floor: Floor, surface: Surface, x: Array, y: Array) -> Array:
+    side = _height(floor, surface, x)
+    return np.asarray(x + side / (side - _height(floor, surface, y)) * (y - x))
 
 
 def _height(floor: Floor, surface: Surface, x: Array) -> float:
