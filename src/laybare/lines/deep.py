@@ -23,7 +23,7 @@ from laybare.errors import BudgetExhausted, NotSeparated
 from laybare.lines.above import Above
 from laybare.lines.asking import Answers, Ask, Booking, Purpose, Purse
 from laybare.lines.floors import Floor, ground
-from laybare.lines.joint_polish import DENSE, Deep, Fitted, polish_deep
+from laybare.lines.joint_polish import Deep, Fitted, polish_deep
 from laybare.lines.layers import LayerRead, Seen, follow, layer_of
 from laybare.lines.line import Line
 from laybare.lines.recognise import first_look
@@ -199,7 +199,7 @@ class Climber:
             if (off > 1.0).any():
                 return fitted, off, fresh.x[off > 1.0][:TARGETS]
             if purpose == "polish":
-                kept = self._kept(int(WORK / network.size**2) if network.size <= DENSE else len(fresh.x))
+                kept = self._kept(max(int(WORK / network.size**2), len(fresh.x)))
                 fitted = polish_deep(network, kept.x, kept.y, self.rounding.sd(kept.x, kept.y))
         return fitted, off, np.empty((0, network.layers[0][0].shape[1]))
 
@@ -221,7 +221,7 @@ class Climber:
     def _misfits(self, fitted: Fitted, fresh: Answers) -> Array:
         """Differences of fresh answers and predictions, relative to what rounding and the error bars allow, (n,)."""
         off = np.abs(fresh.y - fitted.network(fresh.x)).max(axis=1)
-        bar = min(fitted.error_bar, LOOSE * self.rounding.unit)
+        bar = float(np.fmin(fitted.error_bar, LOOSE * self.rounding.unit))
         size = np.abs(fitted.network.readout).max() * (1.0 + np.linalg.norm(fresh.x, axis=1))
         return np.asarray(off / (SURPRISE * self.rounding.sd(fresh.x, fresh.y) + ALLOWED * bar * size))
 
