@@ -123,7 +123,8 @@ def feels(purse: Purse, floor: Floor, bends: Bends, pieces: list[int], blind: Ar
     y = purse.ask(np.array(x), "checks")
     noise = np.hypot(rounding.sd(np.array(x), y), sds)
     off = np.abs(y - np.array(values)).max(axis=1)
-    return list(off > 2.0 * SIGMAS * noise + BLIND * np.abs(steps) * max(float(np.abs(piece.slope).max()) for piece in bends.pieces))
+    steepest = max(float(np.abs(piece.slope).max()) for piece in bends.pieces)
+    return [bool(felt) for felt in off > 2.0 * SIGMAS * noise + BLIND * np.abs(steps) * steepest]
 
 
 def _steps(floor: Floor, x: Array, size: float) -> Array:
