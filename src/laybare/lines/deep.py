@@ -46,8 +46,9 @@ FRESH, SCALES = 800, np.array([0.5, 1.0, 2.0, 4.0])
 """Fresh answers that the result must predict, and their scales: what is active on one input in a hundred is then
 seen all but surely."""
 
-POLISH_SHARE, WORK, NEAR = 1.3, 3e10, 30.0
-"""Fresh answers for the polish, relative to the number of parameters; its multiplications at most; how far out answers are used."""
+POLISH_SHARE, WORK, NEAR, PRIOR = 1.3, 3e10, 3e3, 100.0
+"""Fresh answers for the polish, relative to the number of parameters; its multiplications at most; how
+far out answers are used; what a number may move by if no answer tells it, in standard deviations of the lines."""
 
 CHECKS: tuple[tuple[Purpose, int | None], ...] = (("polish", None), ("verify", FRESH))
 """Fresh answers that the network must predict before the polish, which uses them, and after it."""
@@ -55,6 +56,9 @@ CHECKS: tuple[tuple[Purpose, int | None], ...] = (("polish", None), ("verify", F
 SURPRISE, ALLOWED, LOOSE = 30.0, 1e3, 1e7
 """Standard deviations of rounding, and error bars, within which fresh answers must be predicted; and the largest error bar for
 that, in units of rounding."""
+
+ASIDE, AIMED = 0.5, 20
+"""Share of a random point in those that are aimed at a unit, at most; and how many there are beyond one a feature, at most."""
 
 NEAR_WALL = 1e-3
 """How near to a wall lines may begin, in units of the inputs' scale."""
@@ -139,7 +143,7 @@ class Climber:
                     pass
                 if not climb.done:
                     break
-                fitted, fresh, targets = self._checked(_assembled(climb))
+                fitted, fresh, targets = self._checked(_assembled(climb), climb.reads)
                 trouble = f"{int((fresh > 1.0).sum())} of {len(fresh)} fresh answers are not predicted" if len(targets) else ""
                 if not len(targets):
                     break
@@ -190,7 +194,7 @@ class Climber:
                 seen = further
         return None
 
-    def _checked(self, network: Deep) -> tuple[Fitted, Array, Array]:
+    def _checked(self, network: Deep, reads: tuple[LayerRead, ...]) -> tuple[Fitted, Array, Array]:
         """The network polished, misfits of fresh answers, and inputs whose answers contradict it: there is then no polish."""
         fitted = Fitted(network, np.inf, np.nan)
         for purpose, count in CHECKS:
@@ -199,9 +203,24 @@ class Climber:
             if (off > 1.0).any():
                 return fitted, off, fresh.x[off > 1.0][:TARGETS]
             if purpose == "polish":
-                kept = self._kept(max(int(WORK / network.size**2), len(fresh.x)))
-                fitted = polish_deep(network, kept.x, kept.y, self.rounding.sd(kept.x, kept.y))
+                aimed, prior = self._ask_aimed(reads), PRIOR * max(float(read.sd.max()) for read in reads)
+                kept = self._kept(max(int(WORK / network.size**2), len(fresh.x) + aimed))
+                fitted = polish_deep(network, kept.x, kept.y, self.rounding.sd(kept.x, kept.y), prior=prior)
         return fitted, off, np.empty((0, network.layers[0][0].shape[1]))
+
+    def _ask_aimed(self, reads: tuple[LayerRead, ...]) -> int:
+        """Answers on both sides of every unit above the first layer, for the polish: random inputs may hardly ever meet it."""
+        before = self.purse.total
+        for read in reads[1:]:
+            floor = read.seen.floor
+            count = min(3 * floor.width, floor.width + AIMED)
+            for surface in (*read.seen.surfaces, *read.seen.suspects):
+                share = self.rng.random((count, 1))
+                between = share * surface.beyond[0] + (1.0 - share) * surface.beyond[1]
+                away = np.array([floor.point(self.rng) for _ in range(count)])
+                aside = ASIDE * self.rng.random((count, 1))
+                self.purse.ask((1.0 - aside) * between + aside * away, "polish")
+        return self.purse.total - before
 
     def _kept(self, most: int) -> Answers:
         """The latest answers that were paid for, as many as the polish has time for; far ones carry large rounding."""

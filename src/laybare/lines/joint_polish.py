@@ -53,11 +53,14 @@ class Fitted(NamedTuple):
     misfit: float
 
 
-def polish_deep(network: Deep, x: Array, y: Array, sd: Array) -> Fitted:
-    """Fit all numbers to answers y (n, outputs) with standard deviations sd (n,), from a network that is nearly right."""
+def polish_deep(network: Deep, x: Array, y: Array, sd: Array, *, prior: float = 1e-3) -> Fitted:
+    """Fit all numbers to answers y (n, outputs) with standard deviations sd (n,), from a network that is nearly right.
+
+    A number that the answers leave open stays where it is within `prior`, the standard deviation of what is known before.
+    """
     misfit, bar = _misfit(network, x, y, sd), np.inf
     for _ in range(STEPS if network.size <= QUICK else 1):
-        moved, now_bar = _step(network, x, y, sd) if network.size <= DENSE else _free_step(network, x, y, sd)
+        moved, now_bar = _step(network, x, y, sd, prior) if network.size <= DENSE else _free_step(network, x, y, sd)
         now = _misfit(moved, x, y, sd)
         if not now <= 1.5 * misfit:
             break
@@ -91,7 +94,7 @@ def _jacobian(network: Deep, x: Array, output: int) -> Array:
     return np.hstack(parts)
 
 
-def _step(network: Deep, x: Array, y: Array, sd: Array) -> tuple[Deep, float]:
+def _step(network: Deep, x: Array, y: Array, sd: Array, prior: float) -> tuple[Deep, float]:
     A, b = np.zeros((network.size, network.size)), np.zeros(network.size)
     for start in range(0, len(x), ROWS):
         block = slice(start, start + ROWS)
@@ -101,6 +104,7 @@ def _step(network: Deep, x: Array, y: Array, sd: Array) -> tuple[Deep, float]:
             J /= sd[block, None]
             A += J.T @ J
             b += J.T @ rest[:, output]
+    A[np.diag_indices(len(A))] += prior**-2
     _fix_lengths(A, network)
     scale = 1.0 / np.sqrt(np.maximum(np.diag(A), 1e-300))
     A *= scale[:, None]

@@ -83,7 +83,8 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: 
         return replace(seen, lines=seen.lines + 1, quiet=0)
     strange = [i for i in range(len(bends.kinks)) if not _explained(seen, bends, i)]
     strange = _novel(purse, seen, bends, strange, rounding, rng)
-    slopes = {k: read_slope(purse, seen.floor, bends, k, rounding) for k in sorted({i + d for i in strange for d in (0, 1)})}
+    beside = sorted({i + d for i in strange for d in (0, 1)})
+    slopes = {k: read_slope(purse, seen.floor, bends, k, rounding, rng=rng) for k in beside}
     fresh = replace(
         seen, lines=seen.lines + 1, quiet=seen.quiet + 1,
         slopes=seen.slopes + tuple(slope for slope in slopes.values() if slope is not None))

@@ -81,8 +81,10 @@ def along_line(purse: Purse, line: Line, rounding: AnswerError) -> Along:
     return along
 
 
-def read_slope(purse: Purse, floor: Floor, bends: Bends, k: int, rounding: AnswerError) -> Slope | None:
-    """The gradient on piece k, width queries; None if no place on it agrees with the slope along the line."""
+def read_slope(
+    purse: Purse, floor: Floor, bends: Bends, k: int, rounding: AnswerError, *, rng: Generator
+) -> Slope | None:
+    """The gradient on piece k, width + 1 queries; None if no place on it agrees with the slope along the line."""
     line, piece = bends.line, bends.pieces[k]
     left, right = _ends(bends, k)
     share = STEP if rounding.unit < 1e-9 and rounding.absolute == 0.0 else COARSE_STEP
@@ -95,9 +97,21 @@ def read_slope(purse: Purse, floor: Floor, bends: Bends, k: int, rounding: Answe
         noise = np.hypot(rounding.sd(x[None], y[:1])[0], piece.sd_at(tau)) / np.abs(steps)
         along = floor.matrix @ line.direction
         off = float(np.abs(along @ values - piece.slope).max())
-        if off <= 2.0 * SIGMAS * np.hypot(float(np.linalg.norm(along * noise)), piece.slope_sd):
+        within = off <= 2.0 * SIGMAS * np.hypot(float(np.linalg.norm(along * noise)), piece.slope_sd)
+        if within and _adds_up(purse, floor, x, steps, y, piece.value(tau), rounding, rng):
             return Slope(x, values, float(np.sqrt(np.mean(noise**2))), piece.value(tau))
     return None
+
+
+def _adds_up(
+    purse: Purse, floor: Floor, x: Array, steps: Array, answers: Array, value: Array, rounding: AnswerError, rng: Generator
+) -> bool:
+    """Whether a random mixture of all steps gives the mixture of their answers: a step across a kink does not. One query."""
+    mixture = rng.dirichlet(np.ones(len(steps)))
+    mixed = x + floor.inverse @ (mixture * steps)
+    y = purse.ask(mixed[None], "gradients")
+    off = np.abs((y[0] - value) - mixture @ (answers - value)).max()
+    return bool(off <= 4.0 * SIGMAS * rounding.sd(mixed[None], y)[0])
 
 
 def _ends(bends: Bends, k: int) -> tuple[float, float]:
