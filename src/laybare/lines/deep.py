@@ -22,6 +22,7 @@ from numpy.random import Generator
 from laybare.errors import BudgetExhausted, NotSeparated
 from laybare.lines.above import Above
 from laybare.lines.asking import Answers, Ask, Booking, Purpose, Purse
+from laybare.lines.branches import read_last_layer
 from laybare.lines.floors import Floor, ground
 from laybare.lines.joint_polish import Deep, Fitted, polish_deep
 from laybare.lines.layers import LayerRead, Seen, follow, layer_of
@@ -164,11 +165,20 @@ class Climber:
                 top = climb.reads[-1]
                 climb = replace(climb, seen=(*climb.seen, Seen(top.seen.floor.above(top.weights, top.biases))))
             try:
-                read = self._layer(climb.seen[-1])
+                read = self._last_layer(climb, ()) or self._layer(climb.seen[-1])
             except NotSeparated as error:
                 read = replace(layer_of(climb.seen[-1]), trouble=error.seen)
             climb = _Climb((*climb.seen[:-1], read.seen), (*climb.reads, read))
             yield climb
+
+    def _last_layer(self, climb: _Climb, targets: Array | tuple[()]) -> LayerRead | None:
+        """A third or higher layer, if it is the last one: read from floor 1, where every feature can be had."""
+        if len(climb.reads) < 2:
+            return None
+        floor = climb.seen[1].floor
+        layers = tuple((read.weights, read.biases) for read in climb.reads[1:])
+        lines = tuple(_line_to(floor, x, self.rng) for x in targets)
+        return read_last_layer(self.purse, floor, layers, self.rounding, lines, rng=self.rng)
 
     def _layer(self, seen: Seen) -> LayerRead:
         number = len(seen.floor.layers)
@@ -184,7 +194,11 @@ class Climber:
 
     def _toward(self, climb: _Climb, targets: Array) -> _Climb | None:
         """Lines through fresh points that were not predicted, from the highest floor down, until a unit is found."""
-        for level in range(len(climb.reads) - 1, -1, -1):
+        below = _Climb(climb.seen[:-1], climb.reads[:-1])
+        last = self._last_layer(below, targets)
+        if last is not None and len(last.biases) > len(climb.reads[-1].biases):
+            return _Climb((*below.seen, last.seen), (*below.reads, last))
+        for level in range(min(len(climb.reads), 2) - 1, -1, -1):
             seen = climb.seen[level]
             for x in targets:
                 line = _line_to(seen.floor, x, self.rng)
