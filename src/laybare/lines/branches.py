@@ -1,15 +1,15 @@
 """The last layer of a deep network, from kinks under any pattern of active units below.
 
 Above floor 1 there need not be inputs at which all units are active, and a unit may bend only where some are not. But the layers
-below are known, so at every input of floor 1 the features h that the last layer reads are known, and their derivative B with respect
-to the features of floor 1. A kink of unit (w, b) has the normal Bᵀw and lies on w·h + b = 0: it tells w where B has rows, at the
+below are known, so at every input of floor 1 the features h that the last layer reads are known, and their derivative B with
+respect to the features of floor 1. A kink of unit (w, b) has the normal Bᵀw and lies on w·h + b = 0: it tells w where B has rows, at the
 units that are active there, and b. Two such parts belong to one unit if they are proportional where both are known; together
 they make the row. Every measured gradient is then
 
     g = Bᵀ (Σⱼ aⱼ [zⱼ > 0] wⱼ + v),
 
-linear in a and v, and v = 0 if all signs are right: v is a combination of aⱼ wⱼ, whose coefficients are 0, or -1 where the sign is
-wrong. This needs independent rows (no more units than features), and that nothing lies above: otherwise parts do not agree.
+linear in a and v, and v = 0 if all signs are right: v is a combination of aⱼ wⱼ, whose coefficients are 0, or -1 where the
+sign is wrong. This needs independent rows (no more units than features), and that nothing lies above: otherwise parts do not agree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.asking import Purse
 from laybare.lines.floors import Floor
 from laybare.lines.kinks import Bends, find_kinks
-from laybare.lines.layers import LayerRead, Seen
+from laybare.lines.layers import LayerRead, Seen, exact_slopes
 from laybare.lines.line import Line
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
@@ -42,6 +42,10 @@ COMMON, MEMBERS = 3, 2
 
 ROUND, ROUNDS = 30, 8
 """Lines between two looks at what is known, beyond those along the features, and how many looks there are."""
+
+POINTS, BOOST = 60, 4.0
+"""Random points among which two are looked for that a unit lies between, and by how much features are raised that make another
+one active, in logarithms."""
 
 FITS, SIGN = 1e-5, 1e-3
 """Relative misfit of all gradients, and distance of the coefficients of v from 0 and -1, of a last layer."""
@@ -92,13 +96,40 @@ def read_last_layer(
         branches = _follow(purse, branches, line, rounding, rng)
     for turn in range(ROUNDS):
         for _ in range(floor.width + ROUND if turn == 0 else ROUND):
-            branches = _follow(purse, branches, floor.line(branches.lines, rng), rounding, rng)
+            aimed = _aimed(branches, rng) if branches.lines > floor.width and branches.lines % 3 else None
+            branches = _follow(purse, branches, aimed or floor.line(branches.lines, rng), rounding, rng)
         read = _last(branches)
         if read is not None:
             return read
         if turn > 0 and sum(part.members for part in branches.whole) < len(branches.parts):
             return None
     return None
+
+
+def _aimed(branches: Branches, rng: Generator) -> Line | None:
+    """A line across a unit that is known in part, where a feature is active that its row is not known for."""
+    open_ = [part for part in branches.parts if part.members >= MEMBERS and not part.on.all()]
+    if not open_:
+        return None
+    part = open_[rng.integers(len(open_))]
+    feature, floor = int(rng.choice(np.flatnonzero(~part.on))), branches.floor
+    _, B = branches.above(part.surface.x)
+    rows = branches.layers[-1][0][feature] if len(branches.layers) == 1 else B[feature]
+    found: list[tuple[float, Array]] = []
+    for _ in range(POINTS):
+        size = floor.spread * np.exp(rng.standard_normal())
+        x = floor.lifted(size * np.exp(rng.standard_normal(floor.width) + BOOST * rng.random() * np.sign(rows)), rng)
+        h = np.maximum(branches.above(x)[0][-1], 0.0)
+        if h[feature] > 0.0:
+            height = float(part.row @ h + part.bias)
+            other = next((y for there, y in found if there * height < 0.0), None)
+            if other is not None:
+                return floor.line_through(x, other - x, float(np.linalg.norm(other - x)))
+            found.append((height, x))
+    if len(found) < 2:
+        return None
+    x, y = found[0][1], found[-1][1]
+    return floor.line_through(x, y - x, float(np.linalg.norm(y - x)))
 
 
 def _follow(purse: Purse, branches: Branches, line: Line, rounding: AnswerError, rng: Generator) -> Branches:
@@ -167,7 +198,7 @@ def _together(one: Part, other: Part) -> Part | None:
 
 def _last(branches: Branches) -> LayerRead | None:
     """The layer with signs and readout, if it explains every gradient."""
-    units, slopes = branches.whole, branches.slopes
+    units, slopes = branches.whole, exact_slopes(branches.slopes)
     if not units or len(units) > len(units[0].row):
         return None
     W, b = np.array([unit.row for unit in units]), np.array([unit.bias for unit in units])
@@ -193,5 +224,5 @@ def _last(branches: Branches) -> LayerRead | None:
     best = int(np.argmax(weight))
     offset = slopes[best].answer - np.maximum(W @ h[best] + b, 0.0) @ a
     surfaces = tuple(unit.surface for unit in units)
-    seen = Seen(branches.floor, surfaces, (), slopes, 0, branches.lines, branches.lines)
+    seen = Seen(branches.floor, surfaces, (), tuple(slopes), 0, branches.lines, branches.lines)
     return LayerRead(seen, W, b, np.array([s.sd for s in surfaces]), "", a, offset)

@@ -140,8 +140,8 @@ class Climber:
         fitted, fresh, trouble = None, np.empty(0), ""
         try:
             for _ in range(RETURNS):
-                for climb in self._climbed(climb):
-                    pass
+                for state in self._climbed(climb):
+                    climb = state
                 if not climb.done:
                     break
                 fitted, fresh, targets = self._checked(_assembled(climb), climb.reads)
@@ -315,5 +315,5 @@ def _hyperplanes(read: LayerRead) -> Network:
         raise NotSeparated(
             f"{read.seen.lines} lines have met no hyperplane on which the answers bend.",
             "Either the function is linear, or all of its units are hidden by what lies above.", "Use a method for samples.")
-    outputs = len(read.seen.slopes[0].answer)
-    return Network(Layer(read.weights, read.biases), np.zeros(len(read.weights)) if outputs == 1 else np.zeros((len(read.weights), outputs)))
+    outputs, width = len(read.seen.slopes[0].answer), len(read.weights)
+    return Network(Layer(read.weights, read.biases), np.zeros(width) if outputs == 1 else np.zeros((width, outputs)))

@@ -43,7 +43,7 @@ MOST_CONDITION = 1e7
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What lines on a floor have shown: hyperplanes, gradients, surfaces that bend, lines, and how many at the end brought no unit.
+    """What lines on a floor have shown: hyperplanes, gradients, surfaces that bend; lines, and how many at the end were quiet.
 
     `suspects` are surfaces that could not be followed far: whether they are hyperplanes is for the gradients to say.
     """
@@ -166,14 +166,14 @@ def _layer(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
     if not m:
         return replace(read, trouble="no hyperplane was found")
     if m > width:
-        return replace(read, trouble=f"it is wider than its input ({m} units on {width} features): hyperplanes are known, signs not")
+        return replace(read, trouble=f"it is wider than its input ({m} units, {width} features): hyperplanes are known, signs not")
     if np.linalg.cond(normals) > MOST_CONDITION:
         return replace(read, trouble="the normals of its units are not independent")
     return _signed(read)
 
 
 def _signed(read: LayerRead) -> LayerRead:
-    slopes, inverse = _exact(read.seen.slopes), np.linalg.pinv(read.weights)
+    slopes, inverse = exact_slopes(read.seen.slopes), np.linalg.pinv(read.weights)
     g = np.array([slope.values for slope in slopes])  # (n, width, outputs)
     coefficients = np.einsum("nko,km->nmo", g, inverse)
     rest = np.abs(g - np.einsum("nmo,mk->nko", coefficients, read.weights)).max(axis=(1, 2))
@@ -195,7 +195,7 @@ def _signed(read: LayerRead) -> LayerRead:
     return _with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
 
 
-def _exact(slopes: tuple[Slope, ...]) -> list[Slope]:
+def exact_slopes(slopes: tuple[Slope, ...]) -> list[Slope]:
     """Those that were measured about as well as most."""
     level = OUTLYING * float(np.median([slope.sd for slope in slopes]))
     return [slope for slope in slopes if slope.sd <= level]

@@ -193,7 +193,7 @@ def judge(purse: Purse, floor: Floor, surface: Surface, rounding: AnswerError, *
 
 
 def _between(floor: Floor, surface: Surface, across: Array, rng: Generator) -> Array | None:
-    """A random point of the hyperplane within the walls: on floor 0 the foot of a random point, else between two random points."""
+    """A random point of the hyperplane within the walls: on floor 0 the foot of a random point, else between two of them."""
     x = floor.point(rng)
     side = _height(floor, surface, x)
     if not floor.layers:

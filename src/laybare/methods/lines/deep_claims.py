@@ -49,9 +49,10 @@ def _told(found: DeepFound, depth: int | None) -> tuple[Claim, ...]:
 def _layer(found: DeepFound, level: int) -> Claim:
     read = found.reads[level]
     seen = read.seen
-    looked = f"{seen.lines} lines looked, {seen.quiet} of them at the end brought no unit; {seen.bent} kinks belong to layers above."
+    looked = f"{seen.lines} lines looked, the last {seen.quiet} brought no unit; {seen.bent} kinks belong to layers above."
     text = f"{_what(read, level)} {looked}" + (f" Incomplete: {read.trouble}." if read.trouble else "")
-    return Claim(f"units of layer {level + 1}", float(len(read.biases)), float(len(read.biases)), not read.trouble, "tested", text)
+    width = float(len(read.biases))
+    return Claim(f"units of layer {level + 1}", width, width, not read.trouble, "tested", text)
 
 
 def _what(read: LayerRead, level: int) -> str:
@@ -67,8 +68,8 @@ def _predicted(found: DeepFound) -> Claim:
     worst = float(found.fresh.max()) if len(found.fresh) else np.inf
     return Claim(
         "fresh answers against predictions", worst, 1.0, worst <= 1.0, "tested",
-        f"largest difference at {len(found.fresh)} random points that nothing else used, relative to what rounding and error bars "
-        "allow; a larger one means that a unit is missing.")
+        f"largest difference at {len(found.fresh)} random points that nothing else used, relative to what rounding and error "
+        "bars allow; a larger one means that a unit is missing.")
 
 
 def _fits(found: DeepFound) -> tuple[Claim, ...]:

@@ -24,8 +24,8 @@ class Lines:
     and that is piecewise linear: anything else is recognised within a hundred queries and refused with the reason.
 
     With depth=None (or more than 1) the lowest layer is told from the others by following its kinks far away, read, and taken off;
-    the rest is a black box on its features, one layer shorter (`laybare.lines.deep`). ReLU units, no box, no layer wider than its
-    input; what cannot be had is said in the certificate, and the layers that are complete are a result.
+    the rest is a black box on its features, one layer shorter (`laybare.lines.deep`). ReLU units, no box, no layer wider than
+    its input; what cannot be had is said in the certificate, and the layers that are complete are a result.
 
     Parameters
     ----------
@@ -82,7 +82,8 @@ def _check_deep(method: Lines, oracle: Oracle) -> None:
             f"{'' if oracle.box is None else ' in a box'}.",
             "Several layers are read for ReLU units and without a box only.", "Use depth=1, or give no box.")
     if method.depth is not None and method.depth < 1:
-        raise InvalidInput(f"depth={method.depth} was given.", "A network has at least one hidden layer.", "Give 1 or more, or None.")
+        raise InvalidInput(
+            f"depth={method.depth} was given.", "A network has at least one hidden layer.", "Give 1 or more, or None.")
 
 
 def applies(activation: Activation | None) -> bool:
