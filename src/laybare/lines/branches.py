@@ -2,14 +2,14 @@
 
 Above floor 1 there need not be inputs at which all units are active, and a unit may bend only where some are not. But the layers
 below are known, so at every input of floor 1 the features h that the last layer reads are known, and their derivative B with
-respect to the features of floor 1. A kink of unit (w, b) has the normal Bᵀw and lies on w·h + b = 0: it tells w where B has rows, at the
-units that are active there, and b. Two such parts belong to one unit if they are proportional where both are known; together
-they make the row. Every measured gradient is then
+respect to the features of floor 1. A kink of unit (w, b) has the normal Bᵀw, and is on w·h + b = 0: it tells w where B has rows,
+at the units that are active there, and b. Two such parts belong to one unit if they are proportional where both are known;
+together they make the row. Every measured gradient is then
 
     g = Bᵀ (Σⱼ aⱼ [zⱼ > 0] wⱼ + v),
 
 linear in a and v, and v = 0 if all signs are right: v is a combination of aⱼ wⱼ, whose coefficients are 0, or -1 where the
-sign is wrong. This needs independent rows (no more units than features), and that nothing lies above: otherwise parts do not agree.
+sign is wrong. This needs independent rows (no more units than features), and that nothing lies above: otherwise parts disagree.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     y = h_L A + c,      h_l = relu(h_{l-1} W_lᵀ + b_l),      h₀ = x
 
 With D_l = ∂y/∂z_l the derivatives are D_l h_{l-1} and D_l for the rows and biases of layer l, h_L and 1 for the readout. The
-network is so near that it tells for every answer which units are active. Gauge: rows keep their length (wᵢ·δwᵢ = 0), because a unit's
-length is free against the column above it. The normal equations are summed over blocks of answers and scaled by columns; the
-inverse gives the error bars. Cost n p² for p parameters; beyond `DENSE` of them the step is solved by LSMR, from products with
-the Jacobian alone, once, and there are no error bars.
+network is so near that it tells for every answer which units are active. Gauge: rows keep their length (wᵢ·δwᵢ = 0), because a
+unit's length is free against the column above it. The normal equations are summed over blocks of answers and scaled by columns;
+the inverse gives the error bars. Cost n p² for p parameters; beyond `DENSE` of them the step is solved by LSMR, from products
+with the Jacobian alone, once, and there are no error bars.
 """
 
 from __future__ import annotations

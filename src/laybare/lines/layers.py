@@ -166,7 +166,7 @@ def _layer(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
     if not m:
         return replace(read, trouble="no hyperplane was found")
     if m > width:
-        return replace(read, trouble=f"it is wider than its input ({m} units, {width} features): hyperplanes are known, signs not")
+        return replace(read, trouble=f"it is wider than its input ({m} units, {width} features): signs are not known")
     if np.linalg.cond(normals) > MOST_CONDITION:
         return replace(read, trouble="the normals of its units are not independent")
     return _signed(read)

@@ -23,9 +23,9 @@ class Lines:
     nothing new; Gauss-Newton on everything that was paid for gives the last digits. Needs a black box that answers without noise,
     and that is piecewise linear: anything else is recognised within a hundred queries and refused with the reason.
 
-    With depth=None (or more than 1) the lowest layer is told from the others by following its kinks far away, read, and taken off;
-    the rest is a black box on its features, one layer shorter (`laybare.lines.deep`). ReLU units, no box, no layer wider than
-    its input; what cannot be had is said in the certificate, and the layers that are complete are a result.
+    With depth=None (or more than 1) the lowest layer is told from the others by following its kinks far away, read, and taken
+    off; the rest is a black box on its features, one layer shorter (`laybare.lines.deep`). ReLU units, no box, no layer wider
+    than its input; what cannot be had is said in the certificate, and the layers that are complete are a result.
 
     Parameters
     ----------
