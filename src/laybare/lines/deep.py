@@ -22,8 +22,9 @@ from numpy.random import Generator
 from laybare.errors import BudgetExhausted, NotSeparated
 from laybare.lines.above import Above
 from laybare.lines.asking import Answers, Ask, Booking, Purpose, Purse
+from laybare.lines.branches import read_last_layer
 from laybare.lines.floors import Floor, ground
-from laybare.lines.joint_polish import DENSE, Deep, Fitted, polish_deep
+from laybare.lines.joint_polish import Deep, Fitted, polish_deep
 from laybare.lines.layers import LayerRead, Seen, follow, layer_of
 from laybare.lines.line import Line
 from laybare.lines.recognise import first_look
@@ -42,15 +43,23 @@ MOST_LINES = 120
 
 MOST_LAYERS = 12
 
-FRESH, SCALES = 400, np.array([0.5, 1.0, 2.0, 4.0])
-"""Fresh answers for every layer that the result must predict, and their scales: what is active on one input in a hundred is then
+FRESH, SCALES = 800, np.array([0.5, 1.0, 2.0, 4.0])
+"""Fresh answers that the result must predict, and their scales: what is active on one input in a hundred is then
 seen all but surely."""
 
-POLISH_SHARE = 1.3
-"""Fresh answers for the polish, relative to the number of parameters."""
+POLISH_SHARE, WORK, NEAR, PRIOR = 1.3, 3e10, 3e3, 100.0
+"""Fresh answers for the polish, relative to the number of parameters; its multiplications at most; how
+far out answers are used; what a number may move by if no answer tells it, in standard deviations of the lines."""
 
-SURPRISE, ALLOWED = 30.0, 1e3
-"""Standard deviations of rounding, and error bars, within which fresh answers must be predicted."""
+CHECKS: tuple[tuple[Purpose, int | None], ...] = (("polish", None), ("verify", FRESH))
+"""Fresh answers that the network must predict before the polish, which uses them, and after it."""
+
+SURPRISE, ALLOWED, LOOSE = 30.0, 1e3, 1e7
+"""Standard deviations of rounding, and error bars, within which fresh answers must be predicted; and the largest error bar for
+that, in units of rounding."""
+
+ASIDE, AIMED = 0.5, 20
+"""Share of a random point in those that are aimed at a unit, at most; and how many there are beyond one a feature, at most."""
 
 NEAR_WALL = 1e-3
 """How near to a wall lines may begin, in units of the inputs' scale."""
@@ -100,7 +109,7 @@ def read_deep(
     """
     purse = Purse(ask, budget=budget, book=purpose)
     floor = ground(dim, spread)
-    climber = Climber(purse, first_look(purse, floor.line(0, rng)).rounding, depth or MOST_LAYERS, rng)
+    climber = Climber(purse, first_look(purse, floor.line(0, rng)).rounding, depth or MOST_LAYERS, spread, rng)
     return climber.found(_Climb((Seen(floor),), ()))
 
 
@@ -123,6 +132,7 @@ class Climber:
     purse: Purse
     rounding: AnswerError
     depth: int
+    spread: float
     rng: Generator
 
     def found(self, climb: _Climb) -> DeepFound:
@@ -130,14 +140,11 @@ class Climber:
         fitted, fresh, trouble = None, np.empty(0), ""
         try:
             for _ in range(RETURNS):
-                for climb in self._climbed(climb):
-                    pass
+                for state in self._climbed(climb):
+                    climb = state
                 if not climb.done:
                     break
-                fitted = self._polished(_assembled(climb))
-                answers = self._ask_fresh(fitted.network, FRESH * len(climb.reads), "verify")
-                fresh = self._misfits(fitted, answers)
-                targets = answers.x[fresh > 1.0][:TARGETS]
+                fitted, fresh, targets = self._checked(_assembled(climb), climb.reads)
                 trouble = f"{int((fresh > 1.0).sum())} of {len(fresh)} fresh answers are not predicted" if len(targets) else ""
                 if not len(targets):
                     break
@@ -158,11 +165,20 @@ class Climber:
                 top = climb.reads[-1]
                 climb = replace(climb, seen=(*climb.seen, Seen(top.seen.floor.above(top.weights, top.biases))))
             try:
-                read = self._layer(climb.seen[-1])
+                read = self._last_layer(climb, ()) or self._layer(climb.seen[-1])
             except NotSeparated as error:
                 read = replace(layer_of(climb.seen[-1]), trouble=error.seen)
             climb = _Climb((*climb.seen[:-1], read.seen), (*climb.reads, read))
             yield climb
+
+    def _last_layer(self, climb: _Climb, targets: Array | tuple[()]) -> LayerRead | None:
+        """A third or higher layer, if it is the last one: read from floor 1, where every feature can be had."""
+        if len(climb.reads) < 2:
+            return None
+        floor = climb.seen[1].floor
+        layers = tuple((read.weights, read.biases) for read in climb.reads[1:])
+        lines = tuple(_line_to(floor, x, self.rng) for x in targets)
+        return read_last_layer(self.purse, floor, layers, self.rounding, lines, rng=self.rng)
 
     def _layer(self, seen: Seen) -> LayerRead:
         number = len(seen.floor.layers)
@@ -178,7 +194,11 @@ class Climber:
 
     def _toward(self, climb: _Climb, targets: Array) -> _Climb | None:
         """Lines through fresh points that were not predicted, from the highest floor down, until a unit is found."""
-        for level in range(len(climb.reads) - 1, -1, -1):
+        below = _Climb(climb.seen[:-1], climb.reads[:-1])
+        last = self._last_layer(below, targets)
+        if last is not None and len(last.biases) > len(climb.reads[-1].biases):
+            return _Climb((*below.seen, last.seen), (*below.reads, last))
+        for level in range(min(len(climb.reads), 2) - 1, -1, -1):
             seen = climb.seen[level]
             for x in targets:
                 line = _line_to(seen.floor, x, self.rng)
@@ -188,24 +208,53 @@ class Climber:
                 seen = further
         return None
 
-    def _polished(self, network: Deep) -> Fitted:
-        if network.size > DENSE:
-            return Fitted(network, np.nan, np.nan)
-        fresh = self._ask_fresh(network, int(POLISH_SHARE * network.size) + 20, "polish")
-        return polish_deep(network, fresh.x, fresh.y, self.rounding.sd(fresh.x, fresh.y))
+    def _checked(self, network: Deep, reads: tuple[LayerRead, ...]) -> tuple[Fitted, Array, Array]:
+        """The network polished, misfits of fresh answers, and inputs whose answers contradict it: there is then no polish."""
+        fitted = Fitted(network, np.inf, np.nan)
+        for purpose, count in CHECKS:
+            fresh = self._ask_fresh(network, int(POLISH_SHARE * network.size) + 20 if count is None else count, purpose)
+            off = self._misfits(fitted, fresh)
+            if (off > 1.0).any():
+                return fitted, off, fresh.x[off > 1.0][:TARGETS]
+            if purpose == "polish":
+                aimed, prior = self._ask_aimed(reads), PRIOR * max(float(read.sd.max()) for read in reads)
+                kept = self._kept(max(int(WORK / network.size**2), len(fresh.x) + aimed))
+                fitted = polish_deep(network, kept.x, kept.y, self.rounding.sd(kept.x, kept.y), prior=prior)
+        return fitted, off, np.empty((0, network.layers[0][0].shape[1]))
+
+    def _ask_aimed(self, reads: tuple[LayerRead, ...]) -> int:
+        """Answers on both sides of every unit above the first layer, for the polish: random inputs may hardly ever meet it."""
+        before = self.purse.total
+        for read in reads[1:]:
+            floor = read.seen.floor
+            count = min(3 * floor.width, floor.width + AIMED)
+            for surface in (*read.seen.surfaces, *read.seen.suspects):
+                share = self.rng.random((count, 1))
+                between = share * surface.beyond[0] + (1.0 - share) * surface.beyond[1]
+                away = np.array([floor.point(self.rng) for _ in range(count)])
+                aside = ASIDE * self.rng.random((count, 1))
+                self.purse.ask((1.0 - aside) * between + aside * away, "polish")
+        return self.purse.total - before
+
+    def _kept(self, most: int) -> Answers:
+        """The latest answers that were paid for, as many as the polish has time for; far ones carry large rounding."""
+        blocks = list(self.purse.answers())[::-1]
+        x, y = np.vstack([block.x for block in blocks])[:most], np.vstack([block.y for block in blocks])[:most]
+        near = np.linalg.norm(x, axis=1) <= NEAR * self.spread * np.sqrt(x.shape[1])
+        return Answers(x[near], y[near])
 
     def _ask_fresh(self, network: Deep, count: int, purpose: Purpose) -> Answers:
         """Random inputs of several scales; half of them at random features of the lowest layer."""
         weights, biases = network.layers[0]
-        x = self.rng.choice(SCALES, (count, 1)) * self.rng.standard_normal((count, weights.shape[1]))
-        h = self.rng.choice(SCALES, (count // 2, 1)) * self.rng.standard_normal((count // 2, len(biases)))
-        x[: count // 2] = (np.maximum(h, -0.3) - biases) @ np.linalg.pinv(weights).T
+        x = self.spread * self.rng.choice(SCALES, (count, 1)) * self.rng.standard_normal((count, weights.shape[1]))
+        h = self.spread * self.rng.choice(SCALES, (count // 2, 1)) * self.rng.standard_normal((count // 2, len(biases)))
+        x[: count // 2] = (np.maximum(h, -0.3 * self.spread) - biases) @ np.linalg.pinv(weights).T
         return Answers(x, self.purse.ask(x, purpose))
 
     def _misfits(self, fitted: Fitted, fresh: Answers) -> Array:
         """Differences of fresh answers and predictions, relative to what rounding and the error bars allow, (n,)."""
         off = np.abs(fresh.y - fitted.network(fresh.x)).max(axis=1)
-        bar = fitted.error_bar if np.isfinite(fitted.error_bar) else 1e-9
+        bar = float(np.fmin(fitted.error_bar, LOOSE * self.rounding.unit))
         size = np.abs(fitted.network.readout).max() * (1.0 + np.linalg.norm(fresh.x, axis=1))
         return np.asarray(off / (SURPRISE * self.rounding.sd(fresh.x, fresh.y) + ALLOWED * bar * size))
 
@@ -213,7 +262,7 @@ class Climber:
         reads, queries = climb.reads, dict(self.purse.spent)
         worst = max((float(read.sd.max(initial=0.0)) for read in reads), default=np.inf)
         if fitted is not None:
-            bar = fitted.error_bar if np.isfinite(fitted.error_bar) else worst * np.sqrt(reads[0].weights.shape[1])
+            bar = fitted.error_bar if np.isfinite(fitted.error_bar) else worst
             return DeepFound(
                 _network(fitted.network), reads, not trouble, trouble, self.rounding, queries, fitted.misfit, fresh, bar, ended)
         last = reads[-1]
@@ -266,5 +315,5 @@ def _hyperplanes(read: LayerRead) -> Network:
         raise NotSeparated(
             f"{read.seen.lines} lines have met no hyperplane on which the answers bend.",
             "Either the function is linear, or all of its units are hidden by what lies above.", "Use a method for samples.")
-    outputs = len(read.seen.slopes[0].answer)
-    return Network(Layer(read.weights, read.biases), np.zeros(len(read.weights)) if outputs == 1 else np.zeros((len(read.weights), outputs)))
+    outputs, width = len(read.seen.slopes[0].answer), len(read.weights)
+    return Network(Layer(read.weights, read.biases), np.zeros(width) if outputs == 1 else np.zeros((width, outputs)))

@@ -73,7 +73,7 @@ class Floor:
         """A random input within the walls, (dim,)."""
         dim = self.matrix.shape[1]
         if not self.layers:
-            return self.spread * rng.standard_normal(dim)
+            return np.asarray(self.spread * rng.standard_normal(dim))
         size = self.spread * np.exp(0.7 * rng.standard_normal())
         return self.lifted(size * np.exp(WIDE * rng.standard_normal(len(self.walls))), rng)
 

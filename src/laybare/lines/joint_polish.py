@@ -2,10 +2,11 @@
 
     y = h_L A + c,      h_l = relu(h_{l-1} W_lᵀ + b_l),      h₀ = x
 
-With D_l = ∂y/∂z_l the derivatives are D_l h_{l-1} and D_l for the rows and biases of layer l, h_L and 1 for the readout. The network
-is so near that it tells for every answer which units are active. Gauge: rows keep their length (wᵢ·δwᵢ = 0), because a unit's
-length is free against the column above it. The normal equations are summed over blocks of answers and scaled by columns; the
-inverse gives the error bars. Cost n p² for p parameters.
+With D_l = ∂y/∂z_l the derivatives are D_l h_{l-1} and D_l for the rows and biases of layer l, h_L and 1 for the readout. The
+network is so near that it tells for every answer which units are active. Gauge: rows keep their length (wᵢ·δwᵢ = 0), because a
+unit's length is free against the column above it. The normal equations are summed over blocks of answers and scaled by columns;
+the inverse gives the error bars. Cost n p² for p parameters; beyond `DENSE` of them the step is solved by LSMR, from products
+with the Jacobian alone, once, and there are no error bars.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+from scipy.sparse.linalg import LinearOperator, lsmr
 
 from laybare.shapes import Array
 
-DENSE = 2600
-"""Parameters up to which the normal matrix is formed: 54 MB, two seconds."""
+DENSE, QUICK = 4500, 1500
+"""Parameters up to which the normal matrix is formed (160 MB, ten seconds); beyond the second number, once and without bars."""
+
+ITERATIONS = 200
+"""Products of the one matrix-free step."""
 
 ROWS, STEPS, DAMPING = 1024, 3, 1e-14
 
@@ -48,11 +53,14 @@ class Fitted(NamedTuple):
     misfit: float
 
 
-def polish_deep(network: Deep, x: Array, y: Array, sd: Array) -> Fitted:
-    """Fit all numbers to answers y (n, outputs) with standard deviations sd (n,), from a network that is nearly right."""
+def polish_deep(network: Deep, x: Array, y: Array, sd: Array, *, prior: float = 1e-3) -> Fitted:
+    """Fit all numbers to answers y (n, outputs) with standard deviations sd (n,), from a network that is nearly right.
+
+    A number that the answers leave open stays where it is within `prior`, the standard deviation of what is known before.
+    """
     misfit, bar = _misfit(network, x, y, sd), np.inf
-    for _ in range(STEPS):
-        moved, now_bar = _step(network, x, y, sd)
+    for _ in range(STEPS if network.size <= QUICK else 1):
+        moved, now_bar = _step(network, x, y, sd, prior) if network.size <= DENSE else _free_step(network, x, y, sd)
         now = _misfit(moved, x, y, sd)
         if not now <= 1.5 * misfit:
             break
@@ -86,7 +94,7 @@ def _jacobian(network: Deep, x: Array, output: int) -> Array:
     return np.hstack(parts)
 
 
-def _step(network: Deep, x: Array, y: Array, sd: Array) -> tuple[Deep, float]:
+def _step(network: Deep, x: Array, y: Array, sd: Array, prior: float) -> tuple[Deep, float]:
     A, b = np.zeros((network.size, network.size)), np.zeros(network.size)
     for start in range(0, len(x), ROWS):
         block = slice(start, start + ROWS)
@@ -96,6 +104,7 @@ def _step(network: Deep, x: Array, y: Array, sd: Array) -> tuple[Deep, float]:
             J /= sd[block, None]
             A += J.T @ J
             b += J.T @ rest[:, output]
+    A[np.diag_indices(len(A))] += prior**-2
     _fix_lengths(A, network)
     scale = 1.0 / np.sqrt(np.maximum(np.diag(A), 1e-300))
     A *= scale[:, None]
@@ -103,8 +112,68 @@ def _step(network: Deep, x: Array, y: Array, sd: Array) -> tuple[Deep, float]:
     A[np.diag_indices(len(A))] += DAMPING
     factor, _ = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
     delta = scale * scipy.linalg.cho_solve((factor, True), scale * b, check_finite=False)
+    if network.size > QUICK:
+        return _moved(network, delta), np.inf
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     return _moved(network, delta), float((scale * np.sqrt(np.maximum(np.diag(inverse), 0.0))).max())
+
+
+def _free_step(network: Deep, x: Array, y: Array, sd: Array) -> tuple[Deep, float]:
+    features, weight = _features(network, x), 1.0 / sd[:, None]
+
+    scale = 1.0 / np.sqrt(np.maximum(_column_squares(network, features, weight), 1e-300))
+
+    def forward(v: Array) -> Array:
+        return np.asarray(weight * _pushed(network, features, scale * v)).ravel()
+
+    def backward(u: Array) -> Array:
+        return scale * _pulled(network, features, weight * u.reshape(y.shape))
+
+    J = LinearOperator((y.size, network.size), matvec=forward, rmatvec=backward, dtype=float)
+    rest = (weight * (y - network(x))).ravel()
+    delta = scale * lsmr(J, rest, atol=1e-14, btol=1e-14, conlim=0.0, maxiter=ITERATIONS)[0]
+    return _moved(network, delta), np.inf
+
+
+def _column_squares(network: Deep, features: list[Array], weight: Array) -> Array:
+    """Squared lengths of the Jacobian's columns, (p,), with the outputs taken one by one."""
+    total = np.zeros(network.size)
+    for output in range(network.readout.shape[1]):
+        alone = network._replace(readout=network.readout[:, [output]])
+        parts = [np.zeros(network.readout.shape), np.zeros(network.offset.shape)]
+        parts[0][:, output], parts[1][output] = np.sum((weight * features[-1]) ** 2, axis=0), np.sum(weight**2)
+        above = weight @ alone.readout.T
+        for level in range(len(network.layers) - 1, -1, -1):
+            slope = np.where(features[level + 1] > 0.0, above, 0.0)
+            parts = [(slope**2).T @ features[level] ** 2, np.sum(slope**2, axis=0), *parts]
+            above = slope @ network.layers[level][0]
+        total += np.concatenate([part.ravel() for part in parts])
+    return total
+
+
+def _pushed(network: Deep, features: list[Array], v: Array) -> Array:
+    """The Jacobian times a change of all numbers, (n, outputs)."""
+    change = _moved(_zero(network), v)
+    up = np.zeros_like(features[0])
+    for level, ((weights, _), (rows, biases)) in enumerate(zip(network.layers, change.layers, strict=True)):
+        up = np.where(features[level + 1] > 0.0, up @ weights.T + features[level] @ rows.T + biases, 0.0)
+    return np.asarray(up @ network.readout + features[-1] @ change.readout + change.offset)
+
+
+def _pulled(network: Deep, features: list[Array], u: Array) -> Array:
+    """The transposed Jacobian times answers u (n, outputs)."""
+    parts = [(features[-1].T @ u).ravel(), u.sum(axis=0)]
+    above = u @ network.readout.T
+    for level in range(len(network.layers) - 1, -1, -1):
+        slope = np.where(features[level + 1] > 0.0, above, 0.0)
+        parts = [(slope.T @ features[level]).ravel(), slope.sum(axis=0), *parts]
+        above = slope @ network.layers[level][0]
+    return np.concatenate(parts)
+
+
+def _zero(network: Deep) -> Deep:
+    layers = tuple((np.zeros_like(weights), np.zeros_like(biases)) for weights, biases in network.layers)
+    return Deep(layers, np.zeros_like(network.readout), np.zeros_like(network.offset))
 
 
 def _fix_lengths(A: Array, network: Deep) -> None:

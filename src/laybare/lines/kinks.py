@@ -203,7 +203,7 @@ def _partner(left: Straight, right: Straight, point: Point) -> float:
     t, y, sd = point
     seen = min(float(np.abs(y - piece.value(t)).max()) for piece in (left, right))
     below, above = t - left.high, right.low - t
-    share = float(np.clip(sd / (SLOPE * seen), SHORT, LONG))
+    share = float(np.clip(sd / max(SLOPE * seen, 1e-300), SHORT, LONG))
     return t + share * above if above >= below else t - share * below
 
 

@@ -9,7 +9,9 @@ normals, so a layer must not be wider than its input. A unit that is off at ever
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.random import Generator
@@ -21,7 +23,7 @@ from laybare.lines.kinks import Bends, find_kinks
 from laybare.lines.line import Line
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
-from laybare.lines.surfaces import Slope, Surface, along_line, feels, is_hyperplane, read_slope, surface_at
+from laybare.lines.surfaces import Slope, Surface, along_line, feels, judge, read_slope, surface_at
 from laybare.shapes import Array
 
 SAME = 1e-6
@@ -33,15 +35,22 @@ LEVELS, RELATIVE = 40.0, 1e-6
 OUTLYING = 300.0
 """Gradients with a standard deviation so many times the median were measured on a tiny piece: they decide nothing."""
 
+MOST_SUSPECTS = {1: 100, 2: 20, 3: 10}
+"""Suspects of which one, two or three at a time are tried."""
+
 MOST_CONDITION = 1e7
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What lines on a floor have shown: hyperplanes, gradients, surfaces that bend, lines, and how many at the end brought no unit."""
+    """What lines on a floor have shown: hyperplanes, gradients, surfaces that bend; lines, and how many at the end were quiet.
+
+    `suspects` are surfaces that could not be followed far: whether they are hyperplanes is for the gradients to say.
+    """
 
     floor: Floor
     surfaces: tuple[Surface, ...] = ()
+    suspects: tuple[Surface, ...] = ()
     slopes: tuple[Slope, ...] = ()
     bent: int = 0
     lines: int = 0
@@ -74,14 +83,15 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: 
         return replace(seen, lines=seen.lines + 1, quiet=0)
     strange = [i for i in range(len(bends.kinks)) if not _explained(seen, bends, i)]
     strange = _novel(purse, seen, bends, strange, rounding, rng)
-    slopes = {k: read_slope(purse, seen.floor, bends, k, rounding) for k in sorted({i + d for i in strange for d in (0, 1)})}
+    beside = sorted({i + d for i in strange for d in (0, 1)})
+    slopes = {k: read_slope(purse, seen.floor, bends, k, rounding, rng=rng) for k in beside}
     fresh = replace(
         seen, lines=seen.lines + 1, quiet=seen.quiet + 1,
         slopes=seen.slopes + tuple(slope for slope in slopes.values() if slope is not None))
     for i in strange:
         left, right = slopes[i], slopes[i + 1]
         surface = None if left is None or right is None else surface_at(seen.floor, bends, i, left, right, rounding)
-        if surface is not None and not any(_same(surface, other) for other in fresh.surfaces):
+        if surface is not None and not any(_same(surface, other) for other in (*fresh.surfaces, *fresh.suspects)):
             fresh = _judged(purse, fresh, surface, rounding, rng)
     return fresh
 
@@ -102,8 +112,11 @@ def _novel(purse: Purse, seen: Seen, bends: Bends, kinks: list[int], rounding: A
 
 
 def _judged(purse: Purse, seen: Seen, surface: Surface, rounding: AnswerError, rng: Generator) -> Seen:
-    if is_hyperplane(purse, seen.floor, surface, rounding, rng=rng):
+    verdict = judge(purse, seen.floor, surface, rounding, rng=rng)
+    if verdict == "hyperplane":
         return replace(seen, surfaces=(*seen.surfaces, surface), quiet=0)
+    if verdict == "suspect":
+        return replace(seen, suspects=(*seen.suspects, surface), quiet=0)
     return replace(seen, bent=seen.bent + 1)
 
 
@@ -112,7 +125,7 @@ def _explained(seen: Seen, bends: Bends, i: int) -> bool:
     kink, line, floor = bends.kinks[i], bends.line, seen.floor
     h, u = floor.features(line(kink.t))[0], floor.matrix @ line.direction
     size = float(np.linalg.norm(h)) + 1.0
-    for surface in seen.surfaces:
+    for surface in (*seen.surfaces, *seen.suspects):
         off = abs(float(surface.normal @ h) + surface.shift)
         if off <= 20.0 * surface.sd * size + (10.0 * kink.sd + 1e-9 * line.scale) * abs(float(surface.normal @ u)):
             return True
@@ -128,22 +141,39 @@ def _same(one: Surface, other: Surface) -> bool:
 
 
 def layer_of(seen: Seen) -> LayerRead:
-    """The layer as far as it is known, with its signs, and what is missing."""
-    width, m = seen.floor.width, len(seen.surfaces)
-    normals = np.array([s.normal for s in seen.surfaces]).reshape(m, width)
-    shifts, sd = np.array([s.shift for s in seen.surfaces]), np.array([s.sd for s in seen.surfaces])
+    """The layer as far as it is known, with its signs, and what is missing; with those suspects that the gradients need."""
+    first = _layer(seen, seen.surfaces)
+    if not first.trouble or len(seen.surfaces) > seen.floor.width:
+        return first
+    reads = (_layer(seen, (*seen.surfaces, *chosen)) for chosen in _choices(seen.suspects))
+    return next((read for read in reads if not read.trouble), first)
+
+
+def _choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
+    """All of them, then one, two, three; no more than a few hundred."""
+    if suspects:
+        yield suspects
+    for count in (1, 2, 3):
+        if len(suspects) <= MOST_SUSPECTS[count]:
+            yield from combinations(suspects, count)
+
+
+def _layer(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
+    width, m = seen.floor.width, len(surfaces)
+    normals = np.array([s.normal for s in surfaces]).reshape(m, width)
+    shifts, sd = np.array([s.shift for s in surfaces]), np.array([s.sd for s in surfaces])
     read = LayerRead(seen, normals, shifts, sd)
     if not m:
         return replace(read, trouble="no hyperplane was found")
     if m > width:
-        return replace(read, trouble=f"it is wider than its input ({m} units on {width} features): hyperplanes are known, signs not")
+        return replace(read, trouble=f"it is wider than its input ({m} units, {width} features): signs are not known")
     if np.linalg.cond(normals) > MOST_CONDITION:
         return replace(read, trouble="the normals of its units are not independent")
     return _signed(read)
 
 
 def _signed(read: LayerRead) -> LayerRead:
-    slopes, inverse = _exact(read.seen.slopes), np.linalg.pinv(read.weights)
+    slopes, inverse = exact_slopes(read.seen.slopes), np.linalg.pinv(read.weights)
     g = np.array([slope.values for slope in slopes])  # (n, width, outputs)
     coefficients = np.einsum("nko,km->nmo", g, inverse)
     rest = np.abs(g - np.einsum("nmo,mk->nko", coefficients, read.weights)).max(axis=(1, 2))
@@ -165,7 +195,7 @@ def _signed(read: LayerRead) -> LayerRead:
     return _with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
 
 
-def _exact(slopes: tuple[Slope, ...]) -> list[Slope]:
+def exact_slopes(slopes: tuple[Slope, ...]) -> list[Slope]:
     """Those that were measured about as well as most."""
     level = OUTLYING * float(np.median([slope.sd for slope in slopes]))
     return [slope for slope in slopes if slope.sd <= level]

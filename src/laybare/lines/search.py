@@ -41,6 +41,10 @@ NEARBY = 1e-6
 UNSEEN = 3
 """Units that a budget is advised for, at least: too small a budget ends before any is seen."""
 
+FOLLOWED, LOOKS, FOLLOW_STEP = 5, 3, 1e-3
+"""Units of the first line that are looked at far away, how often if they do not bend there, and the step across their
+hyperplanes, in units of the inputs' scale."""
+
 ENDS = (0.0, 0.02, 0.1)
 """Points of an end piece, relative to its distance from the middle of the line."""
 
@@ -148,6 +152,33 @@ def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float
     return Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience, short)
 
 
+def _check_hyperplanes(purse: Purse, book: Book, rounding: AnswerError, spread: float, rng: Generator) -> None:
+    """Refuse a deep network: far from its kink a unit of a single layer still bends, a surface that turns does not."""
+    units = book.units
+    for i in rng.permutation(len(units))[:FOLLOWED]:
+        if purse.box is not None or (purse.left is not None and purse.left < 3 * LOOKS):
+            return
+        if not any(_bends_far(purse, book, int(i), rounding, spread, rng) for _ in range(LOOKS)):
+            raise AssumptionViolated(
+                f"A kink that was followed leaves its hyperplane, after {purse.total} queries.",
+                "A unit of a single hidden layer bends on all of its hyperplane: there is more than one layer.",
+                "Use Lines(depth=None).", kind="deep")
+
+
+def _bends_far(purse: Purse, book: Book, i: int, rounding: AnswerError, spread: float, rng: Generator) -> bool:
+    """Whether f bends across the hyperplane of unit i at the foot of a random point; True if rounding would hide that."""
+    normal, distance = book.units.normals[i], book.units.distances[i]
+    x = spread * rng.standard_normal(len(normal))
+    x += (distance - (x - book.point) @ normal) * normal
+    unsure = 10.0 * float(np.linalg.norm(x - book.point) * book.units.normal_sd[i] + book.units.distance_sd[i])
+    step = max(FOLLOW_STEP * spread, unsure)
+    points = x + step * np.array([[-1.0], [0.0], [1.0]]) * normal
+    y = purse.ask(points, "checks")
+    noise = 2.0 * SIGMAS * np.sqrt(6.0) * float(rounding.sd(points, y).max())
+    hidden = noise > 0.01 * step * float(np.abs(book.units.readouts[i]).max())
+    return bool(hidden or np.abs(y[0] - 2.0 * y[1] + y[2]).max() > noise)
+
+
 def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) -> tuple[Bends, AnswerError]:
     """The kinks of the first line. If they turn out to be rounding, it is coarser than the first look could tell."""
     rounding = look.rounding
@@ -198,6 +229,8 @@ def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Rea
     silent = np.abs(y).max(axis=1) <= 2.0 * SIGMAS * sd
     if silent.all():
         return replace(reading, lines=reading.lines + 1, quiet=reading.quiet + 1)
+    if reading.lines == 1:
+        _check_hyperplanes(purse, book, reading.rounding, reading.first.scale / np.sqrt(len(book.point)), rng)
     along = _along(purse, book, line, reading.rounding)
     try:
         seeds = _seeds(along, line, silent, book.gradient_sd, y.shape[1])

@@ -8,7 +8,7 @@ whether the function bends there. Looking near the kink would say nothing, becau
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -45,6 +45,9 @@ ACCEPT, REJECT, MOST_CHECKS = 5, -3, 30
 hides them (one time in ten), others hardly ever: a wrong answer takes 1e-6."""
 
 
+Verdict: TypeAlias = Literal["hyperplane", "suspect", "bent"]
+
+
 class Slope(NamedTuple):
     """The gradient (width, outputs) with respect to the features, at an input `x`, with its standard deviation, and f(x)."""
 
@@ -78,8 +81,10 @@ def along_line(purse: Purse, line: Line, rounding: AnswerError) -> Along:
     return along
 
 
-def read_slope(purse: Purse, floor: Floor, bends: Bends, k: int, rounding: AnswerError) -> Slope | None:
-    """The gradient on piece k, width queries; None if no place on it agrees with the slope along the line."""
+def read_slope(
+    purse: Purse, floor: Floor, bends: Bends, k: int, rounding: AnswerError, *, rng: Generator
+) -> Slope | None:
+    """The gradient on piece k, width + 1 queries; None if no place on it agrees with the slope along the line."""
     line, piece = bends.line, bends.pieces[k]
     left, right = _ends(bends, k)
     share = STEP if rounding.unit < 1e-9 and rounding.absolute == 0.0 else COARSE_STEP
@@ -92,9 +97,21 @@ def read_slope(purse: Purse, floor: Floor, bends: Bends, k: int, rounding: Answe
         noise = np.hypot(rounding.sd(x[None], y[:1])[0], piece.sd_at(tau)) / np.abs(steps)
         along = floor.matrix @ line.direction
         off = float(np.abs(along @ values - piece.slope).max())
-        if off <= 2.0 * SIGMAS * np.hypot(float(np.linalg.norm(along * noise)), piece.slope_sd):
+        within = off <= 2.0 * SIGMAS * np.hypot(float(np.linalg.norm(along * noise)), piece.slope_sd)
+        if within and _adds_up(purse, floor, x, steps, y, piece.value(tau), rounding, rng):
             return Slope(x, values, float(np.sqrt(np.mean(noise**2))), piece.value(tau))
     return None
+
+
+def _adds_up(
+    purse: Purse, floor: Floor, x: Array, steps: Array, answers: Array, value: Array, rounding: AnswerError, rng: Generator
+) -> bool:
+    """Whether a random mixture of all steps gives the mixture of their answers: a step across a kink does not. One query."""
+    mixture = rng.dirichlet(np.ones(len(steps)))
+    mixed = x + floor.inverse @ (mixture * steps)
+    y = purse.ask(mixed[None], "gradients")
+    off = np.abs((y[0] - value) - mixture @ (answers - value)).max()
+    return bool(off <= 4.0 * SIGMAS * rounding.sd(mixed[None], y)[0])
 
 
 def _ends(bends: Bends, k: int) -> tuple[float, float]:
@@ -120,7 +137,8 @@ def feels(purse: Purse, floor: Floor, bends: Bends, pieces: list[int], blind: Ar
     y = purse.ask(np.array(x), "checks")
     noise = np.hypot(rounding.sd(np.array(x), y), sds)
     off = np.abs(y - np.array(values)).max(axis=1)
-    return list(off > 2.0 * SIGMAS * noise + BLIND * np.abs(steps) * max(float(np.abs(piece.slope).max()) for piece in bends.pieces))
+    steepest = max(float(np.abs(piece.slope).max()) for piece in bends.pieces)
+    return [bool(felt) for felt in off > 2.0 * SIGMAS * noise + BLIND * np.abs(steps) * steepest]
 
 
 def _steps(floor: Floor, x: Array, size: float) -> Array:
@@ -157,34 +175,45 @@ def surface_at(
     return Surface(normal, -float(normal @ floor.features(x[None])[0]), sd, x, beyond)
 
 
-def is_hyperplane(purse: Purse, floor: Floor, surface: Surface, rounding: AnswerError, *, rng: Generator) -> bool:
-    """Far checks until they decide: 3 queries each, 15 for a unit that nothing hides."""
-    score = 0
+def judge(purse: Purse, floor: Floor, surface: Surface, rounding: AnswerError, *, rng: Generator) -> Verdict:
+    """Far checks until they decide: 3 queries each, 15 for a unit that nothing hides.
+
+    "suspect": it bends wherever it was looked at, but random points are all on one side of it, so that it was not followed far.
+    """
+    score, everywhere = 0, True
     across = floor.inverse @ surface.normal
     for _ in range(MOST_CHECKS):
-        x = _far_point(floor, surface, across, rng)
+        x = _between(floor, surface, across, rng)
+        everywhere = everywhere and x is not None
+        x = _beside(floor, surface, rng) if x is None else x
         score += 1 if _bends(purse, floor, surface, x, across, rounding) else -1
         if score >= ACCEPT or score <= REJECT:
             break
-    return score >= ACCEPT
+    return "bent" if score < ACCEPT else "hyperplane" if everywhere else "suspect"
 
 
-def _far_point(floor: Floor, surface: Surface, across: Array, rng: Generator) -> Array:
-    """Another point of the hyperplane within the walls: on floor 0 the foot of a random point, else between two random points.
-
-    If random points are all on one side of it, a point of the surface's own line is the other end.
-    """
+def _between(floor: Floor, surface: Surface, across: Array, rng: Generator) -> Array | None:
+    """A random point of the hyperplane within the walls: on floor 0 the foot of a random point, else between two of them."""
     x = floor.point(rng)
     side = _height(floor, surface, x)
     if not floor.layers:
         return np.asarray(x - side * across)
     others = (floor.point(rng) for _ in range(PAIRS))
     y = next((y for y in others if _height(floor, surface, y) * side < 0.0), None)
-    if y is None:
-        y = next(end for end in surface.beyond if _height(floor, surface, end) * side <= 0.0)
-        y = surface.x + rng.uniform(0.3, 1.0) * (y - surface.x)
-    share = side / (side - _height(floor, surface, y))
-    return np.asarray(x + share * (y - x))
+    return None if y is None else _crossing(floor, surface, x, y)
+
+
+def _beside(floor: Floor, surface: Surface, rng: Generator) -> Array:
+    """A point of the hyperplane between a random point and one of the surface's own line."""
+    x = floor.point(rng)
+    side = _height(floor, surface, x)
+    end = next(end for end in surface.beyond if _height(floor, surface, end) * side <= 0.0)
+    return _crossing(floor, surface, x, surface.x + rng.uniform(0.3, 1.0) * (end - surface.x))
+
+
+def _crossing(floor: Floor, surface: Surface, x: Array, y: Array) -> Array:
+    side = _height(floor, surface, x)
+    return np.asarray(x + side / (side - _height(floor, surface, y)) * (y - x))
 
 
 def _height(floor: Floor, surface: Surface, x: Array) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
@@ -12,7 +13,8 @@ from laybare.blas import single_blas_thread
 from laybare.certificate import Claim
 from laybare.errors import AssumptionViolated, InvalidInput
 from laybare.methods.lines.claims import lines_certificate
-from laybare.methods.lines.method import Lines, applies
+from laybare.methods.lines.deep_claims import deep_certificate
+from laybare.methods.lines.method import Lines, applies, deep_applies
 from laybare.pipeline.recovery import Recovery
 from laybare.shapes import Progress
 from laybare.source import Oracle
@@ -31,6 +33,8 @@ def read_black_box(
     except AssumptionViolated as refusal:
         if method is not None:
             raise
+        if refusal.values.get("kind") == "deep" and deep_applies(activation, oracle):
+            return recover_layers(oracle, replace(chosen, depth=None), rng=rng, progress=progress), ()
         return None, (_why_not(refusal, oracle),)
 
 
@@ -38,11 +42,29 @@ def recover_by_lines(
     oracle: Oracle, method: Lines, width: int | None = None, *, rng: Generator, progress: Progress | None = None
 ) -> Recovery:
     """Read along lines: network, certificate, and what the queries were spent on."""
+    if method.depth != 1:
+        return recover_layers(oracle, method, width, rng=rng, progress=progress)
     begun, before = time.perf_counter(), oracle.spent
     with single_blas_thread():
         found = method.read(oracle, rng=rng, progress=progress)
         network = found.network.canonical()
         certificate = lines_certificate(found, network, width)
+    return Recovery(
+        network, found.network, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
+
+
+def recover_layers(
+    oracle: Oracle, method: Lines, width: int | None = None, *, rng: Generator, progress: Progress | None = None
+) -> Recovery:
+    """Read layer after layer. A single layer that is wider than its input is read as such."""
+    begun, before = time.perf_counter(), oracle.spent
+    with single_blas_thread():
+        found = method.read_deep(oracle, rng=rng, progress=progress)
+        if len(found.reads) == 1 and found.reads[0].trouble and not found.reads[0].seen.bent:
+            return recover_by_lines(oracle, replace(method, depth=1), width, rng=rng, progress=progress)
+        hyperplanes = found.network.top is None and not np.any(found.network.readout)
+        network = found.network if hyperplanes else found.network.canonical()  # a unit without readout would be lost
+        certificate = deep_certificate(found, network, method.depth)
     return Recovery(
         network, found.network, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
 

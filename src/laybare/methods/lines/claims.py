@@ -23,12 +23,11 @@ def lines_certificate(found: LinesFound, network: Network, width: int | None = N
     claims = (
         _complete(found), *_told(found, width), _quiet(found), _predicted(found), _known(found), _signs(found), *_notes(found))
     level = float(np.max(found.rounding.sd(np.zeros((1, network.dim)), np.ones((1, network.outputs)))))
-    return Certificate(claims, error_bars(found, network), level)
+    return Certificate(claims, error_bars(found.error_bar, network), level)
 
 
-def error_bars(found: LinesFound, network: Network) -> StandardErrors:
-    """The largest error bar of the units, for every number in proportion to its own size."""
-    bar = found.error_bar
+def error_bars(bar: float, network: Network) -> StandardErrors:
+    """The largest error bar of the units, for every number of the lowest layer and the readout in proportion to its own size."""
     rows = np.linalg.norm(network.layer.weights, axis=1)
     biases = np.asarray(network.layer.biases)
     size = float(np.abs(network.readout).max(initial=0.0)) * float(rows.max(initial=1.0))

@@ -9,21 +9,28 @@ from numpy.random import Generator
 from laybare.activations import Activation, relu
 from laybare.errors import InvalidInput
 from laybare.lines import LinesFound, Patience, Reader, read_network
+from laybare.lines.deep import DeepFound, read_deep
 from laybare.shapes import Progress, tell
 from laybare.source import Oracle
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """One hidden layer of ReLU-like units from queries at chosen points.
+    """Hidden layers of ReLU-like units from queries at chosen points.
 
     On a line through the input space every unit bends the outputs exactly once, and the gradient jumps there by its weights times
     its readout: (width + 1)(dim + 1) queries for as many unknowns, and a few per unit to find the kinks. Further lines must show
     nothing new; Gauss-Newton on everything that was paid for gives the last digits. Needs a black box that answers without noise,
     and that is piecewise linear: anything else is recognised within a hundred queries and refused with the reason.
 
+    With depth=None (or more than 1) the lowest layer is told from the others by following its kinks far away, read, and taken
+    off; the rest is a black box on its features, one layer shorter (`laybare.lines.deep`). ReLU units, no box, no layer wider
+    than its input; what cannot be had is said in the certificate, and the layers that are complete are a result.
+
     Parameters
     ----------
+    depth : int or None
+        Hidden layers: 1, at most so many, or None: as many as there are.
     activation : Activation or None
         relu, leaky_relu(slope) or absolute; None: found out.
     precision : float, optional
@@ -39,6 +46,7 @@ class Lines:
     jumps; the economy of queries is ours (see `laybare.lines`).
     """
 
+    depth: int | None = 1
     activation: Activation | None = relu
     precision: float | None = None
     spread: float = 1.0
@@ -52,6 +60,30 @@ class Lines:
         box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
         return read_network(
             oracle.ask, oracle.dim, reader, budget=oracle.budget - oracle.spent, box=box, purpose=oracle.purpose, rng=rng)
+
+    def read_deep(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepFound:
+        """The layers behind the black box, one after the other."""
+        _check_deep(self, oracle)
+        tell(progress, "lines")
+        return read_deep(
+            oracle.ask, oracle.dim, depth=self.depth, budget=oracle.budget - oracle.spent, spread=self.spread,
+            purpose=oracle.purpose, rng=rng)
+
+
+def deep_applies(activation: Activation | None, oracle: Oracle) -> bool:
+    """Whether layers can be taken off one after the other."""
+    return activation in (None, relu) and oracle.box is None
+
+
+def _check_deep(method: Lines, oracle: Oracle) -> None:
+    if not deep_applies(method.activation, oracle):
+        raise InvalidInput(
+            f"depth={method.depth} was given, for {method.activation.name if method.activation else 'unknown'} units"
+            f"{'' if oracle.box is None else ' in a box'}.",
+            "Several layers are read for ReLU units and without a box only.", "Use depth=1, or give no box.")
+    if method.depth is not None and method.depth < 1:
+        raise InvalidInput(
+            f"depth={method.depth} was given.", "A network has at least one hidden layer.", "Give 1 or more, or None.")
 
 
 def applies(activation: Activation | None) -> bool:

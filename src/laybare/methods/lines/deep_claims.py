@@ -1,0 +1,86 @@
+"""What a certificate says about a network of several layers that was read along lines. Nothing here needs the truth.
+
+A layer is complete if every measured gradient is a combination of its rows that vanishes where they are off; a network, if it
+predicts fresh answers. What neither test can see is a unit that was off wherever anything was asked.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from laybare.certificate import Certificate, Claim
+from laybare.lines.deep import DeepFound
+from laybare.lines.layers import LayerRead
+from laybare.methods.lines.claims import COARSE, error_bars
+from laybare.networks import Network
+
+FITS = 30.0
+"""Misfit of the polish, in standard deviations of rounding, beyond which something is wrong."""
+
+
+def deep_certificate(found: DeepFound, network: Network, depth: int | None = None) -> Certificate:
+    """Claims about every layer and about the whole; `depth` if it was told."""
+    claims = (
+        _complete(found), *_told(found, depth), *(_layer(found, level) for level in range(len(found.reads))), _predicted(found),
+        *_fits(found), _known(found))
+    level = float(np.max(found.rounding.sd(np.zeros((1, network.dim)), np.ones((1, network.outputs)))))
+    return Certificate(claims, error_bars(found.error_bar, network), level)
+
+
+def _complete(found: DeepFound) -> Claim:
+    told = ", ".join(f"{count:,} for {purpose}" for purpose, count in found.queries.items())
+    text = f"{sum(found.queries.values()):,} queries: {told}."
+    if found.trouble:
+        text += f" {found.trouble[0].upper()}{found.trouble[1:]}."
+    if found.network.top is not None:
+        text += " What lies above the layers that are known is the black box itself."
+    known = sum(not read.trouble for read in found.reads)
+    return Claim("layers read", float(known), float(len(found.reads)), found.complete, "tested", text)
+
+
+def _told(found: DeepFound, depth: int | None) -> tuple[Claim, ...]:
+    if depth is None:
+        return ()
+    known = sum(not read.trouble for read in found.reads)
+    text = f"{known} layers were read, {depth} were told. A layer without a unit that bends is no layer."
+    return (Claim("depth that was told", float(known), float(depth), known == depth, "tested", text),)
+
+
+def _layer(found: DeepFound, level: int) -> Claim:
+    read = found.reads[level]
+    seen = read.seen
+    looked = f"{seen.lines} lines looked, the last {seen.quiet} brought no unit; {seen.bent} kinks belong to layers above."
+    text = f"{_what(read, level)} {looked}" + (f" Incomplete: {read.trouble}." if read.trouble else "")
+    width = float(len(read.biases))
+    return Claim(f"units of layer {level + 1}", width, width, not read.trouble, "tested", text)
+
+
+def _what(read: LayerRead, level: int) -> str:
+    folded = "Units that never bend where inputs can reach are part of what lies above"
+    if level == 0:
+        return "Coefficients of all gradients vanish where a unit is off. A unit that what lies above hides is not seen."
+    if level == 1:
+        return f"Lines along every feature meet each unit that bends anywhere, unless what lies above hides it. {folded}."
+    return f"Read where all units below are active; what bends only elsewhere shows in fresh answers alone. {folded}."
+
+
+def _predicted(found: DeepFound) -> Claim:
+    worst = float(found.fresh.max()) if len(found.fresh) else np.inf
+    return Claim(
+        "fresh answers against predictions", worst, 1.0, worst <= 1.0, "tested",
+        f"largest difference at {len(found.fresh)} random points that nothing else used, relative to what rounding and error "
+        "bars allow; a larger one means that a unit is missing.")
+
+
+def _fits(found: DeepFound) -> tuple[Claim, ...]:
+    if not np.isfinite(found.misfit):
+        return ()
+    return (Claim(
+        "misfit of the joint fit", found.misfit, FITS, found.misfit <= FITS, "tested",
+        "root mean square, in standard deviations of rounding, over the answers that all layers together were fitted to."),)
+
+
+def _known(found: DeepFound) -> Claim:
+    return Claim(
+        "largest error bar of a number", found.error_bar, COARSE, bool(found.error_bar < COARSE), "tested",
+        f"standard deviation of a weight or bias; the answers are resolved as {found.rounding.name}.")
