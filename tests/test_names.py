@@ -23,8 +23,8 @@ SAID = {"Joined", "Mixed", "Projected", "Relabelled", "Whitened"}
 UNDER_WAY: set[str] = set()
 """Names that two classes still share; nothing may be added."""
 
-LONG = {"assembly/unit_fits.py: _polished", "insight/look.py: _straight"}
-"""Functions with more than six positional arguments; nothing may be added."""
+LONG: set[str] = set()
+"""Functions with more than six positional arguments; nothing may be added. Commands of click take as many as they have options."""
 
 
 def public_names(package: str) -> list[str]:
@@ -56,12 +56,17 @@ def test_no_two_classes_have_one_name() -> None:
     assert {name: files for name, files in twice.items() if name not in UNDER_WAY} == {}
 
 
+def _is_command(node: ast.FunctionDef) -> bool:
+    """Whether click calls it, by name."""
+    return any("command" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
 def test_no_function_takes_more_than_six_positional_arguments() -> None:
     long = {}
     for file, node in definitions(ast.FunctionDef):
         names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
         count = len(names) - (names[:1] in (["self"], ["cls"]))
-        if count > MOST_ARGUMENTS:
+        if count > MOST_ARGUMENTS and not _is_command(node):
             long[f"{file}: {node.name}"] = count
     assert {name: count for name, count in long.items() if name not in LONG} == {}
 

@@ -10,14 +10,14 @@ from numpy.testing import assert_allclose
 from laybare.lines import Purse, find_kinks, line_through, read_gradients
 from laybare.lines import gradients as module
 from laybare.lines.rounding import AnswerError
-from laybare.lines.straight import Sampled, Straight
+from laybare.lines.straight import LinePoints, Straight
 
 
 def bends_of(purse, line, rounding):
     def along(t):
         x = line(t)
         y = purse.ask(x, "kinks")
-        return Sampled(y, rounding.sd(x, y))
+        return LinePoints(y, rounding.sd(x, y))
 
     ends = []
     for end in (line.low, line.high):

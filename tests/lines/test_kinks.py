@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from laybare.errors import AssumptionViolated
 from laybare.lines.kinks import find_kinks
 from laybare.lines.line import Line
-from laybare.lines.straight import Sampled, Straight, contrast, meeting, same_line
+from laybare.lines.straight import LinePoints, Straight, contrast, meeting, same_line
 
 
 def straight(t, f, sd=1e-15):
@@ -28,7 +28,7 @@ def read(f, reach=1e4, sd=lambda t, y: 2e-16 * (np.abs(y).max(axis=1) + np.abs(t
     def along(t):
         asked.append(len(t))
         y = f(t)
-        return Sampled(y, sd(t, y))
+        return LinePoints(y, sd(t, y))
 
     ends = []
     for t in (np.array([-reach, -0.9 * reach]), np.array([0.9 * reach, reach])):

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.errors import BudgetExhausted
-from laybare.lines import Box, Patience, Purse, line_through, polish, random_line, read_lines
-from laybare.lines.polish import error_bar, error_bars
+from laybare.lines import AskBox, Patience, Purse, line_through, polish, random_line, read_lines
+from laybare.lines.polishing import error_bar, error_bars
 from laybare.lines.remeasure import remeasure
 from laybare.lines.rounding import representation
 from laybare.lines.search import toward
@@ -26,7 +26,7 @@ def test_what_answers_are_rounded_to_shows_in_the_answers(round_, name, rng):
 
 
 def test_lines_end_where_the_box_does(rng):
-    box = Box(np.full(5, -1.0), np.array([1.0, 2.0, 3.0, 1.0, 1.0]))
+    box = AskBox(np.full(5, -1.0), np.array([1.0, 2.0, 3.0, 1.0, 1.0]))
     for _ in range(20):
         line = random_line(5, 1e6, 1.0, box, rng=rng)
         x = line(np.array([line.low, 0.0, line.high]))

@@ -89,12 +89,12 @@ class _Point(NamedTuple):
 
 def _best(activation: Activation, orders: Sequence[int], noise: Array, z: Array, starts: list[Array]) -> _Point:
     """The best refined start; `z` (orders, outputs) is in units of its noise, `starts` are ξ, s, b."""
-    points = [_polished(activation, orders, noise, z, *map(float, start)) for start in zip(*starts, strict=True)]
+    points = [_polished(activation, orders, noise, z, *map(float, start[:2]), bias=float(start[2])) for start in zip(*starts, strict=True)]
     return min(points, key=lambda point: point.misfit)
 
 
 def _polished(
-    activation: Activation, orders: Sequence[int], noise: Array, z: Array, sign: float, scale: float, bias: float
+    activation: Activation, orders: Sequence[int], noise: Array, z: Array, sign: float, scale: float, *, bias: float
 ) -> _Point:
     """Least squares in (b, log s), or in b alone, from a point of the grid."""
     free = activation.degree is None

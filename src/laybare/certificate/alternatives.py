@@ -38,7 +38,7 @@ NEW = 1e-8
 """Share of a feature's square that must be new beside the network's own."""
 
 
-class Finding(NamedTuple):
+class Alternative(NamedTuple):
     """The set of features that explains most: its name, how many they are, the share of the residual, -log10 of its chance."""
 
     name: str
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
     tests: int
 
 
-def strongest_alternative(state: State, probes: Array) -> Finding:
+def strongest_alternative(state: State, probes: Array) -> Alternative:
     """The most telling of all sets of features over all outputs; two passes. `probes` are rows (w, b) of random units."""
     plan = _plan(state, probes)
     names = tuple(plan.sets)
@@ -59,7 +59,7 @@ def strongest_alternative(state: State, probes: Array) -> Finding:
     scores = moment[q:] - gram[q:, :q] @ back[:, len(gram) - q :]
     kept = np.diag(new) > NEW * np.maximum(np.diag(gram)[q:], np.finfo(float).tiny)
     squares = state.view.sum(_Squares(plan, back[:, : len(gram) - q]), stage="certificate")[0]
-    rows, best = state.view.size, Finding("", 0, 0.0, 0.0, 1)
+    rows, best = state.view.size, Alternative("", 0, 0.0, 0.0, 1)
     tests = len(names) * state.view.outputs
     for name in names:
         chosen = plan.sets[name][kept[plan.sets[name]]]
@@ -69,7 +69,7 @@ def strongest_alternative(state: State, probes: Array) -> Finding:
             own = np.ix_(chosen, chosen)
             share, plain = _plain(new[own], scores[chosen, o], float(loss[o]), rows - q - len(chosen))
             robust = _robust(squares[o][own] * (rows / (rows - q)), scores[chosen, o], rows)
-            best = max(best, Finding(name, len(chosen), share, min(plain, robust), tests), key=lambda one: one.evidence)
+            best = max(best, Alternative(name, len(chosen), share, min(plain, robust), tests), key=lambda one: one.evidence)
     return best._replace(tests=tests)
 
 

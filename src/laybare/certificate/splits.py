@@ -27,7 +27,7 @@ APART = 0.4
 """δ: half the distance of the two halves, relative to the row."""
 
 
-class Split(NamedTuple):
+class UnitSplit(NamedTuple):
     """A unit, the direction of the split, and how many standard deviations it stands above chance."""
 
     unit: int
@@ -67,7 +67,7 @@ def _bend(point: Point, u: Array) -> Array:
     return np.asarray(sum(np.exp(-0.5 * ((u - kink) / scale) ** 2) for kink in point.activation.kinks))
 
 
-def likely_splits(source: Source, point: Point, sigma: float) -> list[Split]:
+def likely_splits(source: Source, point: Point, sigma: float) -> list[UnitSplit]:
     """The best split of every unit, the most telling first; `sigma` is the size of the residual. One pass."""
     if not point.width:
         return []
@@ -76,14 +76,14 @@ def likely_splits(source: Source, point: Point, sigma: float) -> list[Split]:
     return sorted(best, key=lambda one: -one.sigmas)
 
 
-def _best(point: Point, unit: int, bend: Array, variance: float) -> Split:
+def _best(point: Point, unit: int, bend: Array, variance: float) -> UnitSplit:
     row = point.units[unit] / max(float(np.linalg.norm(point.units[unit])), 1e-300)
     across = np.eye(len(row)) - np.outer(row, row) if point.activation.degree is not None else np.eye(len(row))
     values, vectors = np.linalg.eigh(across @ bend @ across)
-    return Split(unit, vectors[:, -1], float(values[-1]) / float(np.sqrt(max(3.0 * variance, 1e-300))))
+    return UnitSplit(unit, vectors[:, -1], float(values[-1]) / float(np.sqrt(max(3.0 * variance, 1e-300))))
 
 
-def split_unit(point: Point, split: Split) -> Point:
+def split_unit(point: Point, split: UnitSplit) -> Point:
     """The point with that unit in two, half the readout each; the new one stands last among the units."""
     k, move = point.width, APART * float(np.linalg.norm(point.units[split.unit])) * split.direction
     units = np.vstack([point.units, point.units[split.unit] - move])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from laybare.certificate.alternatives import Finding, strongest_alternative
+from laybare.certificate.alternatives import Alternative, strongest_alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.linear_algebra import solve_spd
@@ -93,7 +93,7 @@ def _alone(gram: Array, moment: Array, q: int) -> Array:
 
 def nothing_left(state: State, probes: Array) -> Claim:
     """The most telling set of features against what chance would do, over all sets and outputs; `probes` are rows of units."""
-    found = Finding("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, probes)
+    found = Alternative("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, probes)
     limit = CHANCE + float(np.log10(found.tests))
     text = (
         f"{found.name} ({found.features}) explain {found.share:.2g} of the residual; the number is -log10 of the chance that "

@@ -96,7 +96,7 @@ def _take(look: _Look, oracle: Oracle, probe: Probe, rng: Generator) -> None:
     elif kinds["flat"] >= FLAT and not kinds["straight"]:
         _steps(look, probe, x)
     elif kinds["straight"] + kinds["flat"] >= STRAIGHT:
-        _straight(look, oracle, probe, [line, *(_line(point, rng) for point in x[1:4])], seen, unit, rng)
+        _straight(look, oracle, probe, [line, *(_line(point, rng) for point in x[1:4])], seen, unit, rng=rng)
 
 
 def _is_smooth(seen: list[Shape]) -> bool:
@@ -105,7 +105,7 @@ def _is_smooth(seen: list[Shape]) -> bool:
 
 
 def _straight(
-    look: _Look, oracle: Oracle, probe: Probe, lines: list[ProbeLine], seen: list[Shape], unit: float, rng: Generator
+    look: _Look, oracle: Oracle, probe: Probe, lines: list[ProbeLine], seen: list[Shape], unit: float, *, rng: Generator
 ) -> None:
     """Kinks of lines, one between each two neighbours: are they on hyperplanes?"""
     look.kind = "linear"

@@ -20,7 +20,7 @@ Booking: TypeAlias = Callable[[str], AbstractContextManager[object]]
 Purpose: TypeAlias = Literal["recognise", "kinks", "gradients", "checks", "polish", "verify"]
 
 
-class Box(NamedTuple):
+class AskBox(NamedTuple):
     """The inputs that may be asked: low ≤ x ≤ high in every coordinate, both (dim,)."""
 
     low: Array
@@ -53,7 +53,7 @@ class Purse:
     """Asks within a budget and a box, counts by purpose, keeps everything."""
 
     def __init__(
-        self, ask: Ask, *, budget: int | None = None, box: Box | None = None, book: Booking = nullcontext
+        self, ask: Ask, *, budget: int | None = None, box: AskBox | None = None, book: Booking = nullcontext
     ) -> None:
         self._ask = ask
         self._book = book

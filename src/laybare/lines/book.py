@@ -23,7 +23,7 @@ SAME_DIRECTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class LineUnits:
     """Normals (k, dim) of length 1, distances (k,), readouts (k, outputs), and standard deviations of their entries.
 
     `normal_sd` is that of an entry of the normal, `line` the line on which the unit was found (0 is the first).
@@ -40,19 +40,19 @@ class Units:
     def __len__(self) -> int:
         return len(self.normals)
 
-    def take(self, index: Array) -> Units:
+    def take(self, index: Array) -> LineUnits:
         """Some of them."""
-        return Units(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+        return LineUnits(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
 
-    def joined(self, more: Units) -> Units:
+    def joined(self, more: LineUnits) -> LineUnits:
         """These and further ones."""
-        return Units(*(np.concatenate([getattr(part, name) for part in (self, more)]) for name in self.__dataclass_fields__))
+        return LineUnits(*(np.concatenate([getattr(part, name) for part in (self, more)]) for name in self.__dataclass_fields__))
 
     @staticmethod
-    def none(dim: int, outputs: int) -> Units:
+    def none(dim: int, outputs: int) -> LineUnits:
         """No units at all."""
         empty = np.empty(0)
-        return Units(np.empty((0, dim)), empty, np.empty((0, outputs)), empty, empty, empty, np.empty(0, dtype=int))
+        return LineUnits(np.empty((0, dim)), empty, np.empty((0, outputs)), empty, empty, empty, np.empty(0, dtype=int))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Book:
     value: Array
     gradient: Array
     gradient_sd: float
-    units: Units
+    units: LineUnits
 
     def __call__(self, x: Array) -> Array:
         """Predicted answers (n, outputs)."""
@@ -93,7 +93,7 @@ class Book:
             left = self.units.distances - (point - self.point) @ self.units.normals.T
             return np.asarray(left / (direction @ self.units.normals.T))
 
-    def with_units(self, units: Units) -> Book:
+    def with_units(self, units: LineUnits) -> Book:
         """With further units; those on a known hyperplane are added to what is there, and gone if nothing is left."""
         together, keep = self.units.joined(units), list[int]()
         readouts = together.readouts.copy()
@@ -120,7 +120,7 @@ class Book:
         return Network(layer, half, offset, linear)
 
 
-def _one_hyperplane(units: Units, i: int, j: int) -> bool:
+def _one_hyperplane(units: LineUnits, i: int, j: int) -> bool:
     level = SAME_DIRECTION + 8.0 * float(np.hypot(units.normal_sd[i], units.normal_sd[j]))
     near = SAME_DIRECTION * (1.0 + units.distances[i]) + 8.0 * float(np.hypot(units.distance_sd[i], units.distance_sd[j]))
     return bool(np.abs(units.normals[i] - units.normals[j]).max() < level and abs(units.distances[i] - units.distances[j]) < near)

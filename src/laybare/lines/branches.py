@@ -28,7 +28,7 @@ from laybare.lines.layers import LayerRead, Seen, exact_slopes
 from laybare.lines.line import Line
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
-from laybare.lines.surfaces import Slope, Surface, along_line, read_slope, surface_at
+from laybare.lines.surfaces import PieceSlope, Surface, along_line, read_slope, surface_at
 from laybare.shapes import Array
 
 AGREE = 1e-4
@@ -70,7 +70,7 @@ class Branches:
     floor: Floor
     layers: Layers
     parts: tuple[Part, ...] = ()
-    slopes: tuple[Slope, ...] = ()
+    slopes: tuple[PieceSlope, ...] = ()
     lines: int = 0
 
     def above(self, x: Array) -> tuple[list[Array], Array]:

@@ -10,9 +10,9 @@ from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.errors import BudgetExhausted
-from laybare.lines.asking import Ask, Booking, Box, Purse
+from laybare.lines.asking import Ask, AskBox, Booking, Purse
 from laybare.lines.book import Book
-from laybare.lines.polish import DENSE, ask_random, contradictions, error_bar, misfits, parameters, polish
+from laybare.lines.polishing import DENSE, ask_random, contradictions, error_bar, misfits, parameters, polish
 from laybare.lines.remeasure import remeasure
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import Patience, Reading, needed, read_lines, toward
@@ -109,7 +109,7 @@ def read_network(
     units found so far, `complete` False and `needed`.
     About (width + 1) · dim + 5 · width + 40 queries. Sources: Jagielski et al. (2020), Carlini et al. (2020) for kinks and jumps.
     """
-    within = None if box is None else Box(*(np.broadcast_to(np.asarray(side, dtype=float), (dim,)) for side in box))
+    within = None if box is None else AskBox(*(np.broadcast_to(np.asarray(side, dtype=float), (dim,)) for side in box))
     purse = Purse(ask, budget=budget, box=within, book=purpose)
     found = _attempt(purse, dim, reader, rng)
     for _ in range(ATTEMPTS - 1):

@@ -88,7 +88,7 @@ def read_gradients(
     try:
         for k in order:
             if not known[k]:
-                _ask(purse, book, state, rounding, k, every, state.share * state.halves[k] * np.ones(len(every)))
+                _ask(purse, book, state, rounding, k, every, steps=state.share * state.halves[k] * np.ones(len(every)))
                 state.asked[k] = True
     except BudgetExhausted:
         pass
@@ -99,10 +99,10 @@ def read_gradients(
             if not again:
                 break
             for k, axes in again:
-                _ask(purse, book, state, rounding, k, axes, -state.steps[k, axes] / (2.0 if turn == 0 else 4.0))
+                _ask(purse, book, state, rounding, k, axes, steps=-state.steps[k, axes] / (2.0 if turn == 0 else 4.0))
             values, normals = _decoded(state)
         for k in np.flatnonzero(state.asked & ~known):
-            values, normals = _repaired(purse, book, state, rounding, int(k), values, normals, rng)
+            values, normals = _repaired(purse, book, state, rounding, int(k), values, normals=normals, rng=rng)
     except BudgetExhausted:
         values, normals = _decoded(state)
     good = state.asked & np.array([known[k] or _agrees(state, values, int(k)) for k in range(len(known))])
@@ -129,7 +129,7 @@ def _centres(bends: Bends) -> tuple[Array, Array]:
 
 
 def _ask(
-    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, axes: Array, steps: Array
+    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, axes: Array, *, steps: Array
 ) -> None:
     """One step along each of the axes, from the centre of piece k; steps that would leave the box are turned or shortened."""
     line, tau = state.bends.line, float(state.centres[k])
@@ -205,22 +205,23 @@ def _agrees(state: Measured, values: Array, k: int) -> bool:
 
 
 def _repaired(
-    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, values: Array, normals: Array, rng: Generator
+    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, values: Array, *,
+    normals: Array, rng: Generator,
 ) -> tuple[Array, Array]:
     """Find and ask again the axes of piece k that crossed an unknown unit, until gradient and slope agree."""
     for turn in range(REPAIRS):
         if _agrees(state, values, k):
             break
-        axes = _suspects(purse, book, state, rounding, k, values, rng) if turn < REPAIRS - 1 else np.arange(values.shape[1])
+        axes = _suspects(purse, book, state, rounding, k, values, rng=rng) if turn < REPAIRS - 1 else np.arange(values.shape[1])
         if not len(axes):
             axes = np.arange(values.shape[1])
-        _ask(purse, book, state, rounding, k, axes, -state.steps[k, axes] / 8.0)
+        _ask(purse, book, state, rounding, k, axes, steps=-state.steps[k, axes] / 8.0)
         values, normals = _decoded(state)
     return values, normals
 
 
 def _suspects(
-    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, values: Array, rng: Generator
+    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, values: Array, *, rng: Generator
 ) -> Array:
     """Axes along which the measured gradient is wrong, by halving: a random sum over a set of axes is wrong if one of them is."""
     line, tau = state.bends.line, float(state.centres[k])

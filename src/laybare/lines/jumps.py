@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from laybare.lines.book import Book, Units
+from laybare.lines.book import Book, LineUnits
 from laybare.lines.gradients import Gradients
 from laybare.lines.kinks import Bends
 from laybare.shapes import Array
@@ -19,7 +19,7 @@ def first_book(bends: Bends, gradients: Gradients) -> Book:
     k = int(np.argmin(np.where(gradients.good, np.abs(gradients.centres), np.inf)))
     tau, line = float(gradients.centres[k]), bends.line
     gradient = _with_slope(gradients.values[k], line.direction, bends.pieces[k].slope)
-    units = Units.none(len(line.point), gradient.shape[1])
+    units = LineUnits.none(len(line.point), gradient.shape[1])
     return Book(line(tau)[0], bends.pieces[k].value(tau), gradient, float(gradients.sd[k]), units)
 
 
@@ -28,12 +28,12 @@ def home(bends: Bends) -> int:
     return int(np.searchsorted([kink.t for kink in bends.kinks], 0.0))
 
 
-def units_of(bends: Bends, gradients: Gradients, book: Book, number: int) -> Units:
+def units_of(bends: Bends, gradients: Gradients, book: Book, number: int) -> LineUnits:
     """The units at the kinks on both sides of which the gradient is known; `number` is that of the line."""
     line = bends.line
     index = np.flatnonzero(gradients.good[1:] & gradients.good[:-1])
     if not len(index):
-        return Units.none(len(line.point), len(book.value))
+        return LineUnits.none(len(line.point), len(book.value))
     r = gradients.normals[index]
     r = r + (1.0 - r @ line.direction)[:, None] * line.direction
     lengths = np.linalg.norm(r, axis=1)
@@ -45,7 +45,7 @@ def units_of(bends: Bends, gradients: Gradients, book: Book, number: int) -> Uni
     sd = np.hypot(gradients.sd[index], gradients.sd[index + 1]) / np.linalg.norm(jumps, axis=1) / lengths
     slack = np.array([bends.kinks[i].sd for i in index]) / lengths
     distances = np.abs(ahead) / lengths
-    return Units(
+    return LineUnits(
         (side / lengths)[:, None] * r, distances, jumps * lengths[:, None], sd, distances * sd + slack,
         np.linalg.norm(jumps, axis=1) * lengths * sd, np.full(len(index), number))
 

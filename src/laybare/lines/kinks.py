@@ -21,10 +21,10 @@ import numpy as np
 
 from laybare.errors import AssumptionViolated, BudgetExhausted, NotSeparated
 from laybare.lines.line import Line
-from laybare.lines.straight import SIGMAS, Meeting, Sampled, Straight, contrast, meeting, same_line
+from laybare.lines.straight import SIGMAS, LinePoints, Meeting, Straight, contrast, meeting, same_line
 from laybare.shapes import Array
 
-Along: TypeAlias = Callable[[Array], Sampled]
+Along: TypeAlias = Callable[[Array], LinePoints]
 """Values at places t (n,) of a line."""
 
 Point: TypeAlias = tuple[float, Array, float]

@@ -23,7 +23,7 @@ from laybare.lines.kinks import Bends, find_kinks
 from laybare.lines.line import Line
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
-from laybare.lines.surfaces import Slope, Surface, along_line, feels, judge, read_slope, surface_at
+from laybare.lines.surfaces import PieceSlope, Surface, along_line, feels, judge, read_slope, surface_at
 from laybare.shapes import Array
 
 SAME = 1e-6
@@ -51,7 +51,7 @@ class Seen:
     floor: Floor
     surfaces: tuple[Surface, ...] = ()
     suspects: tuple[Surface, ...] = ()
-    slopes: tuple[Slope, ...] = ()
+    slopes: tuple[PieceSlope, ...] = ()
     bent: int = 0
     lines: int = 0
     quiet: int = 0
@@ -195,13 +195,13 @@ def _signed(read: LayerRead) -> LayerRead:
     return _with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
 
 
-def exact_slopes(slopes: tuple[Slope, ...]) -> list[Slope]:
+def exact_slopes(slopes: tuple[PieceSlope, ...]) -> list[PieceSlope]:
     """Those that were measured about as well as most."""
     level = OUTLYING * float(np.median([slope.sd for slope in slopes]))
     return [slope for slope in slopes if slope.sd <= level]
 
 
-def _with_readout(read: LayerRead, slopes: list[Slope], coefficients: Array, level: Array) -> LayerRead:
+def _with_readout(read: LayerRead, slopes: list[PieceSlope], coefficients: Array, level: Array) -> LayerRead:
     """The readout, if the coefficients (n, outputs, m) of active units are everywhere the same."""
     h = read.seen.floor.features(np.array([slope.x for slope in slopes]))
     before = h @ read.weights.T + read.biases

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from laybare.lines.asking import Box
+from laybare.lines.asking import AskBox
 from laybare.shapes import Array
 
 
@@ -36,7 +36,7 @@ class Line:
         return float(np.clip(self.scale * middle, min(a, b), max(a, b)))
 
 
-def line_through(point: Array, direction: Array, reach: float, scale: float, box: Box | None = None) -> Line:
+def line_through(point: Array, direction: Array, reach: float, scale: float, box: AskBox | None = None) -> Line:
     """The line through `point`, to ±reach or to where it leaves the box."""
     u = direction / np.linalg.norm(direction)
     low, high = -reach, reach
@@ -46,7 +46,7 @@ def line_through(point: Array, direction: Array, reach: float, scale: float, box
     return Line(point, u, low, high, min(scale, (high - low) / 6.0))
 
 
-def room(point: Array, direction: Array, box: Box) -> tuple[float, float]:
+def room(point: Array, direction: Array, box: AskBox) -> tuple[float, float]:
     """The t for which point + t · direction is inside the box."""
     moving = direction != 0.0
     with np.errstate(divide="ignore"):
@@ -54,7 +54,7 @@ def room(point: Array, direction: Array, box: Box) -> tuple[float, float]:
     return float(ends.min(axis=0).max()), float(ends.max(axis=0).min())
 
 
-def random_line(dim: int, reach: float, spread: float, box: Box | None = None, *, rng: Generator) -> Line:
+def random_line(dim: int, reach: float, spread: float, box: AskBox | None = None, *, rng: Generator) -> Line:
     """A first line: through a Gaussian point in a random direction; in a box, through a random point, counted from the middle."""
     u = rng.standard_normal(dim)
     u /= np.linalg.norm(u)
@@ -65,7 +65,7 @@ def random_line(dim: int, reach: float, spread: float, box: Box | None = None, *
     return line_through(p + (low + high) / 2.0 * u, u, reach, np.inf, box)
 
 
-def random_ray(line: Line, reach: float, box: Box | None = None, *, rng: Generator) -> Line:
+def random_ray(line: Line, reach: float, box: AskBox | None = None, *, rng: Generator) -> Line:
     """A further line through the same point; in a box most of them are aimed at its corners, which hold what is rarely met."""
     dim = len(line.point)
     if box is None:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.lines.asking import Purse
-from laybare.lines.book import Book, Units
-from laybare.lines.polish import SURE, error_bars
+from laybare.lines.book import Book, LineUnits
+from laybare.lines.polishing import SURE, error_bars
 from laybare.lines.rounding import AnswerError
 from laybare.shapes import Array
 
@@ -74,7 +74,7 @@ def remeasure(
     return book
 
 
-def _inverse(units: Units) -> Array | None:
+def _inverse(units: LineUnits) -> Array | None:
     """The pseudo-inverse of the normals (dim, k), if they are independent enough."""
     if len(units) > units.normals.shape[1] or np.linalg.cond(units.normals) > WORST_CONDITION:
         return None
@@ -107,7 +107,7 @@ def _again(book: Book, i: int, behind: _Star, before: _Star) -> Book:
     return replace(book, units=_replaced(units, i, normal, distance, jump.T @ normal, sd))
 
 
-def _replaced(units: Units, i: int, normal: Array, distance: float, readout: Array, sd: float) -> Units:
+def _replaced(units: LineUnits, i: int, normal: Array, distance: float, readout: Array, sd: float) -> LineUnits:
     def put(old: Array, value: Array | float) -> Array:
         new = old.copy()
         new[i] = value

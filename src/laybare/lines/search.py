@@ -16,14 +16,14 @@ from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, BudgetExhausted, LaybareError, NotSeparated
 from laybare.lines.asking import Purpose, Purse
-from laybare.lines.book import Book, Units
+from laybare.lines.book import Book, LineUnits
 from laybare.lines.gradients import read_gradients
 from laybare.lines.jumps import first_book, home, units_of
 from laybare.lines.kinks import Along, Bends, find_kinks
 from laybare.lines.line import Line, line_through, random_line, random_ray
 from laybare.lines.recognise import FirstLook, first_look
 from laybare.lines.rounding import AnswerError
-from laybare.lines.straight import SIGMAS, Sampled, Straight, scatter
+from laybare.lines.straight import SIGMAS, LinePoints, Straight, scatter
 from laybare.shapes import Array
 
 FARTHEST = 1e5
@@ -241,7 +241,7 @@ def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Rea
     return replace(reading, book=book.with_units(units), lines=reading.lines + 1, quiet=0)
 
 
-def _measured(purse: Purse, reading: Reading, bends: Bends, rng: Generator) -> Units:
+def _measured(purse: Purse, reading: Reading, bends: Bends, rng: Generator) -> LineUnits:
     known = np.zeros(len(bends.pieces), dtype=bool)
     known[home(bends)] = True
     gradients = read_gradients(purse, reading.book, bends, reading.rounding, known, rng=rng)
@@ -251,11 +251,11 @@ def _measured(purse: Purse, reading: Reading, bends: Bends, rng: Generator) -> U
 def _along(purse: Purse, book: Book | None, line: Line, rounding: AnswerError, purpose: Purpose = "kinks") -> Along:
     """What the book does not explain along a line."""
 
-    def along(t: Array) -> Sampled:
+    def along(t: Array) -> LinePoints:
         x = line(t)
         y = purse.ask(x, purpose)
         sd = rounding.sd(x, y)
-        return Sampled(y, sd) if book is None else Sampled(y - book(x), np.hypot(sd, book.sd(x)))
+        return LinePoints(y, sd) if book is None else LinePoints(y - book(x), np.hypot(sd, book.sd(x)))
 
     return along
 

@@ -20,7 +20,7 @@ SIGMAS = 4.0
 has for it, and a line through rounded points extrapolates that by less than three; what is measured is measured generously."""
 
 
-class Sampled(NamedTuple):
+class LinePoints(NamedTuple):
     """Values (n, outputs) along a line and their standard deviations (n,)."""
 
     y: Array

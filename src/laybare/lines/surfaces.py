@@ -18,7 +18,7 @@ from laybare.lines.floors import Floor
 from laybare.lines.kinks import Along, Bends
 from laybare.lines.line import Line
 from laybare.lines.rounding import AnswerError
-from laybare.lines.straight import SIGMAS, Sampled
+from laybare.lines.straight import SIGMAS, LinePoints
 from laybare.shapes import Array
 
 STEP, COARSE_STEP, TRIES = 1e-3, 0.05, 4
@@ -48,7 +48,7 @@ hides them (one time in ten), others hardly ever: a wrong answer takes 1e-6."""
 Verdict: TypeAlias = Literal["hyperplane", "suspect", "bent"]
 
 
-class Slope(NamedTuple):
+class PieceSlope(NamedTuple):
     """The gradient (width, outputs) with respect to the features, at an input `x`, with its standard deviation, and f(x)."""
 
     x: Array
@@ -73,17 +73,17 @@ class Surface(NamedTuple):
 def along_line(purse: Purse, line: Line, rounding: AnswerError) -> Along:
     """Answers along a line, with their rounding."""
 
-    def along(t: Array) -> Sampled:
+    def along(t: Array) -> LinePoints:
         x = line(t)
         y = purse.ask(x, "kinks")
-        return Sampled(y, rounding.sd(x, y))
+        return LinePoints(y, rounding.sd(x, y))
 
     return along
 
 
 def read_slope(
     purse: Purse, floor: Floor, bends: Bends, k: int, rounding: AnswerError, *, rng: Generator
-) -> Slope | None:
+) -> PieceSlope | None:
     """The gradient on piece k, width + 1 queries; None if no place on it agrees with the slope along the line."""
     line, piece = bends.line, bends.pieces[k]
     left, right = _ends(bends, k)
@@ -98,13 +98,13 @@ def read_slope(
         along = floor.matrix @ line.direction
         off = float(np.abs(along @ values - piece.slope).max())
         within = off <= 2.0 * SIGMAS * np.hypot(float(np.linalg.norm(along * noise)), piece.slope_sd)
-        if within and _adds_up(purse, floor, x, steps, y, piece.value(tau), rounding, rng):
-            return Slope(x, values, float(np.sqrt(np.mean(noise**2))), piece.value(tau))
+        if within and _adds_up(purse, floor, x, steps, y, piece.value(tau), rounding=rounding, rng=rng):
+            return PieceSlope(x, values, float(np.sqrt(np.mean(noise**2))), piece.value(tau))
     return None
 
 
 def _adds_up(
-    purse: Purse, floor: Floor, x: Array, steps: Array, answers: Array, value: Array, rounding: AnswerError, rng: Generator
+    purse: Purse, floor: Floor, x: Array, steps: Array, answers: Array, value: Array, *, rounding: AnswerError, rng: Generator
 ) -> bool:
     """Whether a random mixture of all steps gives the mixture of their answers: a step across a kink does not. One query."""
     mixture = rng.dirichlet(np.ones(len(steps)))
@@ -153,7 +153,7 @@ def _steps(floor: Floor, x: Array, size: float) -> Array:
 
 
 def surface_at(
-    floor: Floor, bends: Bends, i: int, left: Slope, right: Slope, rounding: AnswerError
+    floor: Floor, bends: Bends, i: int, left: PieceSlope, right: PieceSlope, rounding: AnswerError
 ) -> Surface | None:
     """The surface of kink i from the gradients on its two sides; None if they do not differ by a matrix of rank one."""
     kink, x = bends.kinks[i], bends.line(bends.kinks[i].t)[0]

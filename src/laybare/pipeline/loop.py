@@ -24,7 +24,6 @@ from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.rounds import recover_in_rounds
 from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, random_start, refit
 from laybare.pipeline.unlike_lines import name_units, refuse_steps
-from laybare.pipeline.watch import SeveralLayers, watched
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import Problem, pose
 from laybare.refinement.pruning import parameter_count
@@ -73,15 +72,11 @@ def _by_lines(
     oracle: Oracle, method: Lines | None, width: int | None, activation: Activation | None, *,
     rng: Generator, progress: Progress | None,
 ) -> tuple[Recovery | None, tuple[Claim, ...]]:
-    """Read along lines where that applies. Whoever has not chosen that is told of steps, trees and several layers early."""
+    """Read along lines where that applies, layer after layer. Whoever has not chosen that is told of steps and trees early."""
     if method is None and activation is None:
         refuse_steps(oracle, rng=rng, progress=progress)
     asked = away_from_certainty(oracle, rng=rng) if applies(activation) else oracle
-    try:
-        asked = watched(asked) if method is None else asked
-        return read_black_box(asked, method, width, activation, rng=rng, progress=progress)
-    except SeveralLayers as several:
-        raise several.finding() from None
+    return read_black_box(asked, method, width, activation, rng=rng, progress=progress)
 
 
 def _in_rounds(

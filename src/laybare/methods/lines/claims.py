@@ -10,7 +10,7 @@ import numpy as np
 
 from laybare.certificate import Certificate, Claim, StandardErrors
 from laybare.lines import LinesFound
-from laybare.lines.polish import SURPRISE
+from laybare.lines.polishing import SURPRISE
 from laybare.networks import Network
 from laybare.shapes import Array
 

@@ -56,7 +56,7 @@ SURPRISE = 30.0
 
 
 @dataclass(frozen=True, eq=False)
-class Polished:
+class PolishResult:
     """The book after the fit, its misfit in standard deviations of rounding (root mean square and largest), and fresh queries.
 
     `surprises` (n, dim) are fresh points whose answers contradict the book; the fit has then stopped before them.
@@ -96,7 +96,7 @@ def error_bar(book: Book) -> float:
 def polish(
     purse: Purse, book: Book, rounding: AnswerError, *, precision: float, fresh_share: float = 1.2, spread: float = 1.0,
     reserve: int = 0, rng: Generator,
-) -> Polished:
+) -> PolishResult:
     """Fit the book to all answers; ask fresh points until its error bars are below `precision`, or the share is used up.
 
     `reserve` queries of the budget are left for others.
@@ -104,7 +104,7 @@ def polish(
     p = parameters(book)
     none = np.empty((0, len(book.point)))
     if p > DENSE or not len(book.units):
-        return Polished(book, np.nan, np.nan, 0, none)
+        return PolishResult(book, np.nan, np.nan, 0, none)
     asked, most = 0, int(fresh_share * p)
     fitted = _fit(purse, book, rounding)
     while SURE * error_bar(fitted.book) > precision and asked < most and fitted.plausible:
@@ -157,7 +157,7 @@ def misfits(fresh: Answers, book: Book, rounding: AnswerError) -> Array:
     return np.asarray(np.abs(fresh.y - book(fresh.x)).max(axis=1) / sd)
 
 
-def _fit(purse: Purse, book: Book, rounding: AnswerError) -> Polished:
+def _fit(purse: Purse, book: Book, rounding: AnswerError) -> PolishResult:
     blocks = list(purse.answers())
     x, y = np.vstack([block.x for block in blocks]), np.vstack([block.y for block in blocks])
     weight = 1.0 / rounding.sd(x, y)
@@ -169,7 +169,7 @@ def _fit(purse: Purse, book: Book, rounding: AnswerError) -> Polished:
             book, misfit = _rescaled(moved, now[0], y.size), now
         if now[0] < FITTED or now[0] > 0.95 * before[0]:
             break
-    return Polished(book, *misfit, 0, np.empty((0, x.shape[1])))
+    return PolishResult(book, *misfit, 0, np.empty((0, x.shape[1])))
 
 
 def _robust(book: Book, x: Array, y: Array, weight: Array) -> Array:
