@@ -24,7 +24,7 @@ UNDER_WAY: set[str] = set()
 """Names that two classes still share; nothing may be added."""
 
 LONG: set[str] = set()
-"""Functions with more than six positional arguments; nothing may be added. Commands of click take as many as they have options."""
+"""Functions with more than six positional arguments; nothing may be added. Commands of click have as many as options."""
 
 
 def public_names(package: str) -> list[str]:

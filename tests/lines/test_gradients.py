@@ -59,7 +59,7 @@ def test_a_step_across_a_distant_kink_of_the_line_is_computed_not_repeated(rng):
     line, purse = line_through(np.zeros(2), np.array([1.0, 0.0]), 300.0, 1.0), Purse(f)
     state = module.Measured(bends_of(purse, line, rounding), 1, np.zeros(4, dtype=bool), rounding)
     for k, step in enumerate((1e-4, 0.02, 1e-4, 1e-4)):
-        module._ask(purse, None, state, rounding, k, np.arange(2), np.full(2, step))
+        module._ask(purse, None, state, rounding, k, np.arange(2), steps=np.full(2, step))
         state.asked[k] = True
     values, normals = module._decoded(state)
     assert f(np.array([[0.5, 0.02]])) != f(line(0.5))  # the step does cross it

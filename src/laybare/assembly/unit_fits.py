@@ -89,7 +89,9 @@ class _Point(NamedTuple):
 
 def _best(activation: Activation, orders: Sequence[int], noise: Array, z: Array, starts: list[Array]) -> _Point:
     """The best refined start; `z` (orders, outputs) is in units of its noise, `starts` are ξ, s, b."""
-    points = [_polished(activation, orders, noise, z, *map(float, start[:2]), bias=float(start[2])) for start in zip(*starts, strict=True)]
+    points = [
+        _polished(activation, orders, noise, z, float(sign), float(scale), bias=float(bias))
+        for sign, scale, bias in zip(*starts, strict=True)]
     return min(points, key=lambda point: point.misfit)
 
 
