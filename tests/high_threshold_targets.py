@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 import laybare as lb
-from laybare.planted.high_thresholds import Target, Top, deep_top, polynomial_top, threshold_layer, union_top
+from laybare.planted.high_thresholds import PlantedTarget, Top, deep_top, polynomial_top, threshold_layer, union_top
 
 Array = np.ndarray
 
@@ -20,11 +20,12 @@ def top_of(kind: str, width: int, rng: Generator) -> Top:
 
 def planted(
     activation: lb.Activation, kind: str, dim: int, width: int, threshold: float, rng: Generator, condition: float | None = 3.0,
-) -> Target:
-    return Target(threshold_layer(dim, width, activation, threshold, condition=condition, rng=rng), top_of(kind, width, rng))
+) -> PlantedTarget:
+    layer = threshold_layer(dim, width, activation, threshold, condition=condition, rng=rng)
+    return PlantedTarget(layer, top_of(kind, width, rng))
 
 
-def samples(target: Target, rows: int, rng: Generator, noise: float = 0.0) -> lb.Samples:
+def samples(target: PlantedTarget, rows: int, rng: Generator, noise: float = 0.0) -> lb.Samples:
     x = rng.standard_normal((rows, target.layer.dim))
     return lb.Samples(x, target(x) + noise * rng.standard_normal(rows), law=lb.Gaussian(0, 1))
 

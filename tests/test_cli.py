@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +18,14 @@ from rich.console import Console
 
 import laybare as lb
 from laybare import cli
+from laybare.cli import sampled
 from laybare.networks import max_angle
 from laybare.planted import random_network
-from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
 from laybare.report import side_by_side
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+STATUS = {"verified": 0, "doubtful": 3, "refuted": 4}
 COMMAND = [sys.executable, "-c", "from laybare.cli import main; main()"]
 
 
@@ -67,7 +71,8 @@ def test_demo_shows_every_unit_and_writes_the_report(tmp_path: Path) -> None:
     (largest,) = re.findall(r"largest difference .*: (\S+)", result.output)
     assert float(largest) < 1e-8
     assert "verdict: verified" in lines
-    assert "equations per unknown" in result.output
+    assert "units read: 4" in result.output  # along lines; far fewer than the 600 queries that were granted
+    assert int(re.findall(r"by Lines from (\d+) queries", result.output)[0]) < 250
     assert lines[-1] == f"report: {page}"
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
@@ -91,10 +96,10 @@ def test_recover_by_another_method(method: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", x=x, y=truth(x))
     result = run(
         "recover", str(tmp_path / "data.npz"), "--method", method, "--activation", "power_relu(2)", "--width", "3")
-    assert result.exit_code == 0
+    assert result.exit_code == STATUS[re.findall("verdict: (.*)", result.output)[0]]
     assert "5-3-1 network of power_relu(2) units, by TensorInit" in result.output
     literal = method.endswith("literal")
-    assert ("verdict: verified" in result.output) != literal and ("literal" in result.output) == literal
+    assert ("verdict: verified" in result.output) != literal and ("TensorInit, literal," in result.output) == literal
 
 
 def test_recover_by_symmetric_inputs(tmp_path: Path) -> None:
@@ -126,9 +131,9 @@ def test_recover_prints_units_and_verdict_and_saves(folder: Path, truth: lb.Netw
     assert (folder / "page.html").exists()
 
 
-def test_recover_ends_well_with_a_bad_verdict(folder: Path) -> None:
+def test_recover_tells_a_bad_verdict_by_its_status(folder: Path) -> None:
     result = run("recover", "data.npz", "--width", "1")
-    assert result.exit_code == 0
+    assert result.exit_code == 4
     assert "verdict: refuted" in result.output
     assert "FAIL" in result.output
 
@@ -155,7 +160,8 @@ def test_compare_measures_and_judges(folder: Path, truth: lb.Network) -> None:
     assert run("compare", "other.safetensors", "truth.safetensors", "--tol", "1e-4").exit_code == 1
 
 
-@pytest.mark.parametrize("arguments", [(), ("demo",), ("recover",), ("compare",)], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [(), ("audit",), ("compare",), ("demo",), ("extract",), ("recover",), ("recover-layer",)], ids=str)
 def test_help_is_there_and_fits(arguments: tuple[str, ...]) -> None:
     result = run(*arguments, "--help")
     assert result.exit_code == 0
@@ -176,6 +182,14 @@ BAD = {
     "width of letters": ("recover", "data.npz", "--width", "many"),
     "unknown method": ("recover", "data.npz", "--method", "magic"),
     "report into nowhere": ("recover", "data.npz", "--report", "nowhere/page.html"),
+    "network of unknown ending": ("recover", "data.npz", "--out", "net.txt"),
+    "literal control": ("recover", "data.npz", "--literal"),
+    "target that is none": ("extract", "nowhere"),
+    "box of one number": ("extract", "truth.safetensors", "--box", "1"),
+    "depth of letters": ("extract", "truth.safetensors", "--depth", "deep"),
+    "other dimension": ("extract", "truth.safetensors", "--dim", "7"),
+    "budget too small": ("extract", "truth.safetensors", "--budget", "5"),
+    "budgets of letters": ("audit", "truth.safetensors", "--budgets", "few"),
     "network onto a folder": ("recover", "data.npz", "--out", "."),
     "samples for a network": ("compare", "data.npz", "truth.safetensors"),
     "missing network": ("compare", "truth.safetensors", "nowhere"),
@@ -219,7 +233,7 @@ def test_whole_program_from_a_shell(folder: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.usefixtures("folder")
 def test_interrupt_ends_at_once_with_status_130(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interrupt arrives inside the solver, which would catch a KeyboardInterrupt and go on with what it has."""
+    """A command that has nothing to keep ends at once: a KeyboardInterrupt could be caught on the way."""
     def interrupted(*arguments: object, **options: object) -> None:
         try:
             os.kill(os.getpid(), signal.SIGINT)
@@ -227,8 +241,8 @@ def test_interrupt_ends_at_once_with_status_130(capfd: pytest.CaptureFixture[str
         except KeyboardInterrupt:
             pytest.fail("the solver caught it")
 
-    monkeypatch.setattr(lb, "recover", interrupted)
-    monkeypatch.setattr(sys, "argv", ["laybare", "recover", "data.npz"])
+    monkeypatch.setattr(lb, "compare", interrupted)
+    monkeypatch.setattr(sys, "argv", ["laybare", "compare", "truth.safetensors", "truth.safetensors"])
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as end:
         cli.main()
@@ -250,7 +264,7 @@ def test_bar_shows_the_stage_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch,
 def test_recover_layer_prints_thresholds_and_saves_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    target = Target(threshold_layer(4, 3, lb.relu, 2.0, rng=rng), polynomial_top(3, 2, rng=rng))
+    target = PlantedTarget(threshold_layer(4, 3, lb.relu, 2.0, rng=rng), polynomial_top(3, 2, rng=rng))
     x = rng.standard_normal((6000, 4))
     np.savez("data.npz", x=x, y=target(x))
     result = run("recover-layer", "data.npz", "--width", "3", "--out", "layer.npz")
@@ -271,11 +285,11 @@ def test_recover_layer_by_the_printed_algorithm(tmp_path: Path, monkeypatch: pyt
     """Two units in dimension 4; the printed objective needs no threshold where rows are silent."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    target = Target(threshold_layer(4, 2, lb.relu, 2.0, rng=rng), polynomial_top(2, 2, rng=rng))
+    target = PlantedTarget(threshold_layer(4, 2, lb.relu, 2.0, rng=rng), polynomial_top(2, 2, rng=rng))
     x = rng.standard_normal((20_000, 4))
     np.savez("data.npz", x=x, y=target(x))
     result = run("recover-layer", "data.npz", "--width", "2", "--literal", "--report", "layer.html")
-    assert result.exit_code == 0
+    assert result.exit_code == 4
     assert "HighThreshold, literal," in result.output and "verdict: refuted" in result.output
     assert "local minimum of the printed objective" in (tmp_path / "layer.html").read_text()
 
@@ -283,3 +297,89 @@ def test_recover_layer_by_the_printed_algorithm(tmp_path: Path, monkeypatch: pyt
 def test_threshold_belongs_to_the_literal_form(folder: Path) -> None:
     done = shell("recover-layer", "data.npz", "--threshold", "2")
     assert done.returncode == 2 and "without --literal" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "npz", "onnx", "json"])
+def test_extract_writes_by_the_ending(ending: str, folder: Path, truth: lb.Network) -> None:
+    result = run("extract", "truth.safetensors", "--out", f"found.{ending}", "--report", "page.html")
+    assert result.exit_code == 0
+    assert "verdict: verified" in result.output and result.output.splitlines()[-1] == "report: page.html"
+    read = {"safetensors": lb.load, "npz": lb.from_npz, "onnx": lb.from_onnx, "json": lb.from_json}[ending]
+    assert lb.compare(read(folder / f"found.{ending}"), truth).max_error < 1e-8
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert "How it converged" not in page and "queries in" in page
+
+
+KEYS = {
+    "verdict", "interrupted", "dim", "width", "outputs", "depth", "activation", "method", "samples", "queries", "seconds",
+    "claims", "out", "report"}
+
+
+@pytest.mark.parametrize("command", [("recover", "data.npz"), ("extract", "truth.safetensors")], ids=lambda command: command[0])
+def test_json_is_one_object(command: tuple[str, ...], folder: Path) -> None:
+    told = json.loads(run(*command, "--json", "--out", "found.npz").output)
+    assert set(told) == KEYS and told["verdict"] == "verified" and told["width"] == 3 and told["out"] == "found.npz"
+    assert bool(told["queries"]) == (command[0] == "extract")
+    assert {*told["claims"][0]} == {"name", "value", "threshold", "passed", "kind", "explanation"}
+
+
+def test_extract_is_doubtful_where_the_budget_ends(folder: Path) -> None:
+    result = run("extract", "truth.safetensors", "--budget", "55")
+    assert result.exit_code == 3 and "would do" in result.output
+
+
+def test_extract_asks_a_log_before_the_target(folder: Path) -> None:
+    first, second = (json.loads(run("extract", "truth.safetensors", "--log", "answers", "--json").output) for _ in range(2))
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+    assert lb.open_samples("answers").size == sum(first["queries"].values())
+
+
+def test_audit_prints_a_table_or_an_object(folder: Path) -> None:
+    result = run("audit", "truth.safetensors", "--budgets", "20,200", "--report", "audit.html")
+    assert result.exit_code == 0 and "3 units are read and verified" in result.output and (folder / "audit.html").exists()
+    rows = json.loads(run("audit", "truth.safetensors", "--budgets", "20,200", "--json").output)["rows"]
+    assert [row["verdict"] for row in rows] == ["refused", "verified"]
+
+
+@pytest.mark.parametrize("method", ["general-relu", "landscape-design", "symmetric-inputs", "tensor-init"])
+def test_every_paper_has_its_literal_form(method: str) -> None:
+    assert sampled._method(method, lb.leaky_relu(0.2), literal=True).search is None
+    assert sampled._method(method, lb.leaky_relu(0.2), literal=True).activation == lb.leaky_relu(0.2)
+
+
+SLOW_BOX = """
+import time
+import laybare as lb
+net = lb.random_network(20, 10, rng=0)
+smooth = lb.random_network(8, 30, activation=lb.gelu, rng=0)
+def box(x):
+    time.sleep(0.05)
+    return net(x)
+box.dim = 20
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize(("target", "dim"), [("slow:box", "20"), ("slow:smooth", "8")])
+def test_ctrl_c_keeps_what_was_found(target: str, dim: str, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW_BOX)
+    path = os.pathsep.join([str(tmp_path), *(path for path in sys.path if path)])
+    arguments = ["extract", target, "--dim", dim, "--out", "found.npz", "--log", "answers", "--json"]
+    running = subprocess.Popen(
+        [*COMMAND, *arguments], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60.0
+    while time.monotonic() < until and _bytes(tmp_path / "answers" / "answers.log") < 200 * 8 * int(dim):
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130 and "interrupted" in err and "Traceback" not in err
+    if out:
+        told = json.loads(out)
+        assert told["interrupted"] and told["verdict"] != "verified"
+        assert lb.from_npz(tmp_path / "found.npz").width == told["width"]
+
+
+def _bytes(file: Path) -> int:
+    """Bytes of answers; room that was reserved is zeros."""
+    return len(file.read_bytes().rstrip(b"\0")) if file.exists() else 0

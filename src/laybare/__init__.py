@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         TensorRoute,
         WhitenedRoute,
     )
+    from laybare.pipeline import Audit, audit
 
 __version__ = "0.1.0"
 
@@ -118,6 +119,7 @@ __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | 
         "AnnihilatorRoute GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
         "PrintedMoments PrintedNeurons PrintedReLU RefinedMoments SpectralRoute SymmetricInputs TensorInit TensorRoute "
         "WhitenedRoute"),
+    "laybare.pipeline": "Audit audit",
 }))
 
 __all__ = [
@@ -125,6 +127,7 @@ __all__ = [
     "Annealing",
     "AnnihilatorRoute",
     "AssumptionViolated",
+    "Audit",
     "BudgetExhausted",
     "Certificate",
     "Claim",
@@ -186,6 +189,7 @@ __all__ = [
     "WhitenedRoute",
     "absolute",
     "activation_named",
+    "audit",
     "compare",
     "decomposition",
     "erf",

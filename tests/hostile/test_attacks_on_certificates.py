@@ -122,10 +122,10 @@ def test_black_box_that_drifts(rate: float) -> None:
         calls[0] += 1
         return np.asarray(truth(x) * (1.0 + rate * calls[0]))
 
-    found = lb.recover(lb.Oracle(drifting, 3, budget=3000), width=2, rng=0)
+    found = lb.recover(lb.Oracle(drifting, 3, budget=3000), lb.RandomStart(), 2, rng=0)
     assert "drift of the black box" in failed(found)
     steady = lb.Oracle(lambda x: truth(x) + 0.01 * rng.standard_normal(len(x)), 3, budget=3000)
-    assert lb.recover(steady, width=2, rng=0).certificate.verdict == "verified"
+    assert lb.recover(steady, lb.RandomStart(), 2, rng=0).certificate.verdict == "verified"
     assert steady.spent <= 3000
 
 

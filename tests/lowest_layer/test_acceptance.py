@@ -16,14 +16,14 @@ from laybare.lowest_layer.joint_fit import fit_joint, joint_start
 from laybare.networks import max_angle
 from laybare.networks.polynomials import multilinear
 from laybare.planted import gaussian_rows
-from laybare.planted.high_thresholds import Target, polynomial_top
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top
 from laybare.refinement.overwide import Search
 
 FIRST, RUNS, CONTROLS = 1000, 20, 5
 EXACT, NEAR = 1e-10, 0.02
 
 
-def control(source: lb.Samples, target: Target, activation: lb.Activation, rng: np.random.Generator) -> float:
+def control(source: lb.Samples, target: PlantedTarget, activation: lb.Activation, rng: np.random.Generator) -> float:
     """Largest angle of one run of RandomStart on (at most 10,000 of) the same samples."""
     method = lb.RandomStart(activation=activation, search=Search(spares=0, hops=0))
     with np.errstate(all="ignore"):  # a model without products drives some weights out of bounds
@@ -124,7 +124,7 @@ def test_exponential_blocks():
     for seed in range(FIRST, FIRST + RUNS):
         rng = np.random.default_rng([seed, 12])
         weights = np.kron(np.eye(3), np.ones((1, 4)))[:, rng.permutation(12)]
-        target = Target(lb.Layer(weights, np.full(3, -2.0), lb.exponential(0.5)), polynomial_top(3, 3, rng=rng))
+        target = PlantedTarget(lb.Layer(weights, np.full(3, -2.0), lb.exponential(0.5)), polynomial_top(3, 3, rng=rng))
         source = samples(target, 3000, rng)
         for name in exact:
             try:

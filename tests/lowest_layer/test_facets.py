@@ -11,7 +11,7 @@ from laybare.lowest_layer import FacetSearch
 from laybare.lowest_layer.by_queries import calibrate
 from laybare.lowest_layer.importance import density_ratio, propose
 from laybare.networks import max_angle
-from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer, union_top
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer, union_top
 
 EXACT = 1e-10
 
@@ -41,7 +41,7 @@ def test_width_need_not_be_told(t, rng):
 def test_facet_under_a_tiny_solid_angle_is_found(rng):
     """A unit with threshold 60 beside units with threshold 1: a random ray meets it once in 10¹² or so, a null ray at once."""
     layer = lb.Layer(np.eye(4), np.array([-1.0, -1.0, -1.0, -60.0]), lb.step)
-    found = lb.recover_layer(lb.Oracle(Target(layer, union_top), 4, budget=20_000), lb.HighThreshold(activation=lb.step))
+    found = lb.recover_layer(lb.Oracle(PlantedTarget(layer, union_top), 4, budget=20_000), lb.HighThreshold(activation=lb.step))
     assert found.layer.width == 4
     assert np.sort(found.thresholds) == pytest.approx([1.0, 1.0, 1.0, 60.0], rel=1e-9)
 
@@ -50,7 +50,7 @@ def test_dependent_rows_are_found_too(rng):
     """Five half-spaces in three dimensions: only three are independent."""
     layer = threshold_layer(3, 3, lb.step, 2.0, rng=rng)
     more = lb.Layer(np.vstack([layer.weights, -layer.weights[:2]]), -np.full(5, 2.0), lb.step)
-    found = lb.recover_layer(lb.Oracle(Target(more, union_top), 3, budget=20_000), lb.HighThreshold(activation=lb.step))
+    found = lb.recover_layer(lb.Oracle(PlantedTarget(more, union_top), 3, budget=20_000), lb.HighThreshold(activation=lb.step))
     assert found.layer.width == 5
     assert max_angle(found.layer.weights, more.weights) < EXACT
 
@@ -59,7 +59,7 @@ def test_active_centre_is_refused(rng):
     """Three units with thresholds that the origin exceeds; few draws have the same ones active."""
     layer = lb.Layer(np.eye(3), np.full(3, 0.1), lb.step)
     with pytest.raises(lb.AssumptionViolated, match="centre of the inputs"):
-        lb.recover_layer(lb.Oracle(Target(layer, polynomial_top(3, rng=rng)), 3), lb.HighThreshold(activation=lb.step))
+        lb.recover_layer(lb.Oracle(PlantedTarget(layer, polynomial_top(3, rng=rng)), 3), lb.HighThreshold(activation=lb.step))
 
 
 def test_other_laws_than_white(rng):

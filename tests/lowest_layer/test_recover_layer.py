@@ -11,7 +11,7 @@ import laybare as lb
 from laybare.lowest_layer import RegressorTop
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial, multilinear, with_powers
-from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer, union_top
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer, union_top
 
 EXACT = 1e-10
 NEAR = 0.02
@@ -93,10 +93,10 @@ def test_any_regressor_on_top(rng):
 def test_powers_of_units(rng):
     """Appendix B.8: the top has X². ReLU units are no longer straight, so the union takes over; smooth ones are told `powers`."""
     top = Polynomial(with_powers(multilinear(3, 2), 2), np.concatenate([rng.uniform(0.5, 1.5, 7), [0.4, 0.5, 0.6]]))
-    bent = Target(threshold_layer(4, 3, lb.relu, 2.0, rng=rng), top)
+    bent = PlantedTarget(threshold_layer(4, 3, lb.relu, 2.0, rng=rng), top)
     found = lb.recover_layer(samples(bent, 15_000, rng), width=3, rng=rng)
     assert max_angle(found.layer.weights, bent.layer.weights) < 0.05 and found.certificate.verdict == "verified"
-    smooth = Target(threshold_layer(4, 3, lb.sigmoid, 3.0, rng=rng), top)
+    smooth = PlantedTarget(threshold_layer(4, 3, lb.sigmoid, 3.0, rng=rng), top)
     found = lb.recover_layer(samples(smooth, 30_000, rng), lb.HighThreshold(activation=lb.sigmoid, powers=2), 3, rng=rng)
     assert max_angle(found.layer.weights, smooth.layer.weights) < 1e-8 and found.certificate.verdict == "verified"
 
@@ -109,7 +109,7 @@ def test_inputs_of_any_gaussian_law(rng):
     lengths = np.linalg.norm(weights, axis=1)
     x = rng.standard_normal((15_000, 4)) @ A.T + 3.0
     thresholds = 2.0 / lengths + (weights / lengths[:, None]) @ np.full(4, 3.0)
-    target = Target(lb.Layer(weights / lengths[:, None], -thresholds, lb.relu), top_of("cubic", 3, rng))
+    target = PlantedTarget(lb.Layer(weights / lengths[:, None], -thresholds, lb.relu), top_of("cubic", 3, rng))
     found = lb.recover_layer(lb.Samples(x, target(x)), width=3, rng=rng)
     assert max_angle(found.layer.weights, target.layer.weights) < 1e-9
     assert np.sort(found.thresholds) == pytest.approx(np.sort(thresholds), abs=1e-7)
@@ -117,7 +117,7 @@ def test_inputs_of_any_gaussian_law(rng):
 
 def test_exponential_blocks(rng):
     weights = np.kron(np.eye(3), np.ones((1, 4)))[:, rng.permutation(12)]
-    target = Target(lb.Layer(weights, np.full(3, -2.0), lb.exponential(0.5)), polynomial_top(3, 3, rng=rng))
+    target = PlantedTarget(lb.Layer(weights, np.full(3, -2.0), lb.exponential(0.5)), polynomial_top(3, 3, rng=rng))
     found = lb.recover_layer(samples(target, 4000, rng), lb.HighThreshold(activation=lb.exponential(0.5)), rng=rng)
     assert {tuple(row) for row in found.layer.weights} == {tuple(row) for row in weights}
     assert found.certificate.verdict == "verified", found.certificate.explain()
@@ -293,7 +293,7 @@ def test_layer_report_is_one_page(rng, tmp_path):
 def literal_cases():
     blocks = np.kron(np.eye(2), np.ones((1, 3)))
     strong = Polynomial(multilinear(2, 2), np.array([0.0, 9.0, 9.0, 0.1]))
-    even = Target(lb.Layer(np.eye(5)[:3], None, lb.absolute), polynomial_top(3, 2, rng=1))
+    even = PlantedTarget(lb.Layer(np.eye(5)[:3], None, lb.absolute), polynomial_top(3, 2, rng=1))
     step, relu, smooth = (
         planted(*kind, np.random.default_rng(0))
         for kind in ((lb.step, "union", 8, 3, 2.5), (lb.relu, "cubic", 8, 3, 2.0), (lb.sigmoid, "bilinear", 6, 2, 8.0)))
@@ -303,7 +303,7 @@ def literal_cases():
         pytest.param(relu, 2.0, {"simultaneous": True}, 0.4, id="at once"),
         pytest.param(relu, 2.0, {"search": lb.DeltaAscent()}, 0.3, id="delta"),
         pytest.param(smooth, 8.0, {}, 0.5, id="sigmoid"), pytest.param(smooth, 8.0, {"biased": True}, 0.5, id="biased"),
-        pytest.param(Target(lb.Layer(blocks, None, lb.exponential(0.5)), strong), None, {}, 1e-9, id="exponential"),
+        pytest.param(PlantedTarget(lb.Layer(blocks, None, lb.exponential(0.5)), strong), None, {}, 1e-9, id="exponential"),
         pytest.param(even, None, {}, 0.3, id="even"),
     ]
 
@@ -338,6 +338,6 @@ def test_unbounded_printed_objective_is_refused(rng):
 
 def test_graph_cut_at_rho_is_refused_where_it_has_no_cliques(rng):
     weights = np.kron(np.eye(3), np.ones((1, 4)))
-    target = Target(lb.Layer(weights, np.full(3, -2.0), lb.exponential(0.5)), polynomial_top(3, 3, rng=rng))
+    target = PlantedTarget(lb.Layer(weights, np.full(3, -2.0), lb.exponential(0.5)), polynomial_top(3, 3, rng=rng))
     with pytest.raises(lb.NotSeparated, match="0 cliques"):
         lb.recover_layer(samples(target, 5000, rng), lb.HighThreshold.literal(lb.exponential(0.5)), 3, rng=rng)

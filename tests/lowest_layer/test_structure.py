@@ -13,13 +13,13 @@ from laybare.lowest_layer.printed.even_units import even_directions
 from laybare.moments import second_moment
 from laybare.networks import max_angle
 from laybare.networks.polynomials import multilinear, union
-from laybare.planted.high_thresholds import Target, polynomial_top, union_top
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, union_top
 
 
-def exponential_blocks(rng: np.random.Generator, rows: int) -> tuple[Target, lb.Samples]:
+def exponential_blocks(rng: np.random.Generator, rows: int) -> tuple[PlantedTarget, lb.Samples]:
     """Three blocks of four among twelve shuffled coordinates, ρ = 0.5, t = 2."""
     weights = np.kron(np.eye(3), np.ones((1, 4)))[:, rng.permutation(12)]
-    target = Target(lb.Layer(weights, np.full(3, -2.0), lb.exponential(0.5)), polynomial_top(3, 3, rng=rng))
+    target = PlantedTarget(lb.Layer(weights, np.full(3, -2.0), lb.exponential(0.5)), polynomial_top(3, 3, rng=rng))
     return target, samples(target, rows, rng)
 
 
@@ -50,7 +50,7 @@ def test_logarithm_of_negative_outputs_is_refused(rng):
 
 def test_even_units_from_samples(rng):
     Q = np.linalg.qr(rng.standard_normal((4, 4)))[0][:3]
-    target = Target(lb.Layer(Q, None, lb.absolute), polynomial_top(3, 2, rng=rng))
+    target = PlantedTarget(lb.Layer(Q, None, lb.absolute), polynomial_top(3, 2, rng=rng))
     found = even_directions(samples(target, 20_000, rng), 3, lb.absolute, starts=2, max_steps=30, rng=rng)
     signs = np.sign(np.sum(found[:, None] * Q[None], axis=2))
     best = np.abs(found @ Q.T).argmax(axis=1)

@@ -57,7 +57,7 @@ def test_rows_that_fit_are_kept_and_those_that_do_not_give_the_same_bits(source:
             truth, 6, budget=2000, rng=3, schedule=schedule)
         problem = pose(data, biases=True, rng=np.random.default_rng(0))
         assert isinstance(problem.used, KeptRows) == (bound > 0)
-        networks.append(lb.recover(data, width=4, rng=0).network)
+        networks.append(lb.recover(data, lb.RandomStart(), 4, rng=0).network)
     assert_array_equal(networks[0].layer.rows, networks[1].layer.rows)
     assert_array_equal(networks[0].readout, networks[1].readout)
 

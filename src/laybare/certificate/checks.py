@@ -60,13 +60,13 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
     About eight passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
     state = state_of(network, problem)
-    structure = residual_structure(state, rng)
+    probes = np.empty((0, state.point.units.shape[1])) if state.exact else residual_structure(state, rng).units
     spread = spread_of(state)
     claims = [
         _enough_samples(state),
         _fresh_residual(state),
-        nothing_left(state, structure),
-        one_more(state, structure.units),
+        nothing_left(state, probes),
+        one_more(state, probes),
         one_fewer(state),
         _nothing_hides(state),
         _separated(state),

@@ -15,7 +15,7 @@ import numpy as np
 
 from laybare.certificate.claims import StandardErrors
 from laybare.certificate.fitted import State
-from laybare.certificate.information import constrained_inverse, gauge_of, information, slope
+from laybare.certificate.information import Inverse, constrained_inverse, gauge_of, information, slope
 from laybare.networks import Network
 from laybare.refinement.normal import Point, Step, StepStatistic, point_of
 from laybare.shapes import Array, Sums
@@ -64,8 +64,7 @@ def spread_of(state: State) -> Spread:
     point = state.point.moved(state.point.units, state.point.coefficients / unit)
     if _numbers(point) > LARGEST:
         return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0)
-    step = Step(*state.view.sum(StepStatistic(state.point), stage="standard errors"))
-    inverse = constrained_inverse(information(step, point), point)
+    step, inverse = _informed(state, point)
     covariance = inverse.matrix @ _scores(state, point, unit, inverse.matrix) @ inverse.matrix
     white = np.where(inverse.open, np.inf, _root(covariance))
     transform = state.problem.transform
@@ -76,6 +75,18 @@ def spread_of(state: State) -> Spread:
     plain = np.sqrt(state.noise) / unit * _root(inverse.matrix)  # robust errors vanish where noise does; least squares still errs
     away = 0.0 if state.exact else _away(inverse.matrix @ slope(step, point) / unit, np.maximum(white, plain))
     return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away)
+
+
+def _informed(state: State, point: Point) -> tuple[Step, Inverse]:
+    """The sums of a step and the inverse information. For an exact fit some of the rows do, if they leave no number open."""
+    views = [_part(state)] if state.exact and _part(state) is not state.view else []
+    for view in (*views, state.view):
+        sums = Step(*view.sum(StepStatistic(state.point), stage="standard errors"))
+        step = Step(*(part * (state.view.size / view.size) for part in sums))
+        inverse = constrained_inverse(information(step, point), point)
+        if not inverse.open.any():
+            break
+    return step, inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +121,15 @@ class _ScoreGram:
 
 
 def _scores(state: State, point: Point, unit: float, inverse: Array) -> Array:
-    view, rows = state.view, max(FEWEST_ROWS, ROWS_A_NUMBER * _numbers(point))
-    part = view if 2 * rows > view.size else view.split(rows / view.size, rng=0).first
+    part = _part(state)
     (gram,) = part.sum(_ScoreGram(point, inverse, unit), stage="robust errors")
-    return np.asarray(gram * (view.size / part.size))
+    return np.asarray(gram * (state.view.size / part.size))
+
+
+def _part(state: State) -> Source:
+    """Enough of the used rows, at random; all of them if that is not much less."""
+    view, rows = state.view, max(FEWEST_ROWS, ROWS_A_NUMBER * _numbers(state.point))
+    return view if 2 * rows > view.size else view.split(rows / view.size, rng=0).first
 
 
 def _root(covariance: Array) -> Array:
@@ -165,7 +181,22 @@ def _carried(covariance: Array, point: Point, transform: Affine) -> _Carried:
         moved = np.vstack([top, low])
         return np.asarray(moved - gauge.pull.T @ (gauge.fixed @ moved))
 
-    return _Carried(_root(left(left(covariance).T)), there)
+    errors = _root(left(left(covariance).T))
+    if degree is not None:
+        errors[: k * p] = _on_sphere(errors[: k * p].reshape(k, p), there).ravel()
+    return _Carried(errors, there)
+
+
+def _on_sphere(rows: Array, point: Point) -> Array:
+    """Errors of unit rows to second order: across itself a row moves by δ, along itself by |δ|²/2, all that a number near ±1 has.
+
+    For Gaussian δ in one direction |δ|²/2 has the root mean square √3/2 times the variance; in several it has less.
+    """
+    weights = np.zeros_like(rows)
+    dim = rows.shape[1] - point.biases
+    weights[:, :dim] = point.units[:, :dim]
+    total = np.sum(rows[:, :dim] ** 2, axis=1, keepdims=True)
+    return np.asarray(np.hypot(rows, np.sqrt(0.75) * np.abs(weights) * total))
 
 
 def _standardised(transform: Affine) -> Affine:

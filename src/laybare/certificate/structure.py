@@ -91,9 +91,9 @@ def _alone(gram: Array, moment: Array, q: int) -> Array:
     return alone
 
 
-def nothing_left(state: State, structure: Structure) -> Claim:
-    """The most telling set of features against what chance would do, over all sets and outputs."""
-    found = Finding("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, structure.units)
+def nothing_left(state: State, probes: Array) -> Claim:
+    """The most telling set of features against what chance would do, over all sets and outputs; `probes` are rows of units."""
+    found = Finding("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, probes)
     limit = CHANCE + float(np.log10(found.tests))
     text = (
         f"{found.name} ({found.features}) explain {found.share:.2g} of the residual; the number is -log10 of the chance that "

@@ -1,6 +1,6 @@
 """Levenberg-Marquardt over unit directions, everything linear eliminated: the step rule behind all polishing.
 
-A `Fit` knows its squared misfit and its normal equations at given directions, with coefficients or loadings already eliminated
+A `DirectionFit` knows its squared misfit and its normal equations at given directions, coefficients or loadings eliminated
 (variable projection in Kaufman's form). The scale of a direction is not a parameter: the normal matrix gets uᵢuᵢᵀ added to its
 blocks, which forbids steps along uᵢ and changes no other.
 """
@@ -31,7 +31,7 @@ class Normal(NamedTuple):
 
 
 @runtime_checkable
-class Fit(Protocol):
+class DirectionFit(Protocol):
     """A least-squares problem in unit directions (r, k); `energy` is the squared norm of the input."""
 
     @property
@@ -42,13 +42,13 @@ class Fit(Protocol):
     def normal(self, directions: Array) -> Normal: ...
 
 
-def descend(fit: Fit, directions: Array, max_steps: int = 50) -> Array:
+def descend(fit: DirectionFit, directions: Array, max_steps: int = 50) -> Array:
     """Directions of a nearby least-squares minimum; never a larger misfit than at the start. Quadratic end on exact input."""
     effort = replace(EFFORT, max_steps=max_steps)
     return damped_descent(_Directions(fit), directions, max(fit.energy, np.finfo(float).tiny), effort=effort).best.point
 
 
-class _System(NamedTuple):
+class _DirectionSystem(NamedTuple):
     directions: Array
     normal: Normal
 
@@ -57,16 +57,16 @@ class _System(NamedTuple):
 class _Directions:
     """The step rule: unit directions that turn."""
 
-    fit: Fit
+    fit: DirectionFit
     passes: ClassVar[float] = 0.0
 
     def judge(self, point: Array) -> Place[Array, None]:
         return Place(point, self.fit.misfit(point), None)
 
-    def system(self, here: Place[Array, None]) -> _System:
-        return _System(here.point, self.fit.normal(here.point))
+    def system(self, here: Place[Array, None]) -> _DirectionSystem:
+        return _DirectionSystem(here.point, self.fit.normal(here.point))
 
-    def trial(self, system: _System, damping: float) -> Trial[Array]:
+    def trial(self, system: _DirectionSystem, damping: float) -> Trial[Array]:
         step = _damped_step(system.normal, damping)
         flat = step.ravel()
         predicted = float(flat @ (2.0 * system.normal.descent.ravel() - system.normal.matrix @ flat))

@@ -122,7 +122,7 @@ def _module(activation: Activation) -> Any:
 
     plain: dict[str, Callable[[], Any]] = {
         "relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "gelu": nn.GELU, "absolute": ours.Absolute, "erf": ours.Erf,
-        "step": ours.Step, "softplus": lambda: nn.Softplus(threshold=FAR)}
+        "step": ours.ModuleStep, "softplus": lambda: nn.Softplus(threshold=FAR)}
     families: dict[str, Callable[[float], Any]] = {
         "leaky_relu": nn.LeakyReLU, "power_relu": ours.PowerReLU, "exponential": ours.Exponential}
     name, _, number = activation.name.rstrip(")").partition("(")
@@ -146,7 +146,7 @@ def _activation(module: Any) -> Activation:
         nn.GELU: lambda m: gelu if m.approximate == "none" else None,
         nn.Softplus: lambda m: softplus if m.beta == 1 and m.threshold >= FAR / 2 else None,
         nn.LeakyReLU: lambda m: leaky_relu(m.negative_slope), ours.Absolute: lambda m: absolute, ours.Erf: lambda m: erf,
-        ours.Step: lambda m: step, ours.PowerReLU: lambda m: power_relu(m.power),
+        ours.ModuleStep: lambda m: step, ours.PowerReLU: lambda m: power_relu(m.power),
         ours.Exponential: lambda m: exponential(m.rate)}
     found = known.get(type(module), lambda m: None)(module)
     if found is None:

@@ -24,7 +24,7 @@ class Erf(nn.Module):  # type: ignore[misc, unused-ignore]
         return torch.erf(t)
 
 
-class Step(nn.Module):  # type: ignore[misc, unused-ignore]
+class ModuleStep(nn.Module):  # type: ignore[misc, unused-ignore]
     """1 for t > 0, else 0; its gradient is 0."""
 
     def forward(self, t: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.insight.local import Shape, shapes
-from laybare.insight.probe import Line, Probe
+from laybare.insight.probe import Probe, ProbeLine
 from laybare.shapes import Array
 
 HALVINGS, SHARE = 7, 0.08
@@ -38,7 +38,7 @@ NEAR, CLOSE, FINE = 0.02, 256.0, 100.0
 in units of rounding over change of slope, for the change to be seen to a per cent."""
 
 
-class Kink(NamedTuple):
+class ProbeKink(NamedTuple):
     """On a line at t the slope changes by `change`; nothing else happens within `room`. Rounding moves answers by `slack`."""
 
     t: float
@@ -47,7 +47,7 @@ class Kink(NamedTuple):
     slack: float
 
 
-def isolated_kink(probe: Probe, line: Line, left: Shape, right: Shape) -> Kink | None:
+def isolated_kink(probe: Probe, line: ProbeLine, left: Shape, right: Shape) -> ProbeKink | None:
     """A kink between two straight places with different slopes, by halving; None if it cannot be had within a few steps."""
     for _ in range(HALVINGS):
         low, high = left.t + left.width, right.t - right.width
@@ -66,14 +66,14 @@ def isolated_kink(probe: Probe, line: Line, left: Shape, right: Shape) -> Kink |
     return None
 
 
-def lies_on_hyperplane(probe: Probe, line: Line, kink: Kink, unit: float, rng: Generator) -> bool | None:
+def lies_on_hyperplane(probe: Probe, line: ProbeLine, kink: ProbeKink, unit: float, rng: Generator) -> bool | None:
     """Follow a kink to parallel lines: False if it is missed on two of them; None if that could not be seen."""
     across = rng.standard_normal(len(line.point))
     across *= unit * np.linalg.norm(line.direction) / np.linalg.norm(across)
-    seen, misses = [Reading(0.0, kink)], 0
+    seen, misses = [KinkReading(0.0, kink)], 0
     window = min(NEAR * unit, 0.3 * kink.room)
     for distance in _distances(window / unit):
-        shifted = Line(line.point + distance * across, line.direction)
+        shifted = ProbeLine(line.point + distance * across, line.direction)
         expected = _expected(seen, distance)
         found = _read(probe, shifted, expected.t, window)
         if found is not None and not _same(found, kink, None if len(seen) == 1 else expected):
@@ -88,7 +88,7 @@ def lies_on_hyperplane(probe: Probe, line: Line, kink: Kink, unit: float, rng: G
                 continue
         if found is None or abs(kink.change) * found.room <= 8.0 * found.slack:  # too far out to be read
             break
-        seen.append(Reading(distance, found))
+        seen.append(KinkReading(distance, found))
     return True if len(seen) > LEARNT and not misses else None
 
 
@@ -98,7 +98,7 @@ def _distances(window: float) -> list[float]:
     return [*(AWAY[0] / GROWTH ** (steps - step) for step in range(steps)), *AWAY]
 
 
-def _single(probe: Probe, line: Line, t: float, room: float) -> Kink | None:
+def _single(probe: Probe, line: ProbeLine, t: float, room: float) -> ProbeKink | None:
     """The kink at t, read twice: seen from near by, two that are close together fall apart."""
     far, near = _read(probe, line, t, room), _read(probe, line, t, room / CLOSE)
     if far is None or near is None or not _same(near, far, None):
@@ -106,11 +106,11 @@ def _single(probe: Probe, line: Line, t: float, room: float) -> Kink | None:
     return far
 
 
-class Reading(NamedTuple):
+class KinkReading(NamedTuple):
     """The kink on the parallel line at this distance."""
 
     distance: float
-    kink: Kink
+    kink: ProbeKink
 
 
 class Expected(NamedTuple):
@@ -120,7 +120,7 @@ class Expected(NamedTuple):
     error: float
 
 
-def _expected(seen: list[Reading], distance: float) -> Expected:
+def _expected(seen: list[KinkReading], distance: float) -> Expected:
     """On the straight line through the first reading and the farthest, each of which rounding may have moved."""
     first, last = seen[0], max(seen, key=lambda reading: abs(reading.distance))
     if len(seen) == 1:
@@ -130,7 +130,7 @@ def _expected(seen: list[Reading], distance: float) -> Expected:
     return Expected(first.kink.t + share * (last.kink.t - first.kink.t), error + SAME * abs(share) * last.kink.room)
 
 
-def _same(found: Kink, kink: Kink, expected: Expected | None) -> bool:
+def _same(found: ProbeKink, kink: ProbeKink, expected: Expected | None) -> bool:
     """Whether the change of slope and, if it is told, the place agree to SAME and rounding."""
     slope = SAME * abs(kink.change) + found.slack / found.room + kink.slack / kink.room
     if abs(found.change - kink.change) > slope:
@@ -138,7 +138,7 @@ def _same(found: Kink, kink: Kink, expected: Expected | None) -> bool:
     return expected is None or abs(found.t - expected.t) <= expected.error + found.slack / abs(kink.change) + SAME * found.room
 
 
-def _read(probe: Probe, line: Line, t: float, width: float) -> Kink | None:
+def _read(probe: Probe, line: ProbeLine, t: float, width: float) -> ProbeKink | None:
     """The kink between two pairs of points around t (a change of 0 where there is none); None if an answer is missing."""
     at = t + width * np.array([-1.0, -0.4, 0.4, 1.0])
     y, slack = probe.line(line, at)
@@ -147,14 +147,14 @@ def _read(probe: Probe, line: Line, t: float, width: float) -> Kink | None:
     slopes = (y[1] - y[0]) / (at[1] - at[0]), (y[3] - y[2]) / (at[3] - at[2])
     change = float(slopes[1] - slopes[0])
     meet = (y[1] - slopes[0] * at[1] - y[2] + slopes[1] * at[2]) / (change or np.inf)
-    return Kink(float(meet), change, width, float(slack.max()))
+    return ProbeKink(float(meet), change, width, float(slack.max()))
 
 
 def _meeting(left: Shape, right: Shape) -> float:
     return (left.value - left.slope * left.t - right.value + right.slope * right.t) / (right.slope - left.slope)
 
 
-def _both_hold(probe: Probe, line: Line, left: Shape, right: Shape, meet: float) -> bool:
+def _both_hold(probe: Probe, line: ProbeLine, left: Shape, right: Shape, meet: float) -> bool:
     """Whether each piece still holds just before the place where they meet: a single kink, not two."""
     at = np.array([meet - 0.05 * (meet - left.t), meet + 0.05 * (right.t - meet)])
     y, slack = probe.line(line, at)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.insight.probe import Heard, Line, Probe
+from laybare.insight.probe import Heard, Probe, ProbeLine
 from laybare.shapes import Array
 
 OFFSETS = np.array([-1.0, -0.62, -0.17, 0.24, 0.55, 1.0])
@@ -30,7 +30,7 @@ class Shape(NamedTuple):
     width: float
 
 
-def shapes(probe: Probe, line: Line, places: Array, widths: Array) -> list[Shape]:
+def shapes(probe: Probe, line: ProbeLine, places: Array, widths: Array) -> list[Shape]:
     """The shape at each place t of the line, looked at within these half-widths, or less where there is a kink inside."""
     found: dict[int, Shape] = {}
     for round_ in range(ROUNDS):

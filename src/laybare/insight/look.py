@@ -13,7 +13,7 @@ from numpy.random import Generator
 from laybare.insight.findings import ODDS, SENTENCES, Finding, Insight
 from laybare.insight.kinks import isolated_kink, lies_on_hyperplane
 from laybare.insight.local import Shape, shapes
-from laybare.insight.probe import Enough, Line, Probe
+from laybare.insight.probe import Enough, Probe, ProbeLine
 from laybare.insight.steps import border, one_input_decides
 from laybare.insight.tails import BENDS, NAMES, Tail, tail
 from laybare.shapes import Array
@@ -105,7 +105,7 @@ def _is_smooth(seen: list[Shape]) -> bool:
 
 
 def _straight(
-    look: _Look, oracle: Oracle, probe: Probe, lines: list[Line], seen: list[Shape], unit: float, rng: Generator
+    look: _Look, oracle: Oracle, probe: Probe, lines: list[ProbeLine], seen: list[Shape], unit: float, rng: Generator
 ) -> None:
     """Kinks of lines, one between each two neighbours: are they on hyperplanes?"""
     look.kind = "linear"
@@ -167,24 +167,24 @@ def _name(look: _Look, ends: list[Tail]) -> None:
         look.activations = NAMES[look.bounded, float(np.median(bends)) > BENDS] if bends else either
 
 
-def _line(point: Array, rng: Generator) -> Line:
+def _line(point: Array, rng: Generator) -> ProbeLine:
     direction = rng.standard_normal(len(point))
-    return Line(point, direction / np.linalg.norm(direction))
+    return ProbeLine(point, direction / np.linalg.norm(direction))
 
 
 class _LookPlaces(NamedTuple):
-    line: Line
+    line: ProbeLine
     t: Array
     widths: Array
 
 
-def _first_places(oracle: Oracle, line: Line, unit: float) -> _LookPlaces:
+def _first_places(oracle: Oracle, line: ProbeLine, unit: float) -> _LookPlaces:
     """Where the first points on a line go, and how far around each; in a box, over the middle of what lies inside."""
     if oracle.box is None:
         return _LookPlaces(line, unit * PLACES, WIDTH * unit * (1.0 + np.abs(PLACES)))
     start, stop = oracle.box.span(line.point, line.direction)
     half = (stop - start) / 2
-    centred = Line(line.point + (start + half) * line.direction, line.direction)
+    centred = ProbeLine(line.point + (start + half) * line.direction, line.direction)
     return _LookPlaces(centred, half * np.linspace(-0.8, 0.8, len(PLACES)), np.full(len(PLACES), WIDTH * half))
 
 

@@ -16,7 +16,7 @@ SLACK = 64.0
 """Answers that differ by less than so many standard deviations of rounding agree: sums inside a network add up a few."""
 
 
-class Line(NamedTuple):
+class ProbeLine(NamedTuple):
     """All point + t * direction."""
 
     point: Array
@@ -63,6 +63,6 @@ class Probe:
         """The same black box, its answers taken as probabilities."""
         return Probe(self.oracle, replace(self.rounding, log_odds=True), self.most, rng, Logit())
 
-    def line(self, line: Line, t: Array) -> Heard:
+    def line(self, line: ProbeLine, t: Array) -> Heard:
         """Values on a line."""
         return self(line.at(t))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.insight.probe import Line, Probe
+from laybare.insight.probe import Probe, ProbeLine
 from laybare.shapes import Array
 
 FARTHEST, FARTHER = 6, 4.0
@@ -43,7 +43,7 @@ class Tail(NamedTuple):
     bends: float
 
 
-def tail(probe: Probe, line: Line, unit: float) -> Tail | None:
+def tail(probe: Probe, line: ProbeLine, unit: float) -> Tail | None:
     """The end of the line towards large t; None if there is no straight asymptote."""
     far = unit
     for _ in range(FARTHEST):
@@ -59,7 +59,7 @@ def tail(probe: Probe, line: Line, unit: float) -> Tail | None:
     return None
 
 
-def _bends(probe: Probe, line: Line, far: float, asymptote: tuple[float, float], slack: float) -> float:
+def _bends(probe: Probe, line: ProbeLine, far: float, asymptote: tuple[float, float], slack: float) -> float:
     """How much faster the distance to the asymptote falls in the second half of what can be seen of it."""
     t = far * np.linspace(0.0, 1.0, STEPS, endpoint=False)
     for _ in range(2):

@@ -66,7 +66,7 @@ class Facets(NamedTuple):
     queries: int
 
 
-class _Probe:
+class _FacetProbe:
     """Bisection along rays from an origin, in coordinates of spread 1; counts the queries."""
 
     def __init__(self, ask: Ask, origin: Array, spread: Array, level: Array, tol: float) -> None:
@@ -134,7 +134,7 @@ def find_facets(
     then.
     """
     spread = np.ones(len(origin)) if scale is None else scale
-    probe = _Probe(ask, origin, spread, level, tol)
+    probe = _FacetProbe(ask, origin, spread, level, tol)
     found: list[Array] = []
     worst = 0.0
     try:
@@ -164,7 +164,7 @@ def find_facets(
     return Facets(HalfSpaces(normals / lengths[:, None], 1.0 / lengths), worst, probe.queries)
 
 
-def _new_crossing(probe: _Probe, known: Array, search: FacetSearch, rng: Generator) -> tuple[Array, float] | None:
+def _new_crossing(probe: _FacetProbe, known: Array, search: FacetSearch, rng: Generator) -> tuple[Array, float] | None:
     """A facet that is not among `known` (rows w/t), or None after all rays met known ones only."""
     dim = known.shape[1]
     if len(known) < dim:

@@ -53,7 +53,7 @@ class Quartic:
         BC, VC = B @ C, V @ C
         own, cross = (np.einsum("ori,ri->or", BC, each)[..., None] for each in (B, V))
         low = self.mean[:, None, None] * (norms * V + 2 * inner * B)
-        found: Array = self._mean(_Squares(B, V)) - norms * VC - 2 * inner * BC - own * V - 2 * cross * B + low
+        found: Array = self._mean(_FourthSquares(B, V)) - norms * VC - 2 * inner * BC - own * V - 2 * cross * B + low
         return found
 
     def mixed(self, matrix: Array, rows: Array) -> Array:
@@ -126,7 +126,7 @@ class _Contract:
 
 
 @dataclass(frozen=True, eq=False)
-class _Squares:
+class _FourthSquares:
     """Statistic: Σ y (b·x)² (v·x) x."""
 
     rows: Array

@@ -1,7 +1,15 @@
 """The loop on one screen: source -> problem -> start -> search -> signs -> certificate."""
 
+from typing import TYPE_CHECKING
+
+from laybare.lazy import homes_of, on_demand
 from laybare.pipeline.loop import recover, refine
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.saved import load
 
-__all__ = ["Recovery", "load", "recover", "refine"]
+if TYPE_CHECKING:
+    from laybare.pipeline.auditing import Audit, AuditRow, audit
+
+__getattr__ = on_demand(__name__, homes_of({"laybare.pipeline.auditing": "Audit AuditRow audit"}))
+
+__all__ = ["Audit", "AuditRow", "Recovery", "audit", "load", "recover", "refine"]

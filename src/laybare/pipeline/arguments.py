@@ -49,8 +49,8 @@ def meant(source: Any, further: tuple[Any, ...] = (), *, law: Any = None, progre
         pair = (source[0], source[1])
     given = _by_name(further, named)
     activation = as_activation(given["activation"])
-    return Meant(
-        _source(source, pair, law), _method(given["method"], activation), _width(given["width"]), activation, as_progress(progress))
+    method = _method(given["method"], activation)
+    return Meant(_source(source, pair, law), method, _width(given["width"]), activation, as_progress(progress))
 
 
 def _by_name(further: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:

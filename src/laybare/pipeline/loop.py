@@ -14,13 +14,15 @@ from laybare.certificate import Claim, certify
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods import Method, RandomStart
 from laybare.methods.lines import Lines
+from laybare.methods.lines.method import applies
 from laybare.methods.start import network_at
 from laybare.networks import Network
 from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
+from laybare.pipeline.probabilities import away_from_certainty
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.rounds import recover_in_rounds
-from laybare.pipeline.search import Fit, as_it_is, find_fit, random_start, refit
+from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, random_start, refit
 from laybare.pipeline.unlike_lines import name_units, refuse_steps
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import Problem, pose
@@ -60,9 +62,10 @@ def recover(
     source, method, width, activation, progress = meant(
         source, further, law=law, progress=progress, method=method, width=width, activation=activation)
     if isinstance(source, Oracle) and _can_be_asked(source, method):
-        if method is None:
+        if method is None and activation is None:
             refuse_steps(source, rng=rng, progress=progress)
-        found, reason = read_black_box(source, method, width, activation, rng=rng, progress=progress)
+        asked = away_from_certainty(source, rng=rng) if applies(activation) else source
+        found, reason = read_black_box(asked, method, width, activation, rng=rng, progress=progress)
         return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
     with single_blas_thread():
         return _recovered(source, _agreed(method, activation), width, begun, rng, progress)
@@ -117,7 +120,7 @@ def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress
 
 
 def _certified(
-    problem: Problem, fit: Fit, *, start: Network, method: Method | None, begun: float, rng: Generator,
+    problem: Problem, fit: NetworkFit, *, start: Network, method: Method | None, begun: float, rng: Generator,
     claims: tuple[Claim, ...] = (), progress: Progress | None = None, queries: dict[str, int],
 ) -> Recovery:
     """The fit in canonical form on the given inputs, with its certificate."""

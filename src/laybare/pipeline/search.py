@@ -36,7 +36,7 @@ SAMPLES_A_NUMBER, FEWEST = 8, 4000
 """Samples that the search sees first: 8 per free number (5 are enough from random directions) and at least 4000."""
 
 
-class Fit(NamedTuple):
+class NetworkFit(NamedTuple):
     """How a fit ended, on white inputs and in its own activation, the solver's steps, and claims made on the way."""
 
     outcome: Outcome
@@ -59,7 +59,7 @@ def random_start(problem: Problem, activation: Activation, width: int | None, se
 def find_fit(
     problem: Problem, first: Network, width: int | None, search: Search, *,
     signed: bool = False, bare: bool = False, rng: Generator, progress: Progress | None = None,
-) -> Fit:
+) -> NetworkFit:
     """The best fit that `search` finds from the units of `first`, with `width` units or as many as the data call for.
 
     `signed`: the signs of the units are known. `bare`: they may well be all of them, so that spares come only if they fail.
@@ -71,29 +71,29 @@ def find_fit(
     found = _searched(_Task(problem, model, width, search, bare, rng, progress), known, rows)
     network = network_of(found.point, vector=problem.used.outputs == 1)
     if found.trace.reason == "interrupted":
-        return Fit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),))
+        return NetworkFit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),))
     claims: tuple[Claim, ...] = ()
     if model.linear:
         network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=biases)
         claims = (claim,)
     again = refit(problem, network, progress=progress)
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
-    return Fit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims))
+    return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims))
 
 
-def as_it_is(problem: Problem, network: Network) -> Fit:
+def as_it_is(problem: Problem, network: Network) -> NetworkFit:
     """No fit at all: what a literal form gives."""
     point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
     loss = float(problem.used.sum(FitStatistic(point), stage="loss")[2])
-    return Fit(_outcome(problem, network, loss), None)
+    return NetworkFit(_outcome(problem, network, loss), None)
 
 
-def refit(problem: Problem, network: Network, *, progress: Progress | None = None) -> Fit:
+def refit(problem: Problem, network: Network, *, progress: Progress | None = None) -> NetworkFit:
     """The nearest minimum from a network on white inputs, on all rows."""
     point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
     refined = minimise(problem.used, point, problem.variation, progress=progress)
     found = network_of(refined.point, vector=network.readout.ndim == 1)
-    return Fit(_outcome(problem, found, refined.loss), refined.trace, (_finished(refined.trace),))
+    return NetworkFit(_outcome(problem, found, refined.loss), refined.trace, (_finished(refined.trace),))
 
 
 def _outcome(problem: Problem, network: Network, loss: float) -> Outcome:

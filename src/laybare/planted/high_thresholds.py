@@ -25,7 +25,7 @@ TRIES = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class PlantedTarget:
     """f(x) = top(layer(x)): what is to be recovered, with its parts known."""
 
     layer: Layer

@@ -38,7 +38,7 @@ def newton_from_part(
     return Refined(end.best.point, end.best.loss, end.trace)
 
 
-class _System(NamedTuple):
+class _PartSystem(NamedTuple):
     here: Sloped
     normal: PartNormal
 
@@ -60,10 +60,10 @@ class _FromPart:
     def judge(self, point: Point) -> Place[Point, None]:
         return Place(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
 
-    def system(self, here: Place[Point, None]) -> _System:
+    def system(self, here: Place[Point, None]) -> _PartSystem:
         slope = slope_at(self.source, here.point, self.dtype)
-        return _System(Sloped(here.point, here.loss, slope), self.curvature.at(here.point))
+        return _PartSystem(Sloped(here.point, here.loss, slope), self.curvature.at(here.point))
 
-    def trial(self, system: _System, damping: float) -> Trial[Point]:
+    def trial(self, system: _PartSystem, damping: float) -> Trial[Point]:
         forcing = float(np.sqrt(system.here.loss / self.scale))
         return newton_trial(self.source, system.here, metric_of(system.normal, damping), forcing, self.enough * system.here.loss)

@@ -61,7 +61,7 @@ def _facts(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
         "truth": truth,
         "match": match,
         "deep": deep,
-        "traces": trace_figure(recovery.traces),
+        "traces": trace_figure(recovery.traces) if recovery.traces else "",
         **(_layers(network, match) if deep else _layer(recovery, truth)),
     }
 

@@ -21,7 +21,7 @@ class Stretch(NamedTuple):
     stop: int
 
 
-class Found(NamedTuple):
+class KnownAnswers(NamedTuple):
     """Which rows were looked up with success, and their answers (one row for each success)."""
 
     known: Array
@@ -73,7 +73,7 @@ class Table:
             piece.setflags(write=False)
         return Stacked(x), Stacked(y)
 
-    def find(self, x: Array) -> Found:
+    def find(self, x: Array) -> KnownAnswers:
         """The answers that are here already; keys of rows are made when they are first looked for."""
         for number, key in enumerate(self._new_keys(), start=self._indexed):
             self._numbers.setdefault(key, number)
@@ -81,7 +81,7 @@ class Table:
         numbers = np.array([self._numbers.get(key, -1) for key in row_keys(x)], dtype=int)
         known = numbers >= 0
         y = [self._y[number // GRAIN][number % GRAIN] for number in numbers[known]]
-        return Found(known, np.array(y) if y else np.empty((0, 0)))
+        return KnownAnswers(known, np.array(y) if y else np.empty((0, 0)))
 
     def _new_keys(self) -> Iterable[bytes]:
         if self._indexed == self.rows:

@@ -9,7 +9,7 @@ from pathlib import Path
 from laybare.errors import InvalidInput
 from laybare.source.laws import Gaussian
 from laybare.source.log_files import is_log, read_log
-from laybare.source.numpy_files import Pair, read_blocks, read_npz
+from laybare.source.numpy_files import ArrayPair, read_blocks, read_npz
 from laybare.source.protocol import Law
 from laybare.source.samples import Samples
 from laybare.source.sums import Schedule
@@ -46,10 +46,10 @@ def open_samples(
     return Samples(x, y, law, schedule)
 
 
-def _one(read: Callable[[Path, str], Pair]) -> Callable[[Path, Sequence[str]], Pair]:
+def _one(read: Callable[[Path, str], ArrayPair]) -> Callable[[Path, Sequence[str]], ArrayPair]:
     """For files of whole arrays, where one array holds all the outputs."""
 
-    def reader(path: Path, targets: Sequence[str]) -> Pair:
+    def reader(path: Path, targets: Sequence[str]) -> ArrayPair:
         if len(targets) != 1:
             raise InvalidInput(
                 f"{len(targets)} targets were named for {path}.", "One array holds all the outputs there, one a column.",
@@ -59,11 +59,11 @@ def _one(read: Callable[[Path, str], Pair]) -> Callable[[Path, Sequence[str]], P
     return reader
 
 
-_READERS: dict[str, Callable[[Path, Sequence[str]], Pair]] = {
+_READERS: dict[str, Callable[[Path, Sequence[str]], ArrayPair]] = {
     ".npz": _one(read_npz), ".csv": read_csv, ".parquet": read_parquet}
 
 
-def _reader(path: Path) -> Callable[[Path, Sequence[str]], Pair]:
+def _reader(path: Path) -> Callable[[Path, Sequence[str]], ArrayPair]:
     if path.is_dir():
         return _one(read_log if is_log(path) else read_blocks)
     if not path.exists():

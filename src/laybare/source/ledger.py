@@ -15,7 +15,7 @@ from laybare.errors import BudgetExhausted, InvalidInput, LaybareError
 from laybare.shapes import Array
 from laybare.source.answered import Stretch, Table
 from laybare.source.links import Link
-from laybare.source.wire import Answers, Wire
+from laybare.source.wire import Wire, WireAnswers
 
 
 class Ledger:
@@ -95,7 +95,7 @@ class Ledger:
         self._answers[self.kept : self.kept + len(y)] = y
         self.kept += len(y)
 
-    def _ask(self, x: Array, first: int, purpose: str, *, drawn: bool) -> Answers:
+    def _ask(self, x: Array, first: int, purpose: str, *, drawn: bool) -> WireAnswers:
         """Outputs, NaN where an answer cannot be used, and what is wrong with the first of those."""
         self._check_budget(x)
         try:
@@ -104,11 +104,11 @@ class Ledger:
             error.values.update(kept=self.kept, spent=self.spent)
             raise
         if not len(given):
-            return Answers(given, finding)
+            return WireAnswers(given, finding)
         y = self.link(given)
         self.outputs = y.shape[1] or self.outputs
         bad = _usable_rows(y)
-        return Answers(y, finding if bad == len(y) else self.link.why(given[bad], first + bad))
+        return WireAnswers(y, finding if bad == len(y) else self.link.why(given[bad], first + bad))
 
     def _count(self, purpose: str, drawn: bool, rows: int) -> None:
         self.queries[purpose] += rows

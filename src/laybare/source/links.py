@@ -102,7 +102,7 @@ class Softmax(NamedTuple):
         return _unusable(given, query, outside=not _add_up(given[None], ADDS_UP).all())
 
 
-class Found:
+class LinkFinding:
     """Decides at the first answers: rows of probabilities that add to one are taken as log-odds, anything else as it is."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ def are_probabilities(given: Array) -> bool:
 
 def link_named(name: str | None) -> Link:
     """The link of that name; without one it is found out."""
-    links: dict[str | None, Link] = {None: Found(), "identity": Identity(), "logit": Logit(), "softmax": Softmax()}
+    links: dict[str | None, Link] = {None: LinkFinding(), "identity": Identity(), "logit": Logit(), "softmax": Softmax()}
     if name not in links:
         raise InvalidInput(
             f"The link is {name!r}.", "It says what the answers are.",
@@ -162,7 +162,7 @@ def sentence(link: Link) -> str:
         return "Nothing has been asked yet."
     if link.name == "identity":
         return "Answers are taken as the outputs of the network."
-    how = "recognised as" if isinstance(link, Found) else "told to be"
+    how = "recognised as" if isinstance(link, LinkFinding) else "told to be"
     how += " probabilities (rows in [0, 1] that add to one)" if link.name == "softmax" else " probabilities"
     return f"Answers are {how} and turned into log-odds" + (" against the first class." if link.name == "softmax" else ".")
 

@@ -27,7 +27,7 @@ from laybare.errors import InvalidInput
 from laybare.shapes import Array
 from laybare.source.arrays import Stacked
 from laybare.source.links import link_named
-from laybare.source.numpy_files import Pair
+from laybare.source.numpy_files import ArrayPair
 
 FORMAT = 1
 HEADER, ANSWERS = "log.json", "answers.log"
@@ -55,7 +55,7 @@ def read_records(path: Path, dim: int) -> Iterator[Record]:
             begin = record.end
 
 
-def read_log(path: Path, target: str) -> Pair:
+def read_log(path: Path, target: str) -> ArrayPair:
     """A log as samples: inputs, and what its link makes of the answers. `target` is y."""
     header = read_header(path / HEADER)
     records = list(read_records(path / ANSWERS, int(header["dim"]))) if (path / ANSWERS).exists() else []
@@ -64,7 +64,7 @@ def read_log(path: Path, target: str) -> Pair:
     link = link_named(header["link"])
     outputs = [link(record.y) for record in records]
     usable = [np.isfinite(y).all(axis=1) for y in outputs]
-    return Pair(
+    return ArrayPair(
         Stacked([record.x[rows] for record, rows in zip(records, usable, strict=True)]),
         Stacked([y[rows] for y, rows in zip(outputs, usable, strict=True)]))
 

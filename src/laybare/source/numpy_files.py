@@ -26,20 +26,20 @@ LOCAL_HEADER = 30
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-class Pair(NamedTuple):
+class ArrayPair(NamedTuple):
     """Inputs and outputs as they lie in a file."""
 
     x: Array | Stacked
     y: Array | Stacked
 
 
-def read_npz(path: Path, target: str) -> Pair:
+def read_npz(path: Path, target: str) -> ArrayPair:
     """Arrays `x` and `target` of an archive; without an `x`, the only other array is taken for it."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             x, y = _choose(path, list(members), target)
-            return Pair(_member(path, archive, members[x]), _member(path, archive, members[y]))
+            return ArrayPair(_member(path, archive, members[x]), _member(path, archive, members[y]))
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
         if _starts_like_pickle(path):
             refuse_pickle(path.name)
@@ -48,7 +48,7 @@ def read_npz(path: Path, target: str) -> Pair:
             "Write it again with numpy.savez(path, x=x, y=y).", path=str(path)) from None
 
 
-def read_blocks(path: Path, target: str) -> Pair:
+def read_blocks(path: Path, target: str) -> ArrayPair:
     """A directory with x.npy and <target>.npy, or blocks x_000.npy, <target>_000.npy, ..., mapped and stacked in their order."""
     inputs, outputs = _blocks(path, "x"), _blocks(path, target)
     if not inputs or inputs.keys() != outputs.keys():
@@ -59,7 +59,7 @@ def read_blocks(path: Path, target: str) -> Pair:
             f"Rows of x_000.npy belong to rows of {target}_000.npy, and so on.",
             "Give every block of inputs its block of outputs.", path=str(path), unpaired=odd)
     order = sorted(inputs, key=lambda number: (len(number.lstrip("0")), number.lstrip("0")))
-    pairs = [Pair(_mapped(inputs[number]), _mapped(outputs[number])) for number in order]
+    pairs = [ArrayPair(_mapped(inputs[number]), _mapped(outputs[number])) for number in order]
     for number, (x, y) in zip(order, pairs, strict=True):
         if x.ndim == 0 or y.ndim == 0 or x.shape[0] != y.shape[0] or x.shape[1:] != pairs[0].x.shape[1:] \
                 or y.shape[1:] != pairs[0].y.shape[1:]:
@@ -67,7 +67,7 @@ def read_blocks(path: Path, target: str) -> Pair:
                 f"In block {number or path.name} x has shape {x.shape} and {target} has {y.shape}; the first block has "
                 f"{pairs[0].x.shape} and {pairs[0].y.shape}.", "Blocks are stacked, so only their number of rows may differ.",
                 "Write that block again.", block=number, shapes=(x.shape, y.shape))
-    return Pair(Stacked([np.asarray(x) for x, _ in pairs]), Stacked([np.asarray(y) for _, y in pairs]))
+    return ArrayPair(Stacked([np.asarray(x) for x, _ in pairs]), Stacked([np.asarray(y) for _, y in pairs]))
 
 
 def refuse_pickle(name: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -171,6 +172,12 @@ class Oracle(Verbs):
                 break
             x = middle + (x - middle) / 4.0
         return x
+
+    def inside(self, box: Any) -> Oracle:
+        """The same black box with the same budget and answers; chosen points never leave this box, (low, high)."""
+        view = copy(self)
+        object.__setattr__(view, "box", Box.of(box, self.dim))
+        return view
 
     def purpose(self, name: str) -> AbstractContextManager[None]:
         """`with oracle.purpose("kinks"):` books every query inside, drawn or chosen, under that name."""

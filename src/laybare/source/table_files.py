@@ -13,13 +13,13 @@ import numpy as np
 from laybare.errors import InvalidInput
 from laybare.shapes import Array
 from laybare.source.arrays import Stacked
-from laybare.source.numpy_files import Pair, refuse_pickle
+from laybare.source.numpy_files import ArrayPair, refuse_pickle
 
 CHUNK = 1 << 14
 """Rows that are parsed at a time: a few megabytes."""
 
 
-def read_csv(path: Path, targets: Sequence[str]) -> Pair:
+def read_csv(path: Path, targets: Sequence[str]) -> ArrayPair:
     """Columns of numbers under a header; commas, semicolons or tabs between them."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -37,7 +37,7 @@ def read_csv(path: Path, targets: Sequence[str]) -> Pair:
             "Save it as CSV in UTF-8, or open it under its own ending.", path=str(path)) from None
 
 
-def read_parquet(path: Path, targets: Sequence[str]) -> Pair:
+def read_parquet(path: Path, targets: Sequence[str]) -> ArrayPair:
     """Numeric columns, batch by batch; a missing value becomes NaN, which Samples refuses by its row."""
     try:
         import pyarrow
@@ -70,7 +70,7 @@ def _target_columns(path: Path, names: Sequence[str], targets: Sequence[str]) ->
     return [names.index(target) for target in targets]
 
 
-def _stack(chunks: Iterable[Array], outputs: list[int], path: Path) -> Pair:
+def _stack(chunks: Iterable[Array], outputs: list[int], path: Path) -> ArrayPair:
     """Inputs and outputs of all chunks; chunks stay where they are."""
     x, y = [], []
     for chunk in chunks:
@@ -79,7 +79,7 @@ def _stack(chunks: Iterable[Array], outputs: list[int], path: Path) -> Pair:
     if not x:
         raise InvalidInput(
             f"{path} has a header and no rows.", "There is nothing to learn from.", "Give samples.", path=str(path))
-    return Pair(Stacked(x), Stacked(y))
+    return ArrayPair(Stacked(x), Stacked(y))
 
 
 def _check_header(path: Path, names: list[str]) -> None:

@@ -18,7 +18,7 @@ Ask = Callable[[Array], Any]
 Count = Callable[[int], None]
 
 
-class Answers(NamedTuple):
+class WireAnswers(NamedTuple):
     """Answers to the first of the rows that were asked, (rows, outputs), and what is wrong with the next one, if any."""
 
     y: Array
@@ -40,7 +40,7 @@ class Wire:
         for record in log.records() if log is not None else ():
             self.waiting.add(record.x, record.y, counted=False)
 
-    def answers(self, x: Array, purpose: str, count: Count) -> Answers:
+    def answers(self, x: Array, purpose: str, count: Count) -> WireAnswers:
         """Answers as they come, batch by batch. What came before a failure waits until it is asked for again."""
         parts: list[Array] = []
         finding = None
@@ -56,9 +56,9 @@ class Wire:
             if finding is not None:
                 break
         parts = [part for part in parts if len(part)] or parts[:1]
-        return Answers(np.concatenate(parts) if len(parts) > 1 else parts[0], finding)
+        return WireAnswers(np.concatenate(parts) if len(parts) > 1 else parts[0], finding)
 
-    def _one_call(self, x: Array, purpose: str, count: Count) -> Answers:
+    def _one_call(self, x: Array, purpose: str, count: Count) -> WireAnswers:
         known, saved, uncounted = self.waiting.take(x)
         count(uncounted)
         self.replayed += uncounted
@@ -66,7 +66,7 @@ class Wire:
             return self._fresh(x, purpose, count)
         self.columns = len(saved[0])
         if known.all():
-            return Answers(np.array(saved), None)
+            return WireAnswers(np.array(saved), None)
         try:
             answers, finding = self._fresh(x[~known], purpose, count)
         except BaseException:
@@ -76,11 +76,11 @@ class Wire:
         both[known] = saved
         if finding is not None:
             self.waiting.add(x[known], np.array(saved), counted=True)
-            return Answers(both[:0], finding)
+            return WireAnswers(both[:0], finding)
         both[~known] = answers
-        return Answers(both, None)
+        return WireAnswers(both, None)
 
-    def _fresh(self, x: Array, purpose: str, count: Count) -> Answers:
+    def _fresh(self, x: Array, purpose: str, count: Count) -> WireAnswers:
         if self.log is not None:
             self.log.reserve(len(x), self.columns or 1)
         try:
@@ -102,20 +102,20 @@ class Wire:
                 raise
         return answers
 
-    def _usable(self, given: Any, rows: int) -> Answers:
+    def _usable(self, given: Any, rows: int) -> WireAnswers:
         nothing = np.empty((0, self.columns or 0))
         try:
             y = np.asarray(numeric("The answer of the black box", given))
         except InvalidInput as finding:
-            return Answers(nothing, finding)
+            return WireAnswers(nothing, finding)
         columns = self.columns or (y.shape[1] if y.ndim == 2 else 1)
         if columns == 0 or y.shape not in ((rows, columns), (rows,) if columns == 1 else None):
-            return Answers(nothing, _wrong_shape(y.shape, rows, self.columns))
+            return WireAnswers(nothing, _wrong_shape(y.shape, rows, self.columns))
         refusal = None if self.labels or self.columns is not None else hard_labels(y)  # judged by the first answers
         if refusal is not None:
-            return Answers(nothing, refusal)
+            return WireAnswers(nothing, refusal)
         self.columns = columns
-        return Answers(floats(y).reshape(rows, columns), None)
+        return WireAnswers(floats(y).reshape(rows, columns), None)
 
 
 def _wrong_shape(shape: tuple[int, ...], rows: int, columns: int | None) -> InvalidInput:

@@ -18,6 +18,7 @@ from laybare.studies.random_start import OVERWIDE, RATIO
 from laybare.studies.relu_error import ERROR
 from laybare.studies.relu_factorial import FACTORIAL
 from laybare.studies.relu_phase import PHASE
+from laybare.studies.scaling import SCALING
 from laybare.studies.smoothed import SMOOTHED
 from laybare.studies.spurious import APPENDIX_F
 from laybare.studies.squared_loss import RELU_LOSS, SIGMOID_LOSS
@@ -29,7 +30,7 @@ from laybare.studies.zhong_start import FIGURE_1B
 STUDIES: dict[str, Study[Any, Any]] = {
     study.name: study
     for study in (
-        OVERWIDE, RATIO, LARGE, LINES,
+        OVERWIDE, RATIO, LARGE, LINES, SCALING,
         FIGURE_1A, FIGURE_1B, FIGURE_1C,
         RELU_LOSS, SIGMOID_LOSS, F_PRIME, G_AND_F, APPENDIX_F,
         FIGURE_2, FIGURE_3, FIGURE_4,

@@ -19,7 +19,7 @@ from laybare.errors import LaybareError
 from laybare.lowest_layer import HighThreshold, recover_layer
 from laybare.networks import Layer, max_angle
 from laybare.planted import orthonormal_weights
-from laybare.planted.high_thresholds import Target, deep_top, threshold_layer
+from laybare.planted.high_thresholds import PlantedTarget, deep_top, threshold_layer
 from laybare.shapes import Array
 from laybare.source import Samples
 from laybare.studies.study import Settings, Study, StudyResult, headings
@@ -41,7 +41,7 @@ class Cut(NamedTuple):
     """The known layer below the cut, and the rest of the network as a function of its features."""
 
     below: Layer
-    above: Target
+    above: PlantedTarget
 
 
 class CutRun(NamedTuple):
@@ -68,7 +68,7 @@ def plant(grid: CutGrid, rng: Generator) -> Cut:
     below = Layer(2.0 * orthonormal_weights(grid.dim, grid.dim, rng=rng), np.zeros(grid.dim), tanh)
     weights = threshold_layer(grid.dim, grid.width, step, 0.0, rng=rng).weights
     thresholds = np.quantile(below(rng.standard_normal((100_000, grid.dim))) @ weights.T, 1.0 - SHARE, axis=0)
-    return Cut(below, Target(Layer(weights, -thresholds, step), deep_top(grid.width, rng=rng)))
+    return Cut(below, PlantedTarget(Layer(weights, -thresholds, step), deep_top(grid.width, rng=rng)))
 
 
 def dependence(units: Array) -> float:

@@ -18,7 +18,7 @@ from laybare.activations import Activation, relu, sigmoid, step
 from laybare.errors import LaybareError
 from laybare.lowest_layer import HighThreshold, recover_layer
 from laybare.networks import max_angle
-from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
 from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.source import Gaussian, Samples
 from laybare.studies.study import Settings, Study, StudyResult, headings, over
@@ -75,10 +75,10 @@ class LayerRow(NamedTuple):
     median_s: float
 
 
-def plant(activation: Activation, threshold: float, rng: Generator) -> Target:
+def plant(activation: Activation, threshold: float, rng: Generator) -> PlantedTarget:
     """A target of this study."""
     layer = threshold_layer(DIM, DIM, activation, threshold, rng=rng)
-    return Target(layer, polynomial_top(DIM, DEGREES[activation], rng=rng))
+    return PlantedTarget(layer, polynomial_top(DIM, DEGREES[activation], rng=rng))
 
 
 def run_once(cell: LayerCell, seed: int) -> LayerRun:

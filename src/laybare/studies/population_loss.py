@@ -36,7 +36,7 @@ FORMS = ("unit rows", "unit rows, readout trained", "free rows", "free rows, rea
 """Models of sigmoid networks."""
 
 
-class DescentEnd(NamedTuple):
+class Arrival(NamedTuple):
     """One descent: relative risk, gradient norm and smallest eigenvalue there, the metric (4.1), gradients taken."""
 
     risk: float
@@ -52,7 +52,7 @@ class DescentEnd(NamedTuple):
         return "spurious" if self.gradient <= STILL and self.smallest > 0 else "unfinished"
 
 
-def relu_end(dim: int, seed: int) -> DescentEnd:
+def relu_end(dim: int, seed: int) -> Arrival:
     """From a random start on the exact ReLU risk."""
     rng = np.random.default_rng([seed, dim, 1])
     objective = ReLURisk(identity_teacher(dim, relu))
@@ -60,7 +60,7 @@ def relu_end(dim: int, seed: int) -> DescentEnd:
     return _end(objective, descend(objective, objective.start(rng), rng=rng, max_steps=5000), rest)
 
 
-def sigmoid_end(dim: int, seed: int, form: str) -> DescentEnd:
+def sigmoid_end(dim: int, seed: int, form: str) -> Arrival:
     """From a random start: rows of length 1 on the series, or of free length on samples; the readout held at 1 or trained."""
     rng = np.random.default_rng([seed, dim, 2])
     teacher = identity_teacher(dim, sigmoid)
@@ -78,13 +78,13 @@ def sigmoid_end(dim: int, seed: int, form: str) -> DescentEnd:
     return _end(objective, found, rest)
 
 
-def _end(objective: Objective, found: Minimum, rest: float) -> DescentEnd:
+def _end(objective: Objective, found: Minimum, rest: float) -> Arrival:
     """What a descent came to; `rest` is the risk of the constant zero."""
     error = landscape_error(objective.directions(found.point))
-    return DescentEnd(
+    return Arrival(
         max(found.value / rest, 0.0), found.order.gradient_norm, found.order.smallest, error, found.evaluations)
 
 
-def descent_end(model: str, dim: int, seed: int) -> DescentEnd:
+def descent_end(model: str, dim: int, seed: int) -> Arrival:
     """From a random start: "relu", or one of FORMS."""
     return relu_end(dim, seed) if model == "relu" else sigmoid_end(dim, seed, model)

@@ -15,14 +15,14 @@ from laybare.lowest_layer.printed.one_by_one import OneByOne
 from laybare.lowest_layer.printed.simultaneous import Simultaneous
 from laybare.lowest_layer.start import LayerStart, ThirdMoments
 from laybare.networks import max_angle
-from laybare.planted.high_thresholds import Target
+from laybare.planted.high_thresholds import PlantedTarget
 from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.source import Gaussian, Samples, Source
 from laybare.studies.high_threshold import plant
 from laybare.studies.study import Study, StudyResult, headings, over, spread
 
 
-def activity(rows: int, threshold: float, rng: Generator) -> tuple[Target, Source]:
+def activity(rows: int, threshold: float, rng: Generator) -> tuple[PlantedTarget, Source]:
     """A step target of `high_threshold` and the activity of samples from it."""
     target = plant(step, threshold, rng)
     x = rng.standard_normal((rows, target.layer.dim))

@@ -17,7 +17,7 @@ from laybare.lowest_layer import HighThreshold, recover_layer
 from laybare.lowest_layer.cliques import blocks, correlation_graph, correlations
 from laybare.networks import Layer, max_angle
 from laybare.planted import orthonormal_weights
-from laybare.planted.high_thresholds import Target, polynomial_top
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top
 from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples
@@ -31,7 +31,7 @@ SELECTED = 0.5
 """A block counts as selected by z from this height on; the theorem promises 1 on one block, and almost 0 elsewhere."""
 
 
-def samples(target: Target, rows: int, rng: np.random.Generator) -> Samples:
+def samples(target: PlantedTarget, rows: int, rng: np.random.Generator) -> Samples:
     """White inputs and the target's outputs."""
     x = rng.standard_normal((rows, target.layer.dim))
     return Samples(x, target(x), law=Gaussian(0, 1))
@@ -69,7 +69,7 @@ def graph_is_exact(seed: int, rows: int = 10_000) -> bool:
     """What the objective was for: the blocks, read off the second moment of log f; t = 0, as in the theorem."""
     rng = np.random.default_rng([seed, 8])
     weights = np.kron(np.eye(3), np.ones((1, 2)))
-    target = Target(Layer(weights, np.zeros(3), exponential(1.0)), polynomial_top(3, 2, rng=rng))
+    target = PlantedTarget(Layer(weights, np.zeros(3), exponential(1.0)), polynomial_top(3, 2, rng=rng))
     try:
         found = blocks(correlation_graph(correlations(samples(target, rows, rng))))
     except LaybareError:
@@ -131,7 +131,7 @@ THEOREM_8 = Study(
     ShiftGrid(), ShiftGrid(), over(ShiftGrid.cells, shift_once), shifts)
 
 
-def layer_angle(target: Target, method: HighThreshold, rows: int, rng: np.random.Generator) -> float:
+def layer_angle(target: PlantedTarget, method: HighThreshold, rows: int, rng: np.random.Generator) -> float:
     """Largest angle of what `recover_layer` finds, up to sign for even units; NaN if it refuses."""
     try:
         found = recover_layer(samples(target, rows, rng), method, target.layer.width, rng=rng).layer.weights
@@ -146,7 +146,7 @@ def layer_angle(target: Target, method: HighThreshold, rows: int, rng: np.random
 def even_angle(rows: int, seed: int) -> float:
     """Three units |w·x| in six dimensions, orthonormal, products of two of them."""
     rng = np.random.default_rng([seed, rows, 9])
-    target = Target(Layer(orthonormal_weights(6, 3, rng=rng), np.zeros(3), absolute), polynomial_top(3, 2, rng=rng))
+    target = PlantedTarget(Layer(orthonormal_weights(6, 3, rng=rng), np.zeros(3), absolute), polynomial_top(3, 2, rng=rng))
     return layer_angle(target, HighThreshold.literal(absolute), rows, rng)
 
 

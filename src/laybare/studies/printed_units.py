@@ -15,7 +15,7 @@ from laybare.activations import relu, sigmoid
 from laybare.lowest_layer import HighThreshold
 from laybare.lowest_layer.printed.hermite_objective import correlation
 from laybare.networks.polynomials import Polynomial, multilinear, with_powers
-from laybare.planted.high_thresholds import Target, polynomial_top, threshold_layer
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
 from laybare.studies.printed_theorems import layer_angle, samples
 from laybare.studies.study import Study, StudyResult, headings, over, spread
 from laybare.theory.unit_coefficients import composed_coefficients
@@ -59,7 +59,7 @@ def sigmoid_angle(cell: SigmoidCell, seed: int) -> float:
     """Two sigmoid units in four dimensions, a bilinear top."""
     way, threshold, rows = cell
     rng = np.random.default_rng([seed, rows, round(threshold), 13])
-    target = Target(threshold_layer(4, 2, sigmoid, threshold, rng=rng), polynomial_top(2, 2, rng=rng))
+    target = PlantedTarget(threshold_layer(4, 2, sigmoid, threshold, rng=rng), polynomial_top(2, 2, rng=rng))
     biased = "retained" in way
     literal = HighThreshold.literal(sigmoid, threshold, biased=biased)
     method = HighThreshold(activation=sigmoid) if way == "default" else literal
@@ -95,7 +95,7 @@ def powers_once(rows: int, seed: int) -> PowerRun:
     rng = np.random.default_rng([seed, rows, 18])
     exponents = with_powers(multilinear(2, 2), 2)
     top = Polynomial(exponents, np.array([0.0, 1.0, 1.0, 0.3, 0.5, 0.5]))
-    target = Target(threshold_layer(4, 2, relu, POWERS_THRESHOLD, rng=rng), top)
+    target = PlantedTarget(threshold_layer(4, 2, relu, POWERS_THRESHOLD, rng=rng), top)
     source, cosines = samples(target, rows, rng), target.layer.weights @ target.layer.weights.T
     measured = [correlation(source, w) for w in target.layer.weights]
     expected = [

@@ -18,7 +18,7 @@ from laybare.activations import relu, sigmoid
 from laybare.landscape import Free, Objective, SampledRisk, Steps, response_of
 from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.shapes import Array
-from laybare.studies.population_loss import FORMS, DescentEnd, descent_end
+from laybare.studies.population_loss import FORMS, Arrival, descent_end
 from laybare.studies.study import Settings, Study, StudyResult, every, headings
 from laybare.studies.walks import RUNS, WalkRun, ends, fresh, walk, walk_panels
 
@@ -51,7 +51,7 @@ class LossGrid(NamedTuple):
 class LossRuns(NamedTuple):
     """What both came to."""
 
-    descents: Mapping[LossCell, list[DescentEnd]]
+    descents: Mapping[LossCell, list[Arrival]]
     walks: Mapping[LossWalk, list[WalkRun]]
 
 
@@ -100,7 +100,7 @@ def summary(grid: LossGrid, runs: LossRuns) -> StudyResult:
     return StudyResult(headings(LossRow), rows, sentence, LinesFigure(panels, meaning, across=2))
 
 
-def _row(cell: LossCell, found: Sequence[DescentEnd]) -> LossRow:
+def _row(cell: LossCell, found: Sequence[Arrival]) -> LossRow:
     kinds = [end.kind for end in found]
     right, wrong, rest = (kinds.count(kind) for kind in KINDS)
     return LossRow(
@@ -109,7 +109,7 @@ def _row(cell: LossCell, found: Sequence[DescentEnd]) -> LossRow:
         float(np.median([end.error for end in found])))
 
 
-def _panels(found: Mapping[LossCell, Sequence[DescentEnd]]) -> tuple[Panel, Panel]:
+def _panels(found: Mapping[LossCell, Sequence[Arrival]]) -> tuple[Panel, Panel]:
     def line(cell: LossCell, values: Array) -> Curve:
         name = f"{cell.model}, d={cell.dim}"
         return Curve(name, np.sort(np.maximum(values, 1e-16)).tolist(), (np.arange(1, len(values) + 1) / len(values)).tolist())

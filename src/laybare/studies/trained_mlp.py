@@ -19,7 +19,7 @@ from laybare.source import Oracle
 WIDTH, QUERIES, TRAINING_STEPS = 16, 3000, 500
 
 
-class Case(NamedTuple):
+class TrainedCase(NamedTuple):
     """The hidden network, what was recovered, and how they compare."""
 
     truth: Network
@@ -43,7 +43,7 @@ def train(width: int = WIDTH, seed: int = 0) -> Network:
     return from_sklearn(mlp)
 
 
-def extract(truth: Network, queries: int = QUERIES, seed: int = 0, progress: Progress | None = None) -> Case:
+def extract(truth: Network, queries: int = QUERIES, seed: int = 0, progress: Progress | None = None) -> TrainedCase:
     """Recover `truth` through a callable, the width unknown."""
     calls = 0
 
@@ -56,4 +56,4 @@ def extract(truth: Network, queries: int = QUERIES, seed: int = 0, progress: Pro
 
     oracle = Oracle(black_box, dim=truth.dim, budget=queries, rng=seed)
     found = recover(oracle, rng=seed, progress=progress)
-    return Case(truth, found, compare(found.network, truth))
+    return TrainedCase(truth, found, compare(found.network, truth))

@@ -29,7 +29,7 @@ class Correlation(NamedTuple):
     fourth_gradient: Array
 
 
-class Curvature(NamedTuple):
+class ObjectiveCurvature(NamedTuple):
     """Hessians (d, d) of E[f H₂(z)] and E[f H₄(z)]."""
 
     second: Array
@@ -70,11 +70,11 @@ def correlation(source: Source, z: Array, baseline: float = 0.0) -> Correlation:
         sqrt(2) * (v1 - S0 * z), (4 * v3 - 12 * m2 * z - 12 * N * v1 + 12 * N * S0 * z) / sqrt(24))
 
 
-def curvature(source: Source, z: Array, baseline: float = 0.0) -> Curvature:
+def curvature(source: Source, z: Array, baseline: float = 0.0) -> ObjectiveCurvature:
     """Second derivatives of both correlations at z, in one pass."""
     S0, m2, v1, M0, Ms = (part / source.size for part in source.sum(_SquaredContractions(z, baseline), stage="curvature"))
     N, eye = float(z @ z), np.eye(len(z))
     cross = np.outer(z, v1)
-    return Curvature(
+    return ObjectiveCurvature(
         sqrt(2) * (M0 - S0 * eye),
         12 * (Ms - m2 * eye - 2 * (cross + cross.T) - N * M0 + N * S0 * eye + 2 * S0 * np.outer(z, z)) / sqrt(24))

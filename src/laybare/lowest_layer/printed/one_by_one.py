@@ -38,7 +38,7 @@ MINIMAL = 1e-2
 """Slope and negative curvature, over those of the penalty, at which a point still counts as a minimum."""
 
 
-class Objective(NamedTuple):
+class PrintedObjective(NamedTuple):
     """G, its gradient and its Hessian at a point."""
 
     value: float
@@ -73,16 +73,16 @@ def one_by_one_slope(source: Source, z: Array, constants: Constants, baseline: f
     return -sign * c.fourth + penalty * gap**2, -sign * c.fourth_gradient + 2 * penalty * gap * c.second_gradient
 
 
-def one_by_one_objective(source: Source, z: Array, constants: Constants, baseline: float = 0.0) -> Objective:
+def one_by_one_objective(source: Source, z: Array, constants: Constants, baseline: float = 0.0) -> PrintedObjective:
     """G(z) with both derivatives; three passes."""
     u2, u4, penalty = constants
     c, curved = correlation(source, z, baseline), curvature(source, z, baseline)
     across = np.outer(c.second_gradient, c.second_gradient)
     hessian = -float(np.sign(u4)) * curved.fourth + 2 * penalty * ((c.second - u2) * curved.second + across)
-    return Objective(*one_by_one_slope(source, z, constants, baseline), hessian)
+    return PrintedObjective(*one_by_one_slope(source, z, constants, baseline), hessian)
 
 
-def is_local_minimum(found: Objective, gradient: float, curvature: float) -> bool:
+def is_local_minimum(found: PrintedObjective, gradient: float, curvature: float) -> bool:
     """Definition 1, with the sign of the curvature mended: |∇G| ≤ ε and λ_min(∇²G) ≥ -τ."""
     return bool(np.linalg.norm(found.gradient) <= gradient and np.linalg.eigvalsh(found.hessian)[0] >= -curvature)
 

@@ -26,7 +26,7 @@ from laybare.source import Source
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class _LayerSums:
     """Statistic: what G and its gradient are made of; W (k, d) are the rows."""
 
     W: Array
@@ -55,7 +55,7 @@ def simultaneous_objective(
 ) -> tuple[float, Array]:
     """G(W) and its gradient (k, d); one pass."""
     u2, u4, penalty = constants
-    sums = source.sum(_Sums(W, baseline), stage="objective")
+    sums = source.sum(_LayerSums(W, baseline), stage="objective")
     pairs, S0, h, m2, m4, rest, rest0, aa, others, v1, v3 = (part / source.size for part in sums)
     N, G = np.sum(W**2, axis=1), W @ W.T - np.diag(np.sum(W**2, axis=1))
     quartic = (m4 - 6 * N * m2 + 3 * N**2 * S0) / sqrt(24)

@@ -101,7 +101,7 @@ def regressed_network(source: Source, units: UnsignedUnits) -> Network:
     truncation of the paper serves its proof and is left out.
     """
     layer = Layer(units.directions, units.scalars.biases, absolute)
-    fit = least_squares(source, _Features(layer)).coefficients[:, 0]
+    fit = least_squares(source, _UnitFeatures(layer)).coefficients[:, 0]
     k = layer.width
     alpha, linear, offset = fit[:k], fit[k:-1], fit[-1]
     shift = alpha @ layer.rows  # |u| = 2 relu(u) - u
@@ -110,7 +110,7 @@ def regressed_network(source: Source, units: UnsignedUnits) -> Network:
 
 
 @dataclass(frozen=True, eq=False)
-class _Features:
+class _UnitFeatures:
     layer: Layer
 
     def __call__(self, x: Array) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 
 from laybare.certificate import Claim
 from laybare.landscape import Minimum
-from laybare.methods.landscape_design.even_moments import Seen
+from laybare.methods.landscape_design.even_moments import EvenMoments
 from laybare.methods.start import Outcome
 from laybare.shapes import Array, Sums
 from laybare.source import Source
@@ -27,7 +27,7 @@ def stationary(minimum: Minimum | None) -> tuple[Claim, ...]:
         f"after {minimum.escapes} escapes from saddles; negative means that the descent did not end in a minimum."),)
 
 
-def positive_readouts(seen: Seen) -> Claim:
+def positive_readouts(seen: EvenMoments) -> Claim:
     """Whether all readouts are positive, as far as the second moment tells."""
     smallest, edge = float(seen.spectrum.min()), seen.edge
     return Claim(

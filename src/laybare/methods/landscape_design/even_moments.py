@@ -36,7 +36,7 @@ LARGEST_PACKED = 64
 """Dimension up to which the fourth moment is formed (35 MB there): beyond it, that takes longer than a descent without."""
 
 
-class Seen(NamedTuple):
+class EvenMoments(NamedTuple):
     """E[yx] (r,), M (r, r) and E[y He₄] in coordinates x·basis, `basis` (dim, r); the spectrum of M in all inputs, its noise."""
 
     basis: Array
@@ -47,7 +47,7 @@ class Seen(NamedTuple):
     edge: float
 
 
-def controlled(source: Source, width: int, activation: Activation) -> Seen:
+def controlled(source: Source, width: int, activation: Activation) -> EvenMoments:
     """After subtracting what a polynomial explains: the noise of order 4 falls tenfold and more. In a sharpened span."""
     scale = 1.0 / (sqrt(2.0) * coefficient(activation, 2))
     if width == source.dim <= LARGEST_PACKED:
@@ -61,10 +61,10 @@ def controlled(source: Source, width: int, activation: Activation) -> Seen:
     if width <= LARGEST_PACKED:
         return _packed(subspace_moments(source, basis, 4), basis, scale, whole, rest.noise[0])
     fourth = TurnedQuartic(quartic(Residual(source, fit)), basis)
-    return Seen(basis, fit.moments.of(1)[0], scale * second, fourth, *_spectrum(scale * whole, scale * rest.noise[0]))
+    return EvenMoments(basis, fit.moments.of(1)[0], scale * second, fourth, *_spectrum(scale * whole, scale * rest.noise[0]))
 
 
-def plain(source: Source, width: int, activation: Activation) -> Seen:
+def plain(source: Source, width: int, activation: Activation) -> EvenMoments:
     """Averages of y He_k(x) as they are, in the leading eigenspace of M: as printed."""
     scale = 1.0 / (sqrt(2.0) * coefficient(activation, 2))
     measured = measure_with_noise(source, SecondMoment(), stage="second moment")
@@ -75,10 +75,10 @@ def plain(source: Source, width: int, activation: Activation) -> Seen:
     (linear,) = source.sum(_linear, stage="first moment")
     fourth = TurnedQuartic(quartic(source), basis)
     gram = scale * basis.T @ whole @ basis
-    return Seen(basis, linear / source.size @ basis, gram, fourth, *_spectrum(scale * whole, scale * noise))
+    return EvenMoments(basis, linear / source.size @ basis, gram, fourth, *_spectrum(scale * whole, scale * noise))
 
 
-def check_positive(seen: Seen, width: int) -> None:
+def check_positive(seen: EvenMoments, width: int) -> None:
     """Refuse eigenvalues of M that are negative beyond its noise: some unit has a negative readout."""
     limit = -margins(len(seen.spectrum)).firm * seen.edge
     negative = seen.spectrum[seen.spectrum < limit]
@@ -90,7 +90,7 @@ def check_positive(seen: Seen, width: int) -> None:
             negative=negative, noise=seen.edge, width=width)
 
 
-def readout_bounds(seen: Seen, width: int) -> Bounds:
+def readout_bounds(seen: EvenMoments, width: int) -> Bounds:
     """λ_min(M) ≤ aᵢ ≤ λ_max(M), of the `width` largest eigenvalues; refused if the least is not above the noise."""
     values = np.sort(seen.spectrum)[::-1][:width]
     if values[-1] <= seen.edge:
@@ -102,9 +102,9 @@ def readout_bounds(seen: Seen, width: int) -> Bounds:
     return Bounds(float(values[-1]), float(values[0]))
 
 
-def _packed(moments: PackedMoments, basis: Array, scale: float, whole: Array, noise: Array) -> Seen:
+def _packed(moments: PackedMoments, basis: Array, scale: float, whole: Array, noise: Array) -> EvenMoments:
     gram = scale * moments.tensor(2)[0]
-    return Seen(basis, moments.of(1)[0], gram, PackedQuartic.of(moments), *_spectrum(scale * whole, scale * noise))
+    return EvenMoments(basis, moments.of(1)[0], gram, PackedQuartic.of(moments), *_spectrum(scale * whole, scale * noise))
 
 
 def _spectrum(matrix: Array, noise: Array) -> tuple[Array, float]:

@@ -31,7 +31,7 @@ from laybare.landscape import (
     theorem_c_5,
 )
 from laybare.landscape.objective import unit_rows
-from laybare.methods.landscape_design.even_moments import Seen, check_positive, plain, readout_bounds
+from laybare.methods.landscape_design.even_moments import EvenMoments, check_positive, plain, readout_bounds
 from laybare.methods.landscape_design.routes import check_bounded, fourth_sign, lifted_units, signed, start_at
 from laybare.methods.start import Start
 from laybare.moments import quartic
@@ -72,13 +72,13 @@ class PrintedDesign:
         units = signed(unit_rows(dual), seen, activation, readout, orthogonal=self.orthogonal)
         return start_at(lifted_units(units, seen.basis, activation), seen, minimum)
 
-    def _rule(self, seen: Seen, width: int, activation: Activation) -> Parameters:
+    def _rule(self, seen: EvenMoments, width: int, activation: Activation) -> Parameters:
         bounds, dim = readout_bounds(seen, width), len(seen.gram)
         if self.orthogonal:
             return theorem_2_3(bounds, dim)
         return theorem_c_4(bounds, dim, bounds.least) if width == dim else theorem_c_5(activation, bounds, width, dim, bounds)
 
-    def _objective(self, seen: Seen, width: int, activation: Activation, chosen: Parameters) -> Design:
+    def _objective(self, seen: EvenMoments, width: int, activation: Activation, chosen: Parameters) -> Design:
         sign, dim = fourth_sign(activation), len(seen.gram)
         if self.orthogonal:
             return orthogonal_design(seen.fourth, sign, width, dim, mu=chosen.mu, strength=chosen.strength)

@@ -28,7 +28,7 @@ from laybare.landscape import (
 )
 from laybare.landscape.objective import unit_rows
 from laybare.methods.landscape_design.claims import positive_readouts, stationary
-from laybare.methods.landscape_design.even_moments import Seen, check_positive, controlled, readout_bounds
+from laybare.methods.landscape_design.even_moments import EvenMoments, check_positive, controlled, readout_bounds
 from laybare.methods.start import Start
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
@@ -118,7 +118,9 @@ def check_bounded(minimum: Minimum, source: Source) -> None:
             "Give many more samples, or use LandscapeDesign() instead of its literal form.", samples=source.size)
 
 
-def signed(directions: Array, seen: Seen, activation: Activation, readout: Array, *, orthogonal: bool = False) -> LandscapeUnits:
+def signed(
+    directions: Array, seen: EvenMoments, activation: Activation, readout: Array, *, orthogonal: bool = False
+) -> LandscapeUnits:
     """Algorithm 2 (or 1); the readout that even orders give where there is no odd one, as for |t|."""
     first = coefficient(activation, 1)
     if abs(first) < 1e-8:
@@ -126,7 +128,7 @@ def signed(directions: Array, seen: Seen, activation: Activation, readout: Array
     return (algorithm_1 if orthogonal else algorithm_2)(directions, seen.linear, first)
 
 
-def start_at(network: Network, seen: Seen, minimum: Minimum | None) -> Start:
+def start_at(network: Network, seen: EvenMoments, minimum: Minimum | None) -> Start:
     """A start with what can be said about the moments and the minimum behind it."""
     return Start(network, (*stationary(minimum), positive_readouts(seen)))
 

@@ -1,0 +1,25 @@
+"""The studies of lines and of scaling run on small grids and say what they measured."""
+
+from __future__ import annotations
+
+from laybare.studies.lines import LINES, LinesGrid
+from laybare.studies.scaling import SCALING, ScalingGrid, ScalingRow, exponent
+from laybare.studies.study import Settings
+
+
+def test_lines_read_every_network_from_fewer_queries_than_the_control_needs() -> None:
+    result = LINES.run(Settings((0, 1), LinesGrid(((4, 2), (6, 3)))))
+    assert [row.exact for row in result.rows] == [2, 2]
+    assert all(row.verified_but_wrong == 0 and row.queries_per_parameter < 5 for row in result.rows)
+    assert "4/4 networks" in result.sentence and result.figure is not None
+
+
+def test_scaling_measures_every_axis() -> None:
+    result = SCALING.run(Settings((0,), ScalingGrid((600, 1200), (3,), (2,), (600, 3, 2))))
+    assert [row.axis for row in result.rows] == ["rows", "rows", "dim", "width"]
+    assert all(row.verified == 1 and row.largest_error < 0.5 for row in result.rows)
+
+
+def test_exponent_is_that_of_a_power_law() -> None:
+    rows = [ScalingRow("rows", n, 5, 3, 1, 1, 1e-6 * n**1.5, 0.0, 0.0, 0.0, 0.0) for n in (100, 1000, 10_000)]
+    assert abs(exponent("rows", rows) - 1.5) < 1e-12
