@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import click
@@ -97,15 +96,10 @@ def audit(
             print_path("report", report)
 
 
-def _deep(depth: str, units: lb.Activation | None) -> Any:
-    """Nothing for one layer: the method is chosen; else Lines for so many."""
+def _deep(depth: str, units: lb.Activation | None) -> lb.Lines | None:
+    """Nothing for one layer: the method is chosen, and goes deeper where it must; else Lines for so many."""
     if depth == "1":
         return None
     if depth != "all" and not (depth.isdigit() and int(depth) > 0):
         raise click.BadParameter("give a number of hidden layers, or 'all'.", param_hint="--depth")
-    if "depth" not in {field.name for field in fields(lb.Lines)}:
-        raise lb.InvalidInput(
-            f"--depth {depth} was given.", "This version reads one hidden layer.",
-            "Leave it out, or use recover-layer on samples.")
-    options: dict[str, Any] = {"depth": None if depth == "all" else int(depth)}
-    return lb.Lines(activation=units, **options)
+    return lb.Lines(activation=units, depth=None if depth == "all" else int(depth))
