@@ -27,8 +27,6 @@ from laybare.activations import (
     step,
     tanh,
 )
-from laybare.certificate import Certificate, Claim
-from laybare.damping import Effort
 from laybare.errors import (
     AssumptionViolated,
     BudgetExhausted,
@@ -39,16 +37,14 @@ from laybare.errors import (
     Unidentifiable,
 )
 from laybare.lazy import homes_of, on_demand
-from laybare.methods import Method, RandomStart, Route, Start
 from laybare.networks import Layer, LayerMatch, Match, Network, compare
-from laybare.pipeline import Recovery, load, recover, refine
 from laybare.planted import random_network
-from laybare.refinement.descent import Descent
-from laybare.refinement.overwide import Search
 from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Source, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
     from laybare import decomposition, landscape, moments, planted, theory
+    from laybare.certificate import Certificate, Claim
+    from laybare.damping import Effort
     from laybare.export import (
         from_json,
         from_npz,
@@ -87,6 +83,7 @@ if TYPE_CHECKING:
         JointSpan,
         LandscapeDesign,
         Lines,
+        Method,
         PolarRoute,
         PracticalRoute,
         PrintedDescent,
@@ -94,14 +91,19 @@ if TYPE_CHECKING:
         PrintedMoments,
         PrintedNeurons,
         PrintedReLU,
+        RandomStart,
         RefinedMoments,
+        Route,
         SpectralRoute,
+        Start,
         SymmetricInputs,
         TensorInit,
         TensorRoute,
         WhitenedRoute,
     )
-    from laybare.pipeline import Audit, audit
+    from laybare.pipeline import Audit, Recovery, audit, load, recover, refine
+    from laybare.refinement.descent import Descent
+    from laybare.refinement.overwide import Search
 
 __version__ = "0.1.0"
 
@@ -109,6 +111,10 @@ ROOMS = ("decomposition", "landscape", "moments", "planted", "theory")
 """Packages that are reached as lb.room without an import of their own."""
 
 __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | homes_of({
+    "laybare.certificate": "Certificate Claim",
+    "laybare.damping": "Effort",
+    "laybare.refinement.descent": "Descent",
+    "laybare.refinement.overwide": "Search",
     "laybare.export": (
         "from_json from_npz from_onnx from_sklearn from_torch initialise to_json to_npz to_onnx to_sklearn to_torch"),
     "laybare.insight": "Insight first_look",
@@ -116,10 +122,11 @@ __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | 
         "Annealing DeltaAscent FacetSearch HalfSpaces HighThreshold LayerRecovery MonomialTop OneByOne PrintedRoute RandomSearch "
         "RegressorTop Simultaneous ThirdMoments UnionOfHalfSpaces learn_union recover_layer"),
     "laybare.methods": (
-        "AnnihilatorRoute GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
+        "Method RandomStart Route Start AnnihilatorRoute "
+        "GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
         "PrintedMoments PrintedNeurons PrintedReLU RefinedMoments SpectralRoute SymmetricInputs TensorInit TensorRoute "
         "WhitenedRoute"),
-    "laybare.pipeline": "Audit audit",
+    "laybare.pipeline": "Audit audit Recovery load recover refine",
 }))
 
 __all__ = [

@@ -32,7 +32,7 @@ def test_sigmoid_risk_with_a_trained_readout_has_a_spurious_minimum():
 
 def test_figures_1_and_2_count_their_ends():
     rows = ((0.0, 1e-9, 0.1, 0.0, 10), (0.1, 1e-9, 0.1, 0.3, 10), (0.1, 1.0, 0.0, 1.0, 9))
-    found = [population_loss.Arrival(*row) for row in rows]
+    found = [population_loss.DescentEnd(*row) for row in rows]
     walk = LossWalk("relu", 5, Steps(count=10))
     runs = LossRuns({LossCell("relu", 5): found}, {walk: [WalkRun((0, 10), (0.5, 0.2), (1.0, 0.1))] * 2})
     outcome = squared_loss.RELU_LOSS.summary(LossGrid((LossCell("relu", 5),), (walk,)), runs)

@@ -17,7 +17,7 @@ from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.recovery import LayerRecovery
 from laybare.lowest_layer.tops import Top, held_out_r2
 from laybare.networks import Layer
-from laybare.refinement.problem import pose
+from laybare.refinement.problem import Problem, pose
 from laybare.shapes import Array, Progress
 from laybare.source import Oracle, Source
 from laybare.source.protocol import Parts
@@ -55,7 +55,7 @@ def recover_layer(
         white = method.find_layer(used, problem.fresh, width, rng=rng, progress=progress)
         found = white.pull_back(problem.transform)
         layer = problem.transform.inverse().pull_back_layer(found.layer)  # rows that got length 1 on x, seen from white inputs
-        top, spent = _top(found, layer, Parts(problem.used, problem.fresh), method), problem.rows
+        top, spent = _top(found, layer, Parts(problem.used, problem.fresh), method), _spent(source, problem)
     queries = source.queries if isinstance(source, Oracle) else {}
     return LayerRecovery(found.layer, _certificate(found, top), top, method, time.perf_counter() - begun, spent, queries)
 
@@ -69,6 +69,11 @@ def _check_arguments(method: HighThreshold, width: int | None) -> None:
     if width is not None and (isinstance(width, bool) or not isinstance(width, (int, np.integer)) or width < 1):
         raise InvalidInput(
             f"width={width!r}.", "A layer has at least one unit.", "Give a positive integer, or None to have the units counted.")
+
+
+def _spent(source: Source, problem: Problem) -> int:
+    """Rows that were read, or queries that were asked, those that were asked again among them."""
+    return source.spent if isinstance(source, Oracle) else problem.rows
 
 
 def _top(found: LayerFinding, layer: Layer, rows: Parts, method: HighThreshold) -> Top | None:
