@@ -56,6 +56,7 @@ class GeneralReLU:
     def literal(cls, order: int = 1, *, centred: bool = False) -> GeneralReLU:
         """Algorithm 6 (order 1: at most as many units as inputs) or Algorithms 4 and 5 (order 2, 3: more), as printed.
 
+        Algorithm 5 is truncated least squares in a ball, by projected gradient descent (`PrintedReLU(accuracy=...)` is its ε).
         The number of units is what the moments show, whatever width is told.
         """
         return cls(route=PrintedReLU(order=order, centred=centred), search=None)
