@@ -1,4 +1,24 @@
-"""What `--literal` stands for, method by method: the algorithms of the papers by name. The first of each is the default."""
+"""What `--literal` stands for, method by method: the algorithms of the papers by name. The first of each is the default.
+
+    `laybare recover DATA --method tensor-init --literal --form algorithm-1`            Zhong et al. (2017), Algorithm 1
+    `laybare recover DATA --method tensor-init --literal --form algorithm-1-in-thirds`  Zhong et al. (2017), Algorithm 1
+    `laybare recover DATA --method tensor-init --literal --form algorithm-2`            Zhong et al. (2017), Algorithm 2
+    `laybare recover DATA --method tensor-init --literal --form section-7`              Zhong et al. (2017), Algorithm 2
+    `laybare recover DATA --method landscape-design --literal --form F`                 Ge-Lee-Ma, Algorithm 2, Theorems C.4, C.5
+    `laybare recover DATA --method landscape-design --literal --form G`                 Ge-Lee-Ma, Algorithm 1, Theorem 2.3
+    `laybare recover DATA --method symmetric-inputs --literal --form algorithm-3`       Ge et al. (2019), Algorithms 1, 3 and 4
+    `laybare recover DATA --method symmetric-inputs --literal --form algorithm-2`       Ge et al. (2019), Algorithm 2
+    `laybare recover DATA --method symmetric-inputs --literal --form section-4`         Ge et al. (2019), Algorithm 4
+    `laybare recover DATA --method general-relu --literal --form algorithm-6`           Awasthi et al. (2021), Algorithms 1-4, 6
+    `laybare recover DATA --method general-relu --literal --form algorithm-5`           Awasthi et al. (2021), Algorithms 4, 5
+    `laybare recover DATA --method general-relu --literal --form algorithm-5-order-3`   Awasthi et al. (2021), Algorithms 4, 5
+    `laybare recover-layer DATA --literal --form one-by-one`       Goel and Panigrahy (2019), Algorithms 1, 2, Theorems 5, 9, 13
+    `laybare recover-layer DATA --literal --activation 'exponential(0.5)'`   Goel and Panigrahy (2019), Algorithm 3, Theorem 7
+    `laybare recover-layer DATA --literal --form activity`         Goel and Panigrahy (2019), Algorithms 1, 2
+    `laybare recover-layer DATA --literal --form simultaneous`     Goel and Panigrahy (2019), Theorem 11, Appendix B.4
+    `laybare recover-layer DATA --literal --form retained`         Goel and Panigrahy (2019), Theorem 13, Appendix B.7
+    `laybare recover-layer DATA --literal --form delta`            Goel and Panigrahy (2019), Theorem 6, Corollary 1
+"""
 
 from __future__ import annotations
 
