@@ -74,7 +74,8 @@ class GeneralReLU:
         tell(progress, "moments")
         if self.search is None:
             check_normal(normal)
-            return Start(unsolved(network_at(self.route(source, width, self.activation, rng=rng))))
+            start = self.route(source, width, self.activation, rng=rng)
+            return start._replace(network=unsolved(network_at(start)))
         search = replace(self.search, peel=self.search.peel and normal.plausible and self.activation.centre is None)
         return self._attempted(source, width, normal, rng)._replace(later=powers_apart, search=search)
 

@@ -38,6 +38,9 @@ from laybare.source import Source
 RANK_MARGIN, DROP_MARGIN = 1.1, 3.0
 """η₁ and η₂ as multiples of the noise of what they are compared with."""
 
+FARTHEST = 6.0
+"""Largest |bias| of a unit: one sample in a billion crosses such a kink."""
+
 SAME = sqrt(2.0 - 2.0 * 0.95)
 """η₃: two unit vectors closer than this (|cosine| above 0.95) are one."""
 
@@ -82,6 +85,12 @@ def robust_units(moments: PackedMoments, order: int, etas: Etas, *, rng: Generat
     directions, scores = np.vstack(rows), np.concatenate(sizes)
     directions = directions[deduplicate(directions, scores, 1.0 - 0.5 * etas.same**2)] if len(directions) else directions
     return UnsignedUnits(directions, recover_scalars(moments, directions, order))
+
+
+def within_reach(units: UnsignedUnits) -> UnsignedUnits:
+    """Units with a bias that some sample could show; beyond it a direction is noise, and its readout β/φ(b) without bounds."""
+    kept = np.abs(units.scalars.biases) <= FARTHEST
+    return UnsignedUnits(units.directions[kept], Scalars(units.scalars.readout[kept], units.scalars.biases[kept]))
 
 
 def etas_from_noise(measured: Measurement[PackedMoments], order: int) -> Etas:
@@ -137,7 +146,7 @@ class PrintedReLU:
         self.check(source, activation)
         first, second = (source, source) if self.order == 1 else source.split(0.5, rng=rng)
         measured = self.moments(first)
-        units = robust_units(measured.value, self.order, etas_from_noise(measured, self.order), rng=rng)
+        units = within_reach(robust_units(measured.value, self.order, etas_from_noise(measured, self.order), rng=rng))
         if not len(units.directions):
             raise TooFewSamples(
                 f"No direction stands out of the noise of the moments of orders {2 * self.order + 1} and {2 * self.order + 2} "
