@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-
 import numpy as np
 import ours
 import tensors
