@@ -1,4 +1,4 @@
-"""Units measured again where it is best to measure them: for networks too large for the polish, and before it with coarse answers.
+"""Units measured again where it is best to measure them: in networks too large for the polish, or before it.
 
 On the first line a unit is measured wherever the line happens to meet it, between neighbours that may be very near. Once all
 units are known, and if their normals are independent (width ≤ dim), there is a point at any wanted distance from every

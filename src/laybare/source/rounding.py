@@ -58,7 +58,7 @@ class Rounding:
 
     The last part is the rounding of the sums inside a network, which may cancel in y; it is 0 unless it was
     measured (`calibrated`). `kind` is float64, float32, float16, "k decimals" or noise; `unit` is one rounding of that kind,
-    `queries` what it took to find out. For log-odds the levels are those of the probabilities, and `level` and `sd` carry them over.
+    `queries` what it took to find out. For log-odds the levels are those of the probabilities; `level` and `sd` carry them over.
     """
 
     kind: str
