@@ -1,4 +1,4 @@
-"""scikit-learn's own checks. What cannot pass is listed with its reason; should it pass one day, the test fails and the entry goes."""
+"""scikit-learn's own checks. What cannot pass is listed with its reason; if it passes one day, the test fails and the entry goes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CLASSIFIER = {
     "check_sample_weights_shape": FEW,
     "check_n_features_in_after_fitting": FEW,
 }
-WIDE = {  # without a width the search begins with four units, for which these data sets are too small
-    name: FEW for name in (
-        "check_dont_overwrite_parameters", "check_n_features_in_after_fitting", "check_estimators_dtypes",
-        "check_sample_weights_pandas_series", "check_sample_weights_not_an_array", "check_dtype_object",
-        "check_f_contiguous_array_estimator", "check_regressors_int", "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance", "check_fit2d_1feature", "check_dict_unchanged", "check_fit2d_predict1d")}
+WIDE = dict.fromkeys((
+    "check_dont_overwrite_parameters", "check_n_features_in_after_fitting", "check_estimators_dtypes",
+    "check_sample_weights_pandas_series", "check_sample_weights_not_an_array", "check_dtype_object",
+    "check_f_contiguous_array_estimator", "check_regressors_int", "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance", "check_fit2d_1feature", "check_dict_unchanged", "check_fit2d_predict1d"), FEW)
+"""Without a width the search begins with four units, for which these data sets are too small."""
 
 QUICK = lb.RandomStart(search=lb.Search(spares=0, hops=0, effort=lb.Effort(max_steps=15)))
 QUICK_UNION = lb.HighThreshold(

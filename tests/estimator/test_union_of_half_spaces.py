@@ -15,6 +15,7 @@ import laybare as lb
 from laybare.networks import max_angle
 from laybare.planted.high_thresholds import threshold_layer
 
+METHOD = lb.HighThreshold(activation=lb.step, baseline=0.0, top=None)
 ROWS, NEAR = 4000, 0.1
 """About 0.8 (d + 1)/(n φ(t)) rad are expected: 0.006; largest of seeds 0-19: see the slow test."""
 
@@ -60,7 +61,7 @@ def test_data_frames(frame, fitted):
 
 
 def test_choices_of_the_method_are_parameters(fitted):
-    model = clone(fitted).set_params(method=lb.HighThreshold(activation=lb.step, baseline=0.0, top=None), method__annealing__rows=2000)
+    model = clone(fitted).set_params(method=METHOD, method__annealing__rows=2000)
     assert model.get_params()["method__annealing__rows"] == 2000
     _, x, inside = labelled(0)
     assert max_angle(model.fit(x, inside).weights_, labelled(0)[0].weights) < NEAR
@@ -75,7 +76,7 @@ def test_rows_of_weight_zero_are_left_out(fitted):
 
 def test_other_labels_are_refused(fitted):
     _, x, inside = labelled(0)
-    with pytest.raises(lb.InvalidInput, match="3 classes.*binary"):
+    with pytest.raises(lb.InvalidInput, match=r"3 classes.*binary"):
         clone(fitted).fit(x, np.arange(ROWS) % 3)
     with pytest.raises(lb.InvalidInput, match=r"inside=2. The labels are"):
         clone(fitted).set_params(inside=2).fit(x, inside)
@@ -83,7 +84,7 @@ def test_other_labels_are_refused(fitted):
 
 def test_what_is_no_union_is_not_verified(fitted):
     _, x, inside = labelled(0)
-    model = lb.UnionOfHalfSpaces(2, False, lb.HighThreshold(activation=lb.step, baseline=0.0, top=None, repairs=0), random_state=0)
+    model = lb.UnionOfHalfSpaces(2, False, METHOD, random_state=0).set_params(method__repairs=0)
     assert model.fit(x, inside).certificate_.verdict != "verified"
 
 

@@ -20,7 +20,7 @@ from laybare.shapes import Array
 class UnionOfHalfSpaces(ClassifierMixin, NestedChoices):  # type: ignore[misc, unused-ignore]
     """x is inside if w_i·x > t_i for some i: half-spaces from labels, by the active set of step units (Theorem 12).
 
-    Labels tell the active set of the layer, so the half-spaces are all there is to learn; `certificate_` says whether they explain it.
+    Labels tell the active set of the layer, so the half-spaces are all there is to learn; `certificate_` says whether it was.
     Inputs should be normal up to an affine map, and fewer than half of the rows inside: the start rests on it, the fit does not.
 
     Parameters

@@ -22,7 +22,7 @@ from laybare.lowest_layer.tops import MonomialTop, RegressorTop, Top
 from laybare.lowest_layer.union_fit import Annealing, HalfSpaces
 
 __all__ = [
-    "Annealing", "DeltaAscent", "FacetSearch", "HalfSpaceUnion", "HalfSpaces", "HighThreshold", "LayerFinding", "LayerRecovery", "MonomialTop",
-    "OneByOne", "PrintedRoute", "RandomSearch", "RegressorTop", "Simultaneous", "ThirdMoments", "Top",
+    "Annealing", "DeltaAscent", "FacetSearch", "HalfSpaceUnion", "HalfSpaces", "HighThreshold", "LayerFinding", "LayerRecovery",
+    "MonomialTop", "OneByOne", "PrintedRoute", "RandomSearch", "RegressorTop", "Simultaneous", "ThirdMoments", "Top",
     "learn_union", "recover_layer",
 ]
