@@ -1,4 +1,4 @@
-"""scikit-learn's own checks. What cannot pass is listed with its reason; if it passes one day, the test fails and the entry goes."""
+"""scikit-learn's own checks. What cannot pass is listed with its reason; if it passes one day, the test fails."""
 
 from __future__ import annotations
 

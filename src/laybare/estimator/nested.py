@@ -1,8 +1,8 @@
 """Parameters inside of methods: `method__search__hops` reads and replaces a field of a field.
 
-scikit-learn walks into parameters that have `get_params`. Methods are frozen dataclasses and have none: here their fields get names
-with double underscores, and to set one is to replace the dataclasses on the way to it. So grids and pipelines reach every choice of
-a method, and no method ever changes in place.
+scikit-learn walks into parameters that have `get_params`. Methods are frozen dataclasses and have none: here their fields get
+names with double underscores, and to set one is to replace the dataclasses on the way to it. So grids and pipelines reach every
+choice of a method, and no method ever changes in place.
 """
 
 from __future__ import annotations
