@@ -38,7 +38,7 @@ def inside(choice: Any, prefix: str) -> dict[str, Any]:
     """Fields of a choice, and of choices in it, by their paths. Activations are values, not choices."""
     if not _has_parts(choice):
         return {}
-    found = {}
+    found: dict[str, Any] = {}
     for field in fields(choice):
         name, value = f"{prefix}__{field.name}", getattr(choice, field.name)
         found |= {name: value} | inside(value, name)

@@ -18,8 +18,8 @@ from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source, as_law
 
 
-class NetworkRecovery(  # type: ignore[misc, unused-ignore]
-    ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin, NestedChoices
+class NetworkRecovery(
+    ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin, NestedChoices,  # type: ignore[misc, unused-ignore]
 ):
     """The network behind samples, as a regressor: `fit`, `predict`, `score`; `transform` gives its hidden units.
 
@@ -131,7 +131,8 @@ class NetworkRecovery(  # type: ignore[misc, unused-ignore]
                 f"A {type(source).__name__} was given, and outputs, weights, a law or n_jobs beside it.",
                 "A source has all of them already.", "Give them to the source, or give arrays X and y.")
         self.n_features_in_ = source.dim
-        vars(self).pop("feature_names_in_", None)
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         self._tail = () if source.outputs == 1 else (source.outputs,)
         return source
 
