@@ -130,18 +130,14 @@ LAYERS = {
     "sigmoid": (PlantedTarget(threshold_layer(4, 2, lb.sigmoid, 8.0, condition=3.0, rng=0), polynomial_top(2, 2, rng=0)), "8.0"),
     "exponential(0.5)": (PlantedTarget(BLOCKS, Polynomial(multilinear(2, 2), np.array([0.0, 9.0, 9.0, 0.1]))), None),
     "absolute": (PlantedTarget(lb.Layer(np.eye(5)[:3], None, lb.absolute), polynomial_top(3, 2, rng=1)), None)}
-LAYER_SLOW = {
-    ("tensor-init algorithm-1-in-thirds", 5), ("landscape-design G", 3), ("general-relu algorithm-6", 3),
-    ("general-relu algorithm-5-order-3", 1)}
-"""Cases, by name and width, that the quick tests leave out; another one of the same method stays."""
-
-CASES = [
+LAYER_CASES = [
     ("relu", "one-by-one", 0.3), ("relu", "simultaneous", 0.4), ("relu", "activity", 0.4), ("relu", "delta", 0.3),
     ("step", "one-by-one", 0.6), ("sigmoid", "one-by-one", 0.5), ("sigmoid", "retained", 0.7),
-    ("exponential(0.5)", "one-by-one", 0.03), pytest.param("absolute", "one-by-one", 0.3, marks=pytest.mark.slow)]
+    ("exponential(0.5)", "one-by-one", 0.03), ("absolute", "one-by-one", 0.3)]
 
 
-@pytest.mark.parametrize(("units", "form", "limit"), LAYER_CASES)
+@pytest.mark.parametrize(("units", "form", "limit"), [
+    pytest.param(*case, marks=[pytest.mark.slow] if case[0] == "absolute" else []) for case in LAYER_CASES])
 def test_literal_layer_by_python_and_by_command(units: str, form: str, limit: float, tmp_path: Path) -> None:
     target, threshold = LAYERS[units]
     rng = np.random.default_rng(3)
@@ -164,7 +160,7 @@ def test_literal_layer_by_python_and_by_command(units: str, form: str, limit: fl
 
 
 def test_every_layer_form_has_a_case() -> None:
-    assert {case[1] for case in LAYER_CASES if isinstance(case, tuple)} >= set(LAYER_FORMS)
+    assert {form for _, form, _ in LAYER_CASES} == set(LAYER_FORMS)
 
 
 @pytest.mark.parametrize(("words", "match"), [
