@@ -1,11 +1,13 @@
 """Passes on a Dask cluster: runs of blocks are added up where their rows are, and the runs in a tree on the workers.
 
-A pass is one graph (`run_graph`). Its tasks are runs of 2^j blocks, about half a chunk each, so every run is a node of the tree of
-`laybare.source.tree` and the bits are those of the local pass. A run whose rows lie in one chunk goes to the worker that has it; at
-the border of two chunks only the rows of that run move. The statistic and the maps of the views are sent once to each worker.
+A pass is one graph (`run_graph`). Its tasks are runs of 2^j blocks, about half a chunk each, so every run is a node of the
+tree of `laybare.source.tree` and the bits are those of the local pass. A run whose rows lie in one chunk goes to the worker
+that has it; at the border of two chunks only the rows of that run move. The statistic and the maps of the views are sent once
+to each worker.
 
-Dask moves, repeats and forgets tasks as it likes: they are pure, so that changes nothing. What belongs to the data (NaN, rows that
-are missing) comes back as a finding, by the name of its block. What belongs to the cluster is tried again, then said in a sentence.
+Dask moves, repeats and forgets tasks as it likes: they are pure, so that changes nothing. What belongs to the data (NaN, rows
+that are missing) comes back as a finding, by the name of its block. What belongs to the cluster is tried again, then said in
+a sentence.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class DaskEngine:
 
         def once() -> Sums:
             graph, nodes = self._runs(source, statistic, rows, added_run)
-            return _opened(self.computed(graph, [tree_tasks(graph, nodes)])[0])
+            sums: Sums = _opened(self.computed(graph, [tree_tasks(graph, nodes)])[0])
+            return sums
 
         return self._patiently(once, source)
 
@@ -94,7 +97,8 @@ class DaskEngine:
         client = self.found()
         if client is None:
             return list(compute(*wanted, scheduler="threads"))
-        return _gathered(client, client.compute(wanted, retries=retries))
+        with client.as_current():
+            return _gathered(client, client.compute(wanted, retries=retries))
 
     def send(self, rows: Source) -> Any:
         """Something small onto the workers; by itself where there are none."""
@@ -133,8 +137,8 @@ class DaskEngine:
         return ClusterFailure(
             f"The cluster gave up a pass ({type(error).__name__}: {_first_line(error)}).",
             "Without all of its blocks there is no sum, and none is made up.",
-            "Look at the workers' logs and memory, start the cluster again and call again; with checkpoint= the call goes on where "
-            "it stopped.", error=type(error).__name__)
+            "Look at the workers' logs and memory, start the cluster again and call again; with checkpoint= the call goes on "
+            "where it stopped.", error=type(error).__name__)
 
     def _broken_chunk(self, leaf: Source) -> InvalidInput | None:
         """The first chunk that cannot be computed by itself, if there is one."""
@@ -182,7 +186,7 @@ def _opened(result: Any) -> Any:
 
 def _lost(error: BaseException) -> bool:
     """Whether results went away with a worker, which says nothing about the data."""
-    return isinstance(error, CancelledError) or type(error).__name__ in ("FutureCancelledError", "KilledWorker", "CommClosedError")
+    return isinstance(error, CancelledError) or type(error).__name__ in ("FutureCancelledError", "CommClosedError")
 
 
 def _first_line(error: BaseException) -> str:

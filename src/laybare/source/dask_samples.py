@@ -108,7 +108,7 @@ def _array(name: str, given: Any) -> Any:
         raise InvalidInput(
             f"{name} has dtype {array.dtype}.", "Only real numbers can be inputs and outputs of a network.",
             "Convert it to floats first.", dtype=str(array.dtype))
-    return _fused(array.rechunk({axis: -1 for axis in range(1, array.ndim)}))
+    return _fused(array.rechunk(dict.fromkeys(range(1, array.ndim), -1)))
 
 
 def _fused(array: Any) -> Any:

@@ -1,13 +1,14 @@
 """What a worker needs of a source to add up a run of its blocks: the views above the leaf, and the leaf's rows of that run.
 
-A source is a chain: views and changed rows above a leaf that has the rows. What is the same for every run (maps, matrices, the
-statistic) is a `Work`, and is sent once; a run brings the numbers of its own rows and the rows themselves. The worker puts the chain
-together again and reads block by block exactly as the local pass does, so the bits are the same.
+A source is a chain: views and changed rows above a leaf that has the rows. What is the same for every run (maps, matrices,
+the statistic) is a `Work`, and is sent once; a run brings the numbers of its own rows and the rows themselves. The worker puts
+the chain together again and reads block by block exactly as the local pass does, so the bits are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
@@ -62,7 +63,10 @@ class Finding:
 
 
 def work_of(source: Source, leaf: Source | None, statistic: Statistic, rows: int) -> Work:
-    """The chain of `source`, with nothing in it that is large."""
+    """The chain of `source`, with nothing in it that is large or belongs to this process."""
+    if leaf is not None:
+        leaf = copy(leaf)
+        object.__setattr__(leaf, "schedule", Schedule())
     chain: list[View | Derived] = []
     while isinstance(source, View | Derived):
         below = _nothing(source.origin.dim, source.origin.outputs)
@@ -121,10 +125,7 @@ def _blocks(work: Work, share: Share, rows: RunRows) -> Iterator[Sums]:
 
 
 def _rebuilt(work: Work, share: Share, rows: RunRows) -> Source:
-    if work.leaf is not None:
-        source: Source = View(work.leaf, range(share.low, share.high), Affine.identity(work.leaf.dim), Unknown(), Schedule())
-    else:
-        source = rows if not isinstance(rows, tuple) else Listed(*(Stacked([usable(p) for p in part]) for part in rows))
+    source = _leaf(work, share, rows)
     picks = iter(share.picks)
     for level in work.chain:
         if isinstance(level, View):
@@ -132,6 +133,17 @@ def _rebuilt(work: Work, share: Share, rows: RunRows) -> Source:
         else:
             source = replace(level, origin=source)
     return source
+
+
+def _leaf(work: Work, share: Share, rows: RunRows) -> Source:
+    """Rows low..high of the leaf."""
+    if isinstance(rows, tuple):
+        x, y = (Stacked([usable(piece) for piece in part]) for part in rows)
+        return Listed(x, y)
+    if rows is not None:
+        return rows
+    assert work.leaf is not None
+    return View(work.leaf, range(share.low, share.high), Affine.identity(work.leaf.dim), Unknown(), Schedule())
 
 
 def usable(piece: Piece) -> Array:

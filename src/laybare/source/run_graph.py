@@ -146,8 +146,8 @@ def _handed(work: Work) -> Work:
 
 
 def _with_pieces(run: Run, share: Share, cuts: list[list[Cut]], work: Work, x: list[Array], y: list[Array]) -> Any:
-    pieces = [[_piece(cut, given) for cut, given in zip(part, some, strict=True)] for part, some in zip(cuts, (x, y), strict=True)]
-    return run(work, share, (pieces[0], pieces[1]))
+    of_x, of_y = ([_piece(*both) for both in zip(part, some, strict=True)] for part, some in zip(cuts, (x, y), strict=True))
+    return run(work, share, (of_x, of_y))
 
 
 def _with_rows(run: Run, share: Share, work: Work, rows: Source | None = None) -> Any:

@@ -1,9 +1,9 @@
 """The fixed binary tree in which blocks are added: the same bits on one thread, on many, and on many machines.
 
-Blocks 0..n are added in pairs, pairs in pairs, and so on; what is left over at the end is added from the right. A run of 2^j blocks
-that begins at a multiple of 2^j is one node of that tree. So a worker may add up such a run, and a tree over the runs, whatever
-their level, is the tree over the blocks: the last run may be shorter, since what is left over is added from the right there too.
-Rounding grows with log n.
+Blocks 0..n are added in pairs, pairs in pairs, and so on; what is left over at the end is added from the right. A run of 2^j
+blocks that begins at a multiple of 2^j is one node of that tree. So a worker may add up such a run, and a tree over the runs,
+whatever their level, is the tree over the blocks: the last run may be shorter, since what is left over is added from the right
+there too. Rounding grows with log n.
 """
 
 from __future__ import annotations
