@@ -183,6 +183,22 @@ class Oracle(Verbs):
         object.__setattr__(view, "box", Box.of(box, self.dim))
         return view
 
+    def scheduled(self, schedule: Schedule) -> Oracle:
+        """The same black box with the same budget and answers; passes are carried out in another way."""
+        view = copy(self)
+        object.__setattr__(view, "schedule", schedule)
+        return view
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides every row and answer."""
+        return {"budget": self.budget, **self._identity()}
+
+    @property
+    def logged(self) -> bool:
+        """Whether answers are on disk."""
+        return self._ledger.wire.log is not None
+
     def purpose(self, name: str) -> AbstractContextManager[None]:
         """`with oracle.purpose("kinks"):` books every query inside, drawn or chosen, under that name."""
         return self._ledger.purpose(name)

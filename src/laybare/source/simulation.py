@@ -67,6 +67,11 @@ class Simulation(Verbs):
     def exchangeable(self) -> bool:
         return True
 
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What decides every row: the size, the key of the generator, and the first grain, which law and function decide."""
+        return self.size, self.drawing.key, *self._grain(0)
+
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """Nothing has to be paid for."""
 
