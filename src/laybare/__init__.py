@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         TooFewSamples,
         Unidentifiable,
     )
+    from laybare.estimator import NetworkRecovery, UnionOfHalfSpaces
     from laybare.export import (
         from_json,
         from_npz,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         DeltaAscent,
         FacetSearch,
         HalfSpaces,
+        HalfSpaceUnion,
         HighThreshold,
         LayerRecovery,
         MonomialTop,
@@ -72,7 +74,6 @@ if TYPE_CHECKING:
         RegressorTop,
         Simultaneous,
         ThirdMoments,
-        UnionOfHalfSpaces,
         learn_union,
         recover_layer,
     )
@@ -140,12 +141,13 @@ __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | 
     "laybare.damping": "Effort",
     "laybare.refinement.descent": "Descent",
     "laybare.refinement.overwide": "Search",
+    "laybare.estimator": "NetworkRecovery UnionOfHalfSpaces",
     "laybare.export": (
         "from_json from_npz from_onnx from_sklearn from_torch initialise to_json to_npz to_onnx to_sklearn to_torch"),
     "laybare.insight": "Insight first_look",
     "laybare.lowest_layer": (
-        "Annealing DeltaAscent FacetSearch HalfSpaces HighThreshold LayerRecovery MonomialTop OneByOne PrintedRoute RandomSearch "
-        "RegressorTop Simultaneous ThirdMoments UnionOfHalfSpaces learn_union recover_layer"),
+        "Annealing DeltaAscent FacetSearch HalfSpaces HalfSpaceUnion HighThreshold LayerRecovery MonomialTop OneByOne "
+        "PrintedRoute RandomSearch RegressorTop Simultaneous ThirdMoments learn_union recover_layer"),
     "laybare.methods": (
         "Method RandomStart Route Start AnnihilatorRoute "
         "GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
@@ -174,6 +176,7 @@ __all__ = [
     "Gaussian",
     "GeneralReLU",
     "HalfSpaces",
+    "HalfSpaceUnion",
     "HighThreshold",
     "Insight",
     "InvalidInput",
@@ -188,6 +191,7 @@ __all__ = [
     "Method",
     "MonomialTop",
     "Network",
+    "NetworkRecovery",
     "NotSeparated",
     "OneByOne",
     "Oracle",

@@ -100,7 +100,7 @@ def _source(source: Any, pair: tuple[Any, Any] | None, law: Any) -> Any:
     if pair is not None:
         kind = DaskSamples if is_dask(pair[0]) else Samples
         return kind(*pair) if law is None else kind(*pair, law=as_law(law))
-    if _is_source(source):
+    if is_source(source):
         if law is not None:
             raise InvalidInput(
                 f"law={law!r} was given beside a source.", "A source has a law already.",
@@ -147,7 +147,7 @@ def _is_array(given: Any) -> bool:
     return is_dask(given) or (hasattr(given, "__array__") and hasattr(given, "shape") and not inspect.isclass(given))
 
 
-def _is_source(given: Any) -> bool:
+def is_source(given: Any) -> bool:
     """By its class alone: to look at the number of outputs of an oracle would cost queries."""
     return all(hasattr(type(given), verb) for verb in ("sum", "split", "read"))
 
