@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -29,10 +30,8 @@ def with_checkpoint(source: Source, folder: str | PathLike[str] | None, **call: 
         raise InvalidInput(
             "A checkpoint was asked for, and the oracle has no log.", "Its answers would be paid for again after a crash.",
             "Give the oracle a folder too: Oracle(target, log=...).")
-    import laybare
-
     identity = {
-        "version": f"laybare {laybare.__version__}, numpy {np.__version__}, python {platform.python_version()}",
+        "version": f"laybare {sys.modules["laybare"].__version__}, numpy {np.__version__}, python {platform.python_version()}",
         "block_bytes": source.schedule.block_bytes, "data": data_fingerprint(source), "law": fingerprint(source.law),
         **{name: _told(value) for name, value in call.items()}}
     schedule = replace(source.schedule, journal=Journal(Path(folder), identity))
