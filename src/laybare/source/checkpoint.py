@@ -31,7 +31,7 @@ def with_checkpoint(source: Source, folder: str | PathLike[str] | None, **call: 
             "A checkpoint was asked for, and the oracle has no log.", "Its answers would be paid for again after a crash.",
             "Give the oracle a folder too: Oracle(target, log=...).")
     identity = {
-        "version": f"laybare {sys.modules["laybare"].__version__}, numpy {np.__version__}, python {platform.python_version()}",
+        "version": f"laybare {sys.modules['laybare'].__version__}, numpy {np.__version__}, python {platform.python_version()}",
         "block_bytes": source.schedule.block_bytes, "data": data_fingerprint(source), "law": fingerprint(source.law),
         **{name: _told(value) for name, value in call.items()}}
     schedule = replace(source.schedule, journal=Journal(Path(folder), identity))
