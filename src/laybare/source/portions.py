@@ -43,7 +43,7 @@ class Share(NamedTuple):
     picks: tuple[range | Array, ...]
 
 
-class Piece(NamedTuple):
+class ChunkRows(NamedTuple):
     """Rows of the leaf as they came, how many there should be, and what they are called."""
 
     values: Array
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
     name: str
 
 
-RunRows: TypeAlias = Source | tuple[Sequence[Piece], Sequence[Piece]] | None
+RunRows: TypeAlias = Source | tuple[Sequence[ChunkRows], Sequence[ChunkRows]] | None
 """Rows low..high of the leaf: a source of them, pieces of x and of y, or nothing where the leaf travels with the work."""
 
 
@@ -146,7 +146,7 @@ def _leaf(work: Work, share: Share, rows: RunRows) -> Source:
     return View(work.leaf, range(share.low, share.high), Affine.identity(work.leaf.dim), Unknown(), Schedule())
 
 
-def usable(piece: Piece) -> Array:
+def usable(piece: ChunkRows) -> Array:
     """The piece as float64 with two axes; refused if rows are missing or a number is not finite."""
     values = np.asarray(piece.values)
     if values.ndim not in (1, 2) or len(values) != piece.rows:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from laybare.shapes import Array
-from laybare.source.portions import Piece, RunRows, Share, Work, added_nodes, share_of
+from laybare.source.portions import ChunkRows, RunRows, Share, Work, added_nodes, share_of
 from laybare.source.protocol import Source
 from laybare.source.views import leaf_of
 
@@ -136,9 +136,9 @@ def _rows_of(cut: Cut, chunk: Array) -> Array:
     return chunk[cut.start : cut.stop] if len(chunk) == cut.rows else chunk
 
 
-def _piece(cut: Cut, given: Array) -> Piece:
+def _piece(cut: Cut, given: Array) -> ChunkRows:
     values = given if cut.whole or len(given) == cut.stop - cut.start else _rows_of(cut, given)
-    return Piece(np.asarray(values), cut.stop - cut.start, cut.name)
+    return ChunkRows(np.asarray(values), cut.stop - cut.start, cut.name)
 
 
 def _handed(work: Work) -> Work:
