@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from laybare.errors import ClusterFailure, InvalidInput, LaybareError
 from laybare.shapes import Statistic, Sums
-from laybare.source.portions import Finding, added_run, listed_run, work_of
+from laybare.source.portions import RunFault, added_run, listed_run, work_of
 from laybare.source.protocol import Source
 from laybare.source.run_graph import Bought, Chunk, Chunked, Graph, Run, new_key, run_tasks, travels, tree_tasks
 from laybare.source.views import leaf_of
@@ -179,7 +179,7 @@ def _gathered(client: Any, futures: list[Any]) -> list[Any]:
 
 
 def _opened(result: Any) -> Any:
-    if isinstance(result, Finding):
+    if isinstance(result, RunFault):
         raise result.error
     return result
 

@@ -56,7 +56,7 @@ RunRows: TypeAlias = Source | tuple[Sequence[ChunkRows], Sequence[ChunkRows]] | 
 
 
 @dataclass(frozen=True)
-class Finding:
+class RunFault:
     """An error that belongs to the data: it is handed on as a result, since to try again would not help."""
 
     error: LaybareError
@@ -90,31 +90,31 @@ def share_of(source: Source, start: int, stop: int) -> Share:
     return Share(start, stop, tuple(reversed(picks)))
 
 
-def added_run(work: Work, share: Share, rows: RunRows) -> Sums | Finding:
+def added_run(work: Work, share: Share, rows: RunRows) -> Sums | RunFault:
     """The sum of a run's blocks, one node of the tree."""
     try:
         return added(_blocks(work, share, rows))
     except LaybareError as error:
-        return Finding(error)
+        return RunFault(error)
 
 
-def listed_run(work: Work, share: Share, rows: RunRows) -> list[Sums] | Finding:
+def listed_run(work: Work, share: Share, rows: RunRows) -> list[Sums] | RunFault:
     """The results of a run's blocks, one by one."""
     try:
         return list(_blocks(work, share, rows))
     except LaybareError as error:
-        return Finding(error)
+        return RunFault(error)
 
 
-def added_nodes(nodes: Sequence[Sums | Finding]) -> Sums | Finding:
+def added_nodes(nodes: Sequence[Sums | RunFault]) -> Sums | RunFault:
     """The sum of nodes of one level; the first finding if there is one."""
-    wrong = next((node for node in nodes if isinstance(node, Finding)), None)
+    wrong = next((node for node in nodes if isinstance(node, RunFault)), None)
     if wrong is not None:
         return wrong
     try:
-        return added(node for node in nodes if not isinstance(node, Finding))
+        return added(node for node in nodes if not isinstance(node, RunFault))
     except LaybareError as error:
-        return Finding(error)
+        return RunFault(error)
 
 
 def _blocks(work: Work, share: Share, rows: RunRows) -> Iterator[Sums]:

@@ -24,7 +24,7 @@ GRAINS = 8
 """Grains of one task: a tenth of a second for a network of some size."""
 
 
-class Asked(NamedTuple):
+class RemoteCall(NamedTuple):
     """What came back for one call: answers as they were given, or what was raised."""
 
     given: Any
@@ -37,7 +37,7 @@ class RemoteTarget:
     def __init__(self, ask: Ask, drawing: Drawing, engine: Any, batch: int | None) -> None:
         self.ask, self.drawing, self.engine = ask, drawing, engine
         self.batch = min(batch or GRAIN, GRAIN)
-        self.here: dict[bytes, tuple[Array, Asked]] = {}
+        self.here: dict[bytes, tuple[Array, RemoteCall]] = {}
 
     def __call__(self, x: Array) -> Any:
         found = self.here.pop(_name(x), None)
@@ -80,15 +80,15 @@ def _spans(start: int, stop: int, batch: int) -> Iterator[tuple[int, int]]:
             yield low, min(low + batch, end)
 
 
-def _answered(drawing: Drawing, ask: Ask, batch: int, start: int, stop: int) -> list[Asked]:
+def _answered(drawing: Drawing, ask: Ask, batch: int, start: int, stop: int) -> list[RemoteCall]:
     return [_one(ask, drawing.rows(low, high)) for low, high in _spans(start, stop, batch)]
 
 
-def _one(ask: Ask, x: Array) -> Asked:
+def _one(ask: Ask, x: Array) -> RemoteCall:
     try:
-        return Asked(np.asarray(ask(x)), "")
+        return RemoteCall(np.asarray(ask(x)), "")
     except Exception as error:
-        return Asked(None, f"{type(error).__name__}: {error}")
+        return RemoteCall(None, f"{type(error).__name__}: {error}")
 
 
 def _name(x: Array) -> bytes:

@@ -59,7 +59,7 @@ def travels(leaf: Any) -> bool:
     return bool(getattr(leaf, "travels", False))
 
 
-class Cut(NamedTuple):
+class ChunkCut(NamedTuple):
     """Rows start..stop of a chunk that should have so many rows."""
 
     start: int
@@ -114,29 +114,29 @@ def _run_task(graph: Graph, leaf: Source, run: Run, share: Share, shared: str, s
     return partial(_with_rows, run, share), shared
 
 
-def _cuts(chunks: Sequence[Chunk], low: int, high: int) -> Iterator[tuple[Chunk, Cut]]:
+def _cuts(chunks: Sequence[Chunk], low: int, high: int) -> Iterator[tuple[Chunk, ChunkCut]]:
     """The parts of chunks that make up rows low..high."""
     first = int(np.searchsorted([chunk.stop for chunk in chunks], low, side="right"))
     for chunk in chunks[first:]:
         if chunk.start >= high:
             return
-        cut = Cut(max(low, chunk.start) - chunk.start, min(high, chunk.stop) - chunk.start, chunk.stop - chunk.start, chunk.name)
+        cut = ChunkCut(max(low, chunk.start) - chunk.start, min(high, chunk.stop) - chunk.start, chunk.stop - chunk.start, chunk.name)
         yield chunk, cut
 
 
-def _moved(graph: Graph, chunk: Chunk, cut: Cut) -> str:
+def _moved(graph: Graph, chunk: Chunk, cut: ChunkCut) -> str:
     """A task that cuts rows out of a chunk, where the chunk is: only they move."""
     key = new_key("rows")
     graph[key] = (partial(_rows_of, cut), chunk.key)
     return key
 
 
-def _rows_of(cut: Cut, chunk: Array) -> Array:
+def _rows_of(cut: ChunkCut, chunk: Array) -> Array:
     """Rows of a chunk; all that there is if it has not the length that was announced, which is refused later by name."""
     return chunk[cut.start : cut.stop] if len(chunk) == cut.rows else chunk
 
 
-def _piece(cut: Cut, given: Array) -> ChunkRows:
+def _piece(cut: ChunkCut, given: Array) -> ChunkRows:
     values = given if cut.whole or len(given) == cut.stop - cut.start else _rows_of(cut, given)
     return ChunkRows(np.asarray(values), cut.stop - cut.start, cut.name)
 
@@ -145,7 +145,7 @@ def _handed(work: Work) -> Work:
     return work
 
 
-def _with_pieces(run: Run, share: Share, cuts: list[list[Cut]], work: Work, x: list[Array], y: list[Array]) -> Any:
+def _with_pieces(run: Run, share: Share, cuts: list[list[ChunkCut]], work: Work, x: list[Array], y: list[Array]) -> Any:
     of_x, of_y = ([_piece(*both) for both in zip(part, some, strict=True)] for part, some in zip(cuts, (x, y), strict=True))
     return run(work, share, (of_x, of_y))
 
