@@ -120,8 +120,8 @@ def _cuts(chunks: Sequence[Chunk], low: int, high: int) -> Iterator[tuple[Chunk,
     for chunk in chunks[first:]:
         if chunk.start >= high:
             return
-        cut = ChunkCut(max(low, chunk.start) - chunk.start, min(high, chunk.stop) - chunk.start, chunk.stop - chunk.start, chunk.name)
-        yield chunk, cut
+        start, stop = (min(max(row, chunk.start), chunk.stop) - chunk.start for row in (low, high))
+        yield chunk, ChunkCut(start, stop, chunk.stop - chunk.start, chunk.name)
 
 
 def _moved(graph: Graph, chunk: Chunk, cut: ChunkCut) -> str:
