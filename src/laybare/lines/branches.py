@@ -14,6 +14,7 @@ sign is wrong. This needs independent rows (no more units than features), and th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from laybare.lines.floors import Floor
 from laybare.lines.kinks import Bends, find_kinks
 from laybare.lines.layers import LayerRead, Seen, exact_slopes
 from laybare.lines.line import Line
+from laybare.lines.reach import Crossing, Layers, Reach
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
 from laybare.lines.surfaces import PieceSlope, Surface, along_line, read_slope, surface_at
@@ -43,14 +45,11 @@ COMMON, MEMBERS = 3, 2
 ROUND, ROUNDS = 30, 8
 """Lines between two looks at what is known, beyond those along the features, and how many looks there are."""
 
-POINTS, BOOST = 60, 4.0
-"""Random points among which two are looked for that a unit lies between, and by how much features are raised that make another
-one active, in logarithms."""
+RAY = (0.01, 5.0)
+"""Sizes of a feature between which a line along it begins and is laid."""
 
 FITS, SIGN = 1e-5, 1e-3
 """Relative misfit of all gradients, and distance of the coefficients of v from 0 and -1, of a last layer."""
-
-Layers = tuple[tuple[Array, Array], ...]
 
 
 class Part(NamedTuple):
@@ -83,6 +82,11 @@ class Branches:
         return before, B
 
     @property
+    def reach(self) -> Reach:
+        """Which features inputs can reach."""
+        return Reach(self.layers, self.floor.spread)
+
+    @property
     def whole(self) -> list[Part]:
         return [part for part in self.parts if part.on.all() and part.members >= MEMBERS]
 
@@ -92,12 +96,15 @@ def read_last_layer(
 ) -> LayerRead | None:
     """Lines on floor 1 until the layer explains all gradients; None if it does not, or is not the last one."""
     branches = Branches(floor, layers)
-    for line in targets:
+    first = [floor.line(number, rng) for number in range(floor.width)]
+    for line in (*targets, *first, *_rays(branches)):
         branches = _follow(purse, branches, line, rounding, rng)
+    tried: set[tuple[bytes, int]] = set()
     for turn in range(ROUNDS):
-        for _ in range(floor.width + ROUND if turn == 0 else ROUND):
-            aimed = _aimed(branches, rng) if branches.lines > floor.width and branches.lines % 3 else None
-            branches = _follow(purse, branches, aimed or floor.line(branches.lines, rng), rounding, rng)
+        for _ in range(ROUND):
+            branches = _follow(purse, branches, floor.line(floor.width, rng), rounding, rng)
+        for line in _facets(branches, tried):
+            branches = _follow(purse, branches, line, rounding, rng)
         read = _last(branches)
         if read is not None:
             return read
@@ -106,30 +113,39 @@ def read_last_layer(
     return None
 
 
-def _aimed(branches: Branches, rng: Generator) -> Line | None:
-    """A line across a unit that is known in part, where a feature is active that its row is not known for."""
-    open_ = [part for part in branches.parts if part.members >= MEMBERS and not part.on.all()]
-    if not open_:
-        return None
-    part = open_[rng.integers(len(open_))]
-    feature, floor = int(rng.choice(np.flatnonzero(~part.on))), branches.floor
-    _, B = branches.above(part.surface.x)
-    rows = branches.layers[-1][0][feature] if len(branches.layers) == 1 else B[feature]
-    found: list[tuple[float, Array]] = []
-    for _ in range(POINTS):
-        size = floor.spread * np.exp(rng.standard_normal())
-        x = floor.lifted(size * np.exp(rng.standard_normal(floor.width) + BOOST * rng.random() * np.sign(rows)), rng)
-        h = np.maximum(branches.above(x)[0][-1], 0.0)
-        if h[feature] > 0.0:
-            height = float(part.row @ h + part.bias)
-            other = next((y for there, y in found if there * height < 0.0), None)
-            if other is not None:
-                return floor.line_through(x, other - x, float(np.linalg.norm(other - x)))
-            found.append((height, x))
-    if len(found) < 2:
-        return None
-    x, y = found[0][1], found[-1][1]
+def _rays(branches: Branches) -> Iterator[Line]:
+    """Lines along which a single feature of the highest known layer grows: a unit that bends anywhere bends on one of them,
+    unless inputs cannot reach it."""
+    for feature in range(len(branches.layers[-1][1])):
+        ends = branches.reach.ray(feature, RAY)
+        if ends is not None:
+            yield _line_between(branches.floor, *ends)
+
+
+def _facets(branches: Branches, tried: set[tuple[bytes, int]]) -> Iterator[Line]:
+    """Lines across units that are known in part, beyond the wall of a feature that their rows are not known for."""
+    for part in branches.parts:
+        for feature in np.flatnonzero(~part.on) if part.members >= MEMBERS else ():
+            mark = (part.on.tobytes() + np.round(np.abs(part.row[part.on] / part.bias), 5).tobytes(), int(feature))
+            if mark not in tried:
+                tried.add(mark)
+                crossing = branches.reach.facet(part.row, part.bias, part.on, int(feature))
+                if crossing is not None:
+                    yield _line_across(branches.floor, crossing)
+
+
+def _line_between(floor: Floor, start: Array, end: Array) -> Line:
+    """From wall to wall, through two points of floor 1."""
+    x, y = (floor.inverse @ (h - floor.shift) for h in (start, end))
     return floor.line_through(x, y - x, float(np.linalg.norm(y - x)))
+
+
+def _line_across(floor: Floor, crossing: Crossing) -> Line:
+    """A short line."""
+    direction = floor.inverse @ crossing.direction
+    size = float(np.linalg.norm(direction))
+    reach = crossing.reach * size
+    return Line(floor.inverse @ (crossing.start - floor.shift), direction / size, -reach, reach, reach / 3.0)
 
 
 def _follow(purse: Purse, branches: Branches, line: Line, rounding: AnswerError, rng: Generator) -> Branches:
@@ -155,7 +171,8 @@ def _explained(branches: Branches, bends: Bends, i: int) -> bool:
     x = bends.line(bends.kinks[i].t)[0]
     before, _ = branches.above(x)
     h = np.maximum(before[-1], 0.0)
-    rest = [np.abs(z) for z in before] + [np.array([abs(part.row @ h + part.bias) for part in branches.whole])]
+    known = [part for part in branches.parts if part.members >= MEMBERS and not (h > 0.0)[~part.on].any()]
+    rest = [np.abs(z) for z in before] + [np.array([abs(part.row @ h + part.bias) for part in known])]
     size = 1.0 + float(np.linalg.norm(branches.floor.features(x[None])))
     return bool(min(float(z.min(initial=np.inf)) for z in rest) <= NEARBY * size)
 
