@@ -62,7 +62,8 @@ class LayerRead:
     """Weights (m, width) of norm 1, biases (m,), the active side of each unit decided, and the coefficients of all gradients.
 
     `trouble` says why the layer is not complete; empty if it is. `readout` (m, outputs) and `offset` (outputs,) are there if the
-    layer is the last one: then the coefficients of active units are the same everywhere.
+    layer is the last one: then the coefficients of active units are the same everywhere. The last `folded` units never bend: they
+    stand for an affine map of the features.
     """
 
     seen: Seen
@@ -72,6 +73,7 @@ class LayerRead:
     trouble: str = ""
     readout: Array | None = None
     offset: Array | None = None
+    folded: int = 0
 
 
 def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: Generator) -> Seen:

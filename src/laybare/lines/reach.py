@@ -20,13 +20,13 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from laybare.shapes import Array
 
-FARTHEST, SECONDS = 50.0, 2.0
+FARTHEST, SECONDS = 1000.0, 2.0
 """Bound of the features on floor 1, in units of the inputs' scale; and of a program's time."""
 
 INSIDE, LEAST = 1.0, 1e-5
 """Wanted and least distance of a point from the walls of its cell, in units of the inputs' scale."""
 
-ACTIVE, VISIBLE = (3, 2), 0.02
+ACTIVE, VISIBLE = (3, 2, 1), 0.02
 """Features by which a surface beyond a wall is recognised, and their least size in units of the inputs' scale."""
 
 BEYOND = 0.02
