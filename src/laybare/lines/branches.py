@@ -26,7 +26,7 @@ from laybare.lines.parts import MEMBERS, Branches, joined, part_of
 from laybare.lines.reach import Crossing, Layers
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
-from laybare.lines.surfaces import along_line, read_slope, surface_at
+from laybare.lines.surfaces import along_line, read_slope, read_surface
 from laybare.shapes import Array
 
 ROUND, ROUNDS = 30, 8
@@ -120,8 +120,7 @@ def _follow(purse: Purse, branches: Branches, line: Line, rounding: AnswerError,
     slopes = {k: read_slope(purse, floor, bends, k, rounding, rng=rng) for k in sorted({i + d for i in strange for d in (0, 1)})}
     parts = list(branches.parts)
     for i in strange:
-        left, right = slopes[i], slopes[i + 1]
-        surface = None if left is None or right is None else surface_at(floor, bends, i, left, right, rounding)
+        surface = read_surface(purse, floor, bends, i, slopes, rounding, rng=rng)
         part = None if surface is None else part_of(branches, surface)
         if part is not None:
             parts = joined(parts, part)

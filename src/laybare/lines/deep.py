@@ -23,6 +23,7 @@ from laybare.errors import BudgetExhausted, NotSeparated
 from laybare.lines.above import Above
 from laybare.lines.asking import Answers, Ask, Booking, Purpose, Purse
 from laybare.lines.branches import read_last_layer
+from laybare.lines.folding import folded_layer
 from laybare.lines.floors import Floor, ground
 from laybare.lines.joint_polish import Deep, Fitted, polish_deep
 from laybare.lines.layers import LayerRead, Seen, follow, layer_of
@@ -34,6 +35,9 @@ from laybare.shapes import Array
 
 QUIET = (2, 4, 10)
 """Lines in a row that bring no unit to a complete layer: on floor 0, where every line meets every unit, on floor 1, and above."""
+
+FOLD = 12
+"""Quiet lines on floor 1 after which what is left of the gradients is taken for units that never bend."""
 
 FEWEST = 20
 """Lines at least on a floor above the first, where no set of lines meets every unit."""
@@ -187,6 +191,8 @@ class Climber:
         while True:
             seen = follow(self.purse, seen, seen.floor.line(seen.lines, self.rng), self.rounding, rng=self.rng)
             read = layer_of(seen)
+            if number == 1 and seen.quiet >= FOLD and seen.lines >= fewest:
+                read = folded_layer(read)
             wide = len(seen.surfaces) > seen.floor.width
             ready = not read.trouble and seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
             if ready or wide or seen.lines >= most:

@@ -23,7 +23,7 @@ from laybare.lines.kinks import Bends, find_kinks
 from laybare.lines.line import Line
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
-from laybare.lines.surfaces import PieceSlope, Surface, along_line, feels, judge, read_slope, surface_at
+from laybare.lines.surfaces import PieceSlope, Surface, along_line, feels, judge, read_slope, read_surface
 from laybare.shapes import Array
 
 SAME = 1e-6
@@ -91,8 +91,7 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: 
         seen, lines=seen.lines + 1, quiet=seen.quiet + 1,
         slopes=seen.slopes + tuple(slope for slope in slopes.values() if slope is not None))
     for i in strange:
-        left, right = slopes[i], slopes[i + 1]
-        surface = None if left is None or right is None else surface_at(seen.floor, bends, i, left, right, rounding)
+        surface = read_surface(purse, seen.floor, bends, i, slopes, rounding, rng=rng)
         if surface is not None and not any(_same(surface, other) for other in (*fresh.surfaces, *fresh.suspects)):
             fresh = _judged(purse, fresh, surface, rounding, rng)
     return fresh
@@ -194,7 +193,7 @@ def _signed(read: LayerRead) -> LayerRead:
         return replace(read, trouble=f"the active side of {int((both | none).sum())} units cannot be told: a unit is missing")
     sign = np.where(ahead.any(axis=0), 1.0, -1.0)
     signed = replace(read, weights=sign[:, None] * read.weights, biases=sign * read.biases)
-    return _with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
+    return with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
 
 
 def exact_slopes(slopes: tuple[PieceSlope, ...]) -> list[PieceSlope]:
@@ -203,7 +202,7 @@ def exact_slopes(slopes: tuple[PieceSlope, ...]) -> list[PieceSlope]:
     return [slope for slope in slopes if slope.sd <= level]
 
 
-def _with_readout(read: LayerRead, slopes: list[PieceSlope], coefficients: Array, level: Array) -> LayerRead:
+def with_readout(read: LayerRead, slopes: list[PieceSlope], coefficients: Array, level: Array) -> LayerRead:
     """The readout, if the coefficients (n, outputs, m) of active units are everywhere the same."""
     h = read.seen.floor.features(np.array([slope.x for slope in slopes]))
     before = h @ read.weights.T + read.biases

@@ -82,12 +82,12 @@ def along_line(purse: Purse, line: Line, rounding: AnswerError) -> Along:
 
 
 def read_slope(
-    purse: Purse, floor: Floor, bends: Bends, k: int, rounding: AnswerError, *, rng: Generator
+    purse: Purse, floor: Floor, bends: Bends, k: int, rounding: AnswerError, *, share: float | None = None, rng: Generator
 ) -> PieceSlope | None:
     """The gradient on piece k, width + 1 queries; None if no place on it agrees with the slope along the line."""
     line, piece = bends.line, bends.pieces[k]
     left, right = _ends(bends, k)
-    share = STEP if rounding.unit < 1e-9 and rounding.absolute == 0.0 else COARSE_STEP
+    share = share or (STEP if rounding.unit < 1e-9 and rounding.absolute == 0.0 else COARSE_STEP)
     for turn in range(TRIES):
         tau = left + PLACES[turn] * (right - left)
         x = line(tau)[0]
@@ -152,24 +152,39 @@ def _steps(floor: Floor, x: Array, size: float) -> Array:
     return np.asarray(np.where(up >= down, 1.0, -1.0) * lengths)
 
 
-def surface_at(
-    floor: Floor, bends: Bends, i: int, left: PieceSlope, right: PieceSlope, rounding: AnswerError
+def read_surface(
+    purse: Purse, floor: Floor, bends: Bends, i: int, slopes: dict[int, PieceSlope | None], rounding: AnswerError, *, rng: Generator
 ) -> Surface | None:
-    """The surface of kink i from the gradients on its two sides; None if they do not differ by a matrix of rank one."""
-    kink, x = bends.kinks[i], bends.line(bends.kinks[i].t)[0]
+    """The surface of kink i from the gradients on its two sides, measured again by longer steps if they leave it unsure.
+
+    None if one of them could not be measured, if they do not differ by a matrix of rank one, or if it stays unsure.
+    """
+    sides = [slopes[i], slopes[i + 1]]
+    surface = _surface(floor, bends, i, *sides)
+    if surface is not None and surface.sd > _well(rounding):
+        again = [read_slope(purse, floor, bends, k, rounding, share=COARSE_STEP, rng=rng) for k in (i, i + 1)]
+        surface = _surface(floor, bends, i, *again)
+    return surface if surface is not None and surface.sd <= _well(rounding) else None
+
+
+def _well(rounding: AnswerError) -> float:
+    return float(WELL * max(1.0, rounding.unit / 2.0**-53) ** 0.5)
+
+
+def _surface(floor: Floor, bends: Bends, i: int, left: PieceSlope | None, right: PieceSlope | None) -> Surface | None:
+    if left is None or right is None:
+        return None
+    kink, x, line = bends.kinks[i], bends.line(bends.kinks[i].t)[0], bends.line
     jump = right.values - left.values
     normal = jump @ kink.jump
     size = float(np.linalg.norm(normal))
     sd = float(np.hypot(left.sd, right.sd)) * float(np.linalg.norm(kink.jump))
-    if size <= 30.0 * sd:
+    if size == 0.0:
         return None
     normal, sd = normal / size, sd / size
     rest = jump - np.outer(normal, normal @ jump)
     if np.abs(rest).max() > 1e-6 * np.abs(jump).max() + 10.0 * np.hypot(left.sd, right.sd):
         return None
-    if sd > WELL * max(1.0, rounding.unit / 2.0**-53) ** 0.5:
-        return None
-    line = bends.line
     away = BEYOND * (line.scale + abs(kink.t))
     beyond = line(max(line.low, kink.t - away))[0], line(min(line.high, kink.t + away))[0]
     return Surface(normal, -float(normal @ floor.features(x[None])[0]), sd, x, beyond)
