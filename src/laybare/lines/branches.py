@@ -1,10 +1,10 @@
 """The last layer of a deep network, from kinks under any pattern of active units below.
 
 Above floor 1 there need not be inputs at which all units are active, and a unit may bend only where some are not. But the layers
-below are known, so lines on floor 1 tell parts of rows (`laybare.lines.parts`), and it is known without a query where to look
-next (`laybare.lines.reach`): along single features, where every unit that bends shows if inputs can reach it; beyond the wall of a
-feature that a row is not known for; and towards the ends of a direction that the answers feel and no known unit explains. This
-needs that nothing lies above the layer: otherwise parts disagree.
+below are known, so lines on floor 1 tell parts of rows (`laybare.lines.parts`), and it is known without a query where to
+look next (`laybare.lines.reach`): along single features, where every unit that bends shows if inputs can reach it; beyond the
+wall of a feature that a row is not known for; and towards the ends of a direction that the answers feel and no known unit
+explains. This needs that nothing lies above the layer: otherwise parts disagree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from laybare.lines.last_layer import Explanation, explanation, layer_read
 from laybare.lines.layers import LayerRead
 from laybare.lines.line import Line
 from laybare.lines.parts import MEMBERS, Branches, joined, part_of
-from laybare.lines.reach import Crossing, Layers
+from laybare.lines.programs import Layers
+from laybare.lines.reach import Facet
 from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
 from laybare.lines.surfaces import along_line, read_slope, read_surface
@@ -82,17 +83,17 @@ def _facets(branches: Branches, tried: set[tuple[bytes, int]]) -> Iterator[Line]
         for feature in np.flatnonzero(~part.on) if alone or part.members >= MEMBERS else ():
             if (part.mark, int(feature)) not in tried:
                 tried.add((part.mark, int(feature)))
-                crossing = branches.reach.facet(part.row, part.bias, part.on, int(feature))
-                if crossing is not None:
-                    yield _line_across(branches.floor, crossing)
+                facet = branches.reach.facet(part.row, part.bias, part.on, int(feature))
+                if facet is not None:
+                    yield _line_across(branches.floor, facet)
 
 
 def _toward_folded(branches: Branches, told: Explanation) -> Iterator[Line]:
     """Lines between the places where what no known unit explains is largest and smallest: if it bends, then there."""
     for row in told.folded:
-        ends = branches.reach.lowest(row), branches.reach.lowest(-row)
-        if ends[0] is not None and ends[1] is not None:
-            yield _line_between(branches.floor, *ends)
+        low, high = branches.reach.lowest(row), branches.reach.lowest(-row)
+        if low is not None and high is not None:
+            yield _line_between(branches.floor, low, high)
 
 
 def _line_between(floor: Floor, start: Array, end: Array) -> Line:
@@ -101,12 +102,12 @@ def _line_between(floor: Floor, start: Array, end: Array) -> Line:
     return floor.line_through(x, y - x, float(np.linalg.norm(y - x)))
 
 
-def _line_across(floor: Floor, crossing: Crossing) -> Line:
+def _line_across(floor: Floor, facet: Facet) -> Line:
     """A short line."""
-    direction = floor.inverse @ crossing.direction
+    direction = floor.inverse @ facet.direction
     size = float(np.linalg.norm(direction))
-    reach = crossing.reach * size
-    return Line(floor.inverse @ (crossing.start - floor.shift), direction / size, -reach, reach, reach / 3.0)
+    reach = facet.reach * size
+    return Line(floor.inverse @ (facet.start - floor.shift), direction / size, -reach, reach, reach / 3.0)
 
 
 def _follow(purse: Purse, branches: Branches, line: Line, rounding: AnswerError, rng: Generator) -> Branches:

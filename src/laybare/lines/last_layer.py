@@ -1,9 +1,10 @@
 """Signs and readout of a last layer whose rows are known, from all gradients; and what no unit of it explains.
 
-Every measured gradient is g = Bᵀ (Σⱼ aⱼ [zⱼ > 0] wⱼ + v), linear in a and v. If all signs are right and every unit bends somewhere,
-v = 0. A unit with the wrong sign leaves -aⱼ wⱼ in v, so the coefficients of v with respect to aⱼ wⱼ are 0 or -1: those tell the
-signs. What is left then belongs to units that never bend where inputs can reach, and are always on: an affine map of the
-features, which one unit for each output (or fewer) that is always on stands for. Needs independent rows (no more units than features).
+Every measured gradient is g = Bᵀ (Σⱼ aⱼ [zⱼ > 0] wⱼ + v), linear in a and v. If all signs are right and every unit bends
+somewhere, v = 0. A unit with the wrong sign leaves -aⱼ wⱼ in v, so the coefficients of v with respect to aⱼ wⱼ are 0 or -1: those
+tell the signs. What is left then belongs to units that never bend where inputs can reach, and are always on: an affine map of
+the features, which one unit for each output (or fewer) that is always on stands for. Beside such a map signs make no difference:
+relu(z) = relu(-z) + z. Needs independent rows, so no more units than features.
 """
 
 from __future__ import annotations
@@ -71,11 +72,12 @@ def explanation(branches: Branches) -> Explanation | None:
 
 def layer_read(branches: Branches, told: Explanation) -> LayerRead:
     """The layer, with units that are always on for what the others do not explain."""
-    surfaces = tuple(unit.surface for unit in branches.whole)
+    surfaces = tuple(surface for unit in branches.whole for surface in unit.surfaces)
     h = np.maximum(np.array([branches.above(slope.x)[0][-1] for slope in branches.slopes]), 0.0)
     lift = 1.0 + ON * np.abs(h @ told.folded.T).max(axis=0)
     seen = Seen(branches.floor, surfaces, (), tuple(exact_slopes(branches.slopes)), 0, branches.lines, branches.quiet)
-    sd = np.array([s.sd for s in surfaces])
+    sd = np.array([max(s.sd for s in unit.surfaces) for unit in branches.whole])
     return LayerRead(
         seen, np.vstack([told.weights, told.folded]), np.append(told.biases, lift), np.append(sd, np.full(len(lift), sd.max())),
-        "", np.vstack([told.readout, told.folded_readout]), told.offset - lift @ told.folded_readout, len(lift))
+        "", np.vstack([told.readout, told.folded_readout]), told.offset - lift @ told.folded_readout, len(lift),
+        len(told.weights) if len(lift) else 0)

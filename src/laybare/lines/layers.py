@@ -63,7 +63,7 @@ class LayerRead:
 
     `trouble` says why the layer is not complete; empty if it is. `readout` (m, outputs) and `offset` (outputs,) are there if the
     layer is the last one: then the coefficients of active units are the same everywhere. The last `folded` units never bend: they
-    stand for an affine map of the features.
+    stand for an affine map of the features. Beside such a map the active side of `untold` units makes no difference.
     """
 
     seen: Seen
@@ -74,10 +74,11 @@ class LayerRead:
     readout: Array | None = None
     offset: Array | None = None
     folded: int = 0
+    untold: int = 0
 
 
-def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: Generator) -> Seen:
-    """Read a line, and measure what no known unit explains."""
+def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, every: bool = False, rng: Generator) -> Seen:
+    """Read a line, and measure what no known unit explains; the gradients on all of its pieces if `every`."""
     along = along_line(purse, line, rounding)
     try:
         bends = find_kinks(along, line, [end_piece(along, line, line.low), end_piece(along, line, line.high)])
@@ -85,7 +86,7 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: 
         return replace(seen, lines=seen.lines + 1, quiet=0)
     strange = [i for i in range(len(bends.kinks)) if not _explained(seen, bends, i)]
     strange = _novel(purse, seen, bends, strange, rounding, rng)
-    beside = sorted({i + d for i in strange for d in (0, 1)})
+    beside = range(len(bends.pieces)) if every else sorted({i + d for i in strange for d in (0, 1)})
     slopes = {k: read_slope(purse, seen.floor, bends, k, rounding, rng=rng) for k in beside}
     fresh = replace(
         seen, lines=seen.lines + 1, quiet=seen.quiet + 1,
@@ -143,14 +144,14 @@ def _same(one: Surface, other: Surface) -> bool:
 
 def layer_of(seen: Seen) -> LayerRead:
     """The layer as far as it is known, with its signs, and what is missing; with those suspects that the gradients need."""
-    first = _layer(seen, seen.surfaces)
+    first = _signed(unsigned(seen, seen.surfaces))
     if not first.trouble or len(seen.surfaces) > seen.floor.width:
         return first
-    reads = (_layer(seen, (*seen.surfaces, *chosen)) for chosen in _choices(seen.suspects))
+    reads = (_signed(unsigned(seen, (*seen.surfaces, *chosen))) for chosen in choices(seen.suspects))
     return next((read for read in reads if not read.trouble), first)
 
 
-def _choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
+def choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
     """All of them, then one, two, three; no more than a few hundred."""
     if suspects:
         yield suspects
@@ -159,7 +160,8 @@ def _choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
             yield from combinations(suspects, count)
 
 
-def _layer(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
+def unsigned(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
+    """The layer of these surfaces, their active sides not decided."""
     width, m = seen.floor.width, len(surfaces)
     normals = np.array([s.normal for s in surfaces]).reshape(m, width)
     shifts, sd = np.array([s.shift for s in surfaces]), np.array([s.sd for s in surfaces])
@@ -170,10 +172,12 @@ def _layer(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
         return replace(read, trouble=f"it is wider than its input ({m} units, {width} features): signs are not known")
     if np.linalg.cond(normals) > MOST_CONDITION:
         return replace(read, trouble="the normals of its units are not independent")
-    return _signed(read)
+    return read
 
 
 def _signed(read: LayerRead) -> LayerRead:
+    if read.trouble:
+        return read
     slopes, inverse = exact_slopes(read.seen.slopes), np.linalg.pinv(read.weights)
     g = np.array([slope.values for slope in slopes])  # (n, width, outputs)
     coefficients = np.einsum("nko,km->nmo", g, inverse)

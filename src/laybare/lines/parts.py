@@ -1,8 +1,8 @@
 """Parts of rows: what a kink tells of a unit above layers that are known, and how such parts are put together.
 
 At every input of floor 1 the features h that the layer reads are known, and their derivative B with respect to the features of
-floor 1. A kink of unit (w, b) has the normal Bᵀw, and is on w·h + b = 0: it tells w where B has rows, at the features that are active
-there, and b. Two such parts belong to one unit if they are proportional where both are known; together they know more of the row.
+floor 1. A kink of unit (w, b) has the normal Bᵀw, and is on w·h + b = 0: it tells w where B has rows, at the features that are
+active there, and b. Two such parts belong to one unit if they are proportional where both are known; together they know more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.lines.floors import Floor
-from laybare.lines.reach import Layers, Reach
+from laybare.lines.programs import Layers
+from laybare.lines.reach import Reach
 from laybare.lines.surfaces import PieceSlope, Surface
 from laybare.shapes import Array
 
@@ -29,18 +30,23 @@ NEARBY = 1e-7
 
 
 class Part(NamedTuple):
-    """A row, known where `on`, its bias, the surface that it was read from, and of how many kinks it was made."""
+    """A row, known where `on`, its bias, and the surfaces of the kinks that it was made of."""
 
     row: Array
     on: Array
     bias: float
-    surface: Surface
-    members: int = 1
+    surfaces: tuple[Surface, ...]
+
+    @property
+    def members(self) -> int:
+        """Kinks."""
+        return len(self.surfaces)
 
     @property
     def mark(self) -> bytes:
         """The same for the same knowledge."""
-        return self.on.tobytes() + np.round(np.abs(np.append(self.row[self.on], self.bias)), 5).tobytes()
+        numbers = np.round(np.abs(np.append(self.row[self.on], self.bias)), 5)
+        return bytes(self.on.tobytes() + numbers.tobytes())
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +83,7 @@ class Branches:
     def open(self) -> list[Part]:
         """Parts that are neither whole nor explained by one that is."""
         whole = self.whole
-        return [part for part in self.parts if not any(part is unit or self._on(unit, part.surface.x) for unit in whole)]
+        return [part for part in self.parts if not any(part is unit or self._on(unit, part.surfaces[0].x) for unit in whole)]
 
     def explained(self, x: Array) -> bool:
         """Whether a unit of a known layer, or a part that is known where x is, has its zero at x."""
@@ -106,7 +112,7 @@ def part_of(branches: Branches, surface: Surface) -> Part | None:
     if np.abs(B.T @ row - surface.normal).max() > AGREE[3]:
         return None
     size = float(np.linalg.norm(row))
-    return Part(row / size, on, -float(row @ np.maximum(before[-1], 0.0)) / size, surface)
+    return Part(row / size, on, -float(row @ np.maximum(before[-1], 0.0)) / size, (surface,))
 
 
 def joined(parts: list[Part], part: Part) -> list[Part]:
@@ -128,4 +134,4 @@ def _together(one: Part, other: Part) -> Part | None:
         return None
     row = np.where(one.on, one.row, factor * other.row)
     size = float(np.linalg.norm(row))
-    return Part(row / size, one.on | other.on, one.bias / size, one.surface, one.members + other.members)
+    return Part(row / size, one.on | other.on, one.bias / size, one.surfaces + other.surfaces)

@@ -117,6 +117,8 @@ def _adds_up(
 def _ends(bends: Bends, k: int) -> tuple[float, float]:
     """Where piece k begins and ends; the outer pieces no longer than what lies between them and the middle of the line."""
     line, t = bends.line, [kink.t for kink in bends.kinks]
+    if not t:
+        return max(line.low, -2.0 * line.scale), min(line.high, 2.0 * line.scale)
     left = t[k - 1] if k > 0 else max(line.low, t[0] - 2.0 * line.scale - abs(t[0]))
     return left, t[k] if k < len(t) else min(line.high, left + 2.0 * line.scale + abs(left))
 
@@ -153,7 +155,8 @@ def _steps(floor: Floor, x: Array, size: float) -> Array:
 
 
 def read_surface(
-    purse: Purse, floor: Floor, bends: Bends, i: int, slopes: dict[int, PieceSlope | None], rounding: AnswerError, *, rng: Generator
+    purse: Purse, floor: Floor, bends: Bends, i: int, slopes: dict[int, PieceSlope | None], rounding: AnswerError, *,
+    rng: Generator,
 ) -> Surface | None:
     """The surface of kink i from the gradients on its two sides, measured again by longer steps if they leave it unsure.
 
@@ -201,7 +204,7 @@ def judge(purse: Purse, floor: Floor, surface: Surface, rounding: AnswerError, *
         x = _between(floor, surface, across, rng)
         everywhere = everywhere and x is not None
         x = _beside(floor, surface, rng) if x is None else x
-        score += 1 if _bends(purse, floor, surface, x, across, rounding) else -1
+        score += _bends(purse, floor, surface, x, across, rounding)
         if score >= ACCEPT or score <= REJECT:
             break
     return "bent" if score < ACCEPT else "hyperplane" if everywhere else "suspect"
@@ -235,12 +238,17 @@ def _height(floor: Floor, surface: Surface, x: Array) -> float:
     return float(surface.normal @ floor.features(x[None])[0]) + surface.shift
 
 
-def _bends(purse: Purse, floor: Floor, surface: Surface, x: Array, across: Array, rounding: AnswerError) -> bool:
-    """Whether the function bends where the hyperplane is supposed to be."""
+def _bends(purse: Purse, floor: Floor, surface: Surface, x: Array, across: Array, rounding: AnswerError) -> int:
+    """1 if the function bends where the hyperplane is supposed to be, -1 if not, 0 if it does not change there at all.
+
+    Where all units above are off, nothing can be seen.
+    """
     unsure = 10.0 * surface.sd * float(np.linalg.norm(floor.features(x[None])[0]) + 1.0)
     low, high = floor.room(x, across)
     step = min(max(APART * floor.spread, unsure), 0.5 * high, -0.5 * low)
     points = x + step * np.array([[-1.0], [0.0], [1.0]]) * across
     y = purse.ask(points, "checks")
-    second = np.abs(y[0] - 2.0 * y[1] + y[2]).max()
-    return bool(second > 2.0 * SIGMAS * np.sqrt(6.0) * rounding.sd(points, y).max())
+    noise = 2.0 * SIGMAS * rounding.sd(points, y).max()
+    if np.abs(y[0] - 2.0 * y[1] + y[2]).max() > np.sqrt(6.0) * noise:
+        return 1
+    return 0 if np.abs(y[2] - y[0]).max() <= np.sqrt(2.0) * noise else -1
