@@ -7,44 +7,44 @@
     Network + fresh rows               ->  Certificate         (claims with numbers; never silently wrong)
     Recovery                           ->  report | save | predict
 
-Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them, methods when first named.
+Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them, everything else
+when it is first named: `import laybare` costs next to nothing, and so does `laybare --help`.
 """
 
 from typing import TYPE_CHECKING
 
-from laybare.activations import (
-    Activation,
-    absolute,
-    activation_named,
-    erf,
-    exponential,
-    gelu,
-    leaky_relu,
-    power_relu,
-    relu,
-    sigmoid,
-    softplus,
-    step,
-    tanh,
-)
-from laybare.errors import (
-    AssumptionViolated,
-    BudgetExhausted,
-    InvalidInput,
-    LaybareError,
-    NotSeparated,
-    TooFewSamples,
-    Unidentifiable,
-)
 from laybare.lazy import homes_of, on_demand
-from laybare.networks import Layer, LayerMatch, Match, Network, compare
-from laybare.planted import random_network
-from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Source, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
     from laybare import decomposition, landscape, moments, planted, theory
+    from laybare.activations import (
+        Activation,
+        absolute,
+        activation_named,
+        erf,
+        exponential,
+        gelu,
+        leaky_relu,
+        power_relu,
+        relu,
+        sigmoid,
+        softplus,
+        step,
+        tanh,
+    )
     from laybare.certificate import Certificate, Claim
     from laybare.damping import Effort
+    from laybare.errors import (
+        AssumptionViolated,
+        BudgetExhausted,
+        ClusterFailure,
+        InvalidInput,
+        LaybareError,
+        NotSeparated,
+        TooFewSamples,
+        Unidentifiable,
+    )
+    from laybare.estimator import NetworkRecovery, UnionOfHalfSpaces
     from laybare.export import (
         from_json,
         from_npz,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         DeltaAscent,
         FacetSearch,
         HalfSpaces,
+        HalfSpaceUnion,
         HighThreshold,
         LayerRecovery,
         MonomialTop,
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
         RegressorTop,
         Simultaneous,
         ThirdMoments,
-        UnionOfHalfSpaces,
         learn_union,
         recover_layer,
     )
@@ -101,26 +101,53 @@ if TYPE_CHECKING:
         TensorRoute,
         WhitenedRoute,
     )
+    from laybare.networks import Layer, LayerMatch, Match, Network, compare
     from laybare.pipeline import Audit, Recovery, audit, load, recover, refine
+    from laybare.planted import random_network
     from laybare.refinement.descent import Descent
     from laybare.refinement.overwide import Search
+    from laybare.source import (
+        DaskEngine,
+        DaskSamples,
+        Endpoint,
+        Gaussian,
+        Oracle,
+        Samples,
+        Schedule,
+        Simulation,
+        Source,
+        Symmetric,
+        Unknown,
+        open_samples,
+    )
 
 __version__ = "0.1.0"
 
-ROOMS = ("decomposition", "landscape", "moments", "planted", "theory")
+ROOMS = (
+    "activations", "certificate", "damping", "decomposition", "errors", "landscape", "moments", "networks", "pipeline", "planted",
+    "refinement", "shapes", "source", "theory")
 """Packages that are reached as lb.room without an import of their own."""
 
 __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | homes_of({
+    "laybare.activations": (
+        "Activation absolute activation_named erf exponential gelu leaky_relu power_relu relu sigmoid softplus step tanh"),
+    "laybare.errors": (
+        "AssumptionViolated BudgetExhausted ClusterFailure InvalidInput LaybareError NotSeparated TooFewSamples Unidentifiable"),
+    "laybare.networks": "Layer LayerMatch Match Network compare",
+    "laybare.planted": "random_network",
+    "laybare.source": (
+        "DaskEngine DaskSamples Endpoint Gaussian Oracle Samples Schedule Simulation Source Symmetric Unknown open_samples"),
     "laybare.certificate": "Certificate Claim",
     "laybare.damping": "Effort",
     "laybare.refinement.descent": "Descent",
     "laybare.refinement.overwide": "Search",
+    "laybare.estimator": "NetworkRecovery UnionOfHalfSpaces",
     "laybare.export": (
         "from_json from_npz from_onnx from_sklearn from_torch initialise to_json to_npz to_onnx to_sklearn to_torch"),
     "laybare.insight": "Insight first_look",
     "laybare.lowest_layer": (
-        "Annealing DeltaAscent FacetSearch HalfSpaces HighThreshold LayerRecovery MonomialTop OneByOne PrintedRoute RandomSearch "
-        "RegressorTop Simultaneous ThirdMoments UnionOfHalfSpaces learn_union recover_layer"),
+        "Annealing DeltaAscent FacetSearch HalfSpaces HalfSpaceUnion HighThreshold LayerRecovery MonomialTop OneByOne "
+        "PrintedRoute RandomSearch RegressorTop Simultaneous ThirdMoments learn_union recover_layer"),
     "laybare.methods": (
         "Method RandomStart Route Start AnnihilatorRoute "
         "GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
@@ -138,6 +165,9 @@ __all__ = [
     "BudgetExhausted",
     "Certificate",
     "Claim",
+    "ClusterFailure",
+    "DaskEngine",
+    "DaskSamples",
     "DeltaAscent",
     "Descent",
     "Effort",
@@ -146,6 +176,7 @@ __all__ = [
     "Gaussian",
     "GeneralReLU",
     "HalfSpaces",
+    "HalfSpaceUnion",
     "HighThreshold",
     "Insight",
     "InvalidInput",
@@ -160,6 +191,7 @@ __all__ = [
     "Method",
     "MonomialTop",
     "Network",
+    "NetworkRecovery",
     "NotSeparated",
     "OneByOne",
     "Oracle",
@@ -180,6 +212,7 @@ __all__ = [
     "Samples",
     "Schedule",
     "Search",
+    "Simulation",
     "Simultaneous",
     "Source",
     "SpectralRoute",

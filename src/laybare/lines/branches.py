@@ -25,10 +25,10 @@ from laybare.lines.line import Line
 from laybare.lines.parts import MEMBERS, Branches, joined, part_of
 from laybare.lines.programs import Layers
 from laybare.lines.reach import Facet
-from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
 from laybare.lines.surfaces import along_line, read_slope, read_surface
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 ROUND, ROUNDS = 30, 8
 """Random lines between two looks at what is known, and how many looks there are."""
@@ -38,7 +38,7 @@ RAY = (0.01, 5.0)
 
 
 def read_last_layer(
-    purse: Purse, floor: Floor, layers: Layers, rounding: AnswerError, targets: tuple[Line, ...] = (), *, rng: Generator
+    purse: Purse, floor: Floor, layers: Layers, rounding: Rounding, targets: tuple[Line, ...] = (), *, rng: Generator
 ) -> LayerRead | None:
     """Lines on floor 1 until the layer explains all gradients; None if it does not, or is not the last one."""
     branches, tried = Branches(floor, layers), set[tuple[bytes, int]]()
@@ -110,7 +110,7 @@ def _line_across(floor: Floor, facet: Facet) -> Line:
     return Line(floor.inverse @ (facet.start - floor.shift), direction / size, -reach, reach, reach / 3.0)
 
 
-def _follow(purse: Purse, branches: Branches, line: Line, rounding: AnswerError, rng: Generator) -> Branches:
+def _follow(purse: Purse, branches: Branches, line: Line, rounding: Rounding, rng: Generator) -> Branches:
     along, floor = along_line(purse, line, rounding), branches.floor
     branches = replace(branches, lines=branches.lines + 1, quiet=branches.quiet + 1)
     try:
