@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from laybare.errors import (
         AssumptionViolated,
         BudgetExhausted,
+        ClusterFailure,
         InvalidInput,
         LaybareError,
         NotSeparated,
@@ -105,7 +106,20 @@ if TYPE_CHECKING:
     from laybare.planted import random_network
     from laybare.refinement.descent import Descent
     from laybare.refinement.overwide import Search
-    from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Source, Symmetric, Unknown, open_samples
+    from laybare.source import (
+        DaskEngine,
+        DaskSamples,
+        Endpoint,
+        Gaussian,
+        Oracle,
+        Samples,
+        Schedule,
+        Simulation,
+        Source,
+        Symmetric,
+        Unknown,
+        open_samples,
+    )
 
 __version__ = "0.1.0"
 
@@ -117,10 +131,12 @@ ROOMS = (
 __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | homes_of({
     "laybare.activations": (
         "Activation absolute activation_named erf exponential gelu leaky_relu power_relu relu sigmoid softplus step tanh"),
-    "laybare.errors": "AssumptionViolated BudgetExhausted InvalidInput LaybareError NotSeparated TooFewSamples Unidentifiable",
+    "laybare.errors": (
+        "AssumptionViolated BudgetExhausted ClusterFailure InvalidInput LaybareError NotSeparated TooFewSamples Unidentifiable"),
     "laybare.networks": "Layer LayerMatch Match Network compare",
     "laybare.planted": "random_network",
-    "laybare.source": "Endpoint Gaussian Oracle Samples Schedule Source Symmetric Unknown open_samples",
+    "laybare.source": (
+        "DaskEngine DaskSamples Endpoint Gaussian Oracle Samples Schedule Simulation Source Symmetric Unknown open_samples"),
     "laybare.certificate": "Certificate Claim",
     "laybare.damping": "Effort",
     "laybare.refinement.descent": "Descent",
@@ -149,6 +165,9 @@ __all__ = [
     "BudgetExhausted",
     "Certificate",
     "Claim",
+    "ClusterFailure",
+    "DaskEngine",
+    "DaskSamples",
     "DeltaAscent",
     "Descent",
     "Effort",
@@ -193,6 +212,7 @@ __all__ = [
     "Samples",
     "Schedule",
     "Search",
+    "Simulation",
     "Simultaneous",
     "Source",
     "SpectralRoute",
