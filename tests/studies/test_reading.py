@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from laybare.cli import commands
 from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.studies import PAPERS, STUDIES, Study, StudyResult
-from laybare.studies.reading import Reading, commit
+from laybare.studies.reading import StudyReading, commit
 
 FOLDER = Path(__file__).parents[2] / "docs" / "studies"
 FIGURE = LinesFigure([Panel("left", "n", "error", [Curve("ours", [1, 2], [0.1, 1e-16])])], "two points")
@@ -20,7 +20,7 @@ STUDY: Study[int, int] = Study("name", "A title", "A claim.", 1, 2, lambda setti
 
 
 def test_page_says_how_to_get_it_again(tmp_path: Path) -> None:
-    files = Reading(STUDY, range(4, 8), True, RESULT, 12.3).write(tmp_path)
+    files = StudyReading(STUDY, range(4, 8), True, RESULT, 12.3).write(tmp_path)
     assert {file.name for file in files} == {"name.csv", "name.txt", "name.svg", "name-figure.csv", "name.md"}
     page = (tmp_path / "name.md").read_text(encoding="utf-8")
     for part in ("`laybare reproduce name --seeds 4-7 --full`", "A claim.", "Two rows.", "0.01235", "(name.svg)", "12 s"):
@@ -30,7 +30,7 @@ def test_page_says_how_to_get_it_again(tmp_path: Path) -> None:
 
 
 def test_page_without_a_figure_refers_to_none(tmp_path: Path) -> None:
-    page = Reading(STUDY, range(2), False, RESULT._replace(figure=None), 0.0).page()
+    page = StudyReading(STUDY, range(2), False, RESULT._replace(figure=None), 0.0).page()
     assert "svg" not in page and "figure" not in page and "--full" not in page
 
 

@@ -51,13 +51,13 @@ def reproduce(study: str | None, listing: bool, seeds: range | None, full: bool,
 
 def _run(study: Study[Any, Any], seeds: range | None, out: Path, *, full: bool) -> None:
     """Measure, print, write."""
-    from laybare.studies.reading import Reading
+    from laybare.studies.reading import StudyReading
 
     console, begun = console_of(), time.process_time()
     chosen = range(study.seeds) if seeds is None else seeds
     with _bar() as progress:
         result = study.run(study.settings(chosen, full=full, progress=progress))
-    reading = Reading(study, chosen, full, result, time.process_time() - begun)
+    reading = StudyReading(study, chosen, full, result, time.process_time() - begun)
     console.print(
         f"{study.title}\n\n{text_table(result.columns, result.rows, console.width)}\n", markup=False, soft_wrap=True)
     console.print(f"Stated before: {study.claim}\nMeasured: {result.sentence}", markup=False, soft_wrap=True)

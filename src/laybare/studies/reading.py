@@ -22,7 +22,7 @@ WIDE = 120
 
 
 @dataclass(frozen=True)
-class Reading:
+class StudyReading:
     """A study, the seeds and the grid it was run with, what came out, and how much processor time that took."""
 
     study: Study[Any, Any]
