@@ -28,7 +28,7 @@ help:
 	@echo "make test       all tests but the slow ones"
 	@echo "make test-all   all tests"
 	@echo "make bench      every measured claim against its baseline; writes benchmarks/results.json"
-	@echo "make studies    the studies of the five papers again, quick grids, into docs/studies (about half an hour on two cores)"
+	@echo "make studies    the studies of the five papers again, quick grids, into docs/studies (two at a time, about 20 minutes)"
 	@echo "make docs       the documentation, in docs/_build/html"
 	@echo "make lint       ruff, mypy and the import layers"
 	@echo "make clean      remove caches and everything generated; distclean removes $(VENV) too"
@@ -46,7 +46,8 @@ bench: $(CORE)
 	@$(RUN) benchmarks/run.py $(BENCH_ARGS)
 
 studies: $(CORE)
-	@OPENBLAS_NUM_THREADS=1 $(VENV)/bin/laybare reproduce papers --out docs/studies
+	@$(RUN) -c "from laybare.studies import PAPERS; print(*PAPERS, sep='\n')" | \
+	    OPENBLAS_NUM_THREADS=1 xargs -P 2 -I NAME $(VENV)/bin/laybare reproduce NAME --out docs/studies
 
 docs: $(DOCS)
 	@$(RUN) -m sphinx -W -E --keep-going -q -b html docs docs/_build/html
