@@ -23,25 +23,33 @@ from laybare.certificate.alternatives import BUMPS, PLACES, TANGENTS
 from laybare.certificate.structure import PROBES
 from laybare.errors import InvalidInput
 from laybare.pipeline.search import FEWEST, SAMPLES_A_NUMBER
+from laybare.refinement.minimise import SMALL
 from laybare.refinement.normal import FitStatistic, Model, Point, StepStatistic
+from laybare.refinement.overwide import Search
 from laybare.refinement.products import ProductStatistic, SlopeStatistic, split
 from laybare.shapes import Array, Statistic
 from laybare.source import Samples, Schedule, block_rows
 
-COUNTS = {"reading": 12, "least squares": 72, "gradients": 27, "products": 147, "normal equations": 26, "certificate": 2}
-"""Passes over all rows, by kind."""
+READING, LEAST_SQUARES, GRADIENTS, PRODUCTS, ERRORS = 8, 13, 9, 20, 5
+"""Passes over all rows where there are more than SMALL unknowns, by kind; `ERRORS` are normal equations of the certificate."""
 
-SEARCH_PASSES = 100
-"""Normal equations of the first part of the rows, in a search of known width."""
+STEPS = 7
+"""Normal equations of all rows where there are fewer unknowns, in place of gradients and products."""
+
+SEARCH_PASSES = 150
+"""Normal equations of parts of the rows, in a search of known width and in the certificate."""
 
 TASK_SECONDS = 1e-3
 """What a scheduler needs for one task, whoever carries it out."""
 
-CHUNK_BYTES = 64 << 20
-"""Chunks of a cluster that is planned for."""
+SMALLEST_CHUNK, LARGEST_CHUNK, CHUNKS_A_WORKER = 64 << 20, 512 << 20, 8
+"""Chunks of a cluster that is planned for: large enough that tasks are few, small enough that every worker has some."""
 
 CROSSING = 0.09
 """Part of the rows that lies on both sides of a chunk's border in a run: runs are 1/4 to 1/2 of a chunk."""
+
+BETWEEN = 0.8
+"""Seconds between passes, whatever the size: hundreds of small matrices."""
 
 LARGEST_DIM, LARGEST_WIDTH = 64, 16
 """What rates are measured with, at most: operations of larger networks are as fast as these."""
@@ -76,6 +84,7 @@ class RecoveryPlan:
     flops: float
     data_bytes: float
     bytes_moved: float
+    chunk_bytes: float
     bytes_per_worker: float
     bytes_here: float
     seconds: float
@@ -93,6 +102,7 @@ class RecoveryPlan:
             f"{'operations':28}{self.flops:>12.2g}",
             f"{'data':28}{_bytes(self.data_bytes):>12}",
             f"{'bytes moved':28}{_bytes(self.bytes_moved):>12}",
+            f"{'chunks of':28}{_bytes(self.chunk_bytes):>12}",
             f"{'memory of a worker':28}{_bytes(self.bytes_per_worker):>12}",
             f"{'memory of this process':28}{_bytes(self.bytes_here):>12}",
             f"{'time':28}{_duration(self.seconds):>12}",
@@ -109,18 +119,19 @@ def plan_recovery(
     kinds = _kinds(dim, width, outputs)
     row_bytes, sums = 8.0 * (dim + outputs), max(kind.numbers for kind in kinds) * 8.0
     streamed = rows * row_bytes > Schedule().keep_bytes
-    runs = max(1.0, rows * row_bytes / (CHUNK_BYTES / 3))
+    chunk = min(LARGEST_CHUNK, max(SMALLEST_CHUNK, rows * row_bytes / (CHUNKS_A_WORKER * workers)))
+    runs = max(1.0, 3.0 * rows * row_bytes / chunk)
     by_kind = {
         kind.name: kind.times * rows * (kind.flops / rates.flops[kind.name] + streamed * row_bytes / rates.reading) / workers
         for kind in kinds}
-    search = _search_rows(dim, width, outputs) * SEARCH_PASSES * kinds[4].flops / rates.flops["normal equations"]
+    search = SEARCH_PASSES * _search_rows(dim, width, outputs) * _wide(dim, width) ** 2 / rates.flops["normal equations"]
     passes = sum(kind.times for kind in kinds)
     overhead = passes * 2 * runs * TASK_SECONDS if workers > 1 else 0.0
-    by_kind |= {"search on a part": search, "scheduling": overhead}
+    by_kind |= {"search on a part": search + BETWEEN, "scheduling": overhead}
     moved = sum(kind.times * (runs * kind.numbers * 8.0 + rows * (4.0 + CROSSING * row_bytes)) for kind in kinds)
     return RecoveryPlan(
         rows, dim, width, outputs, workers, passes, sum(kind.times * rows * kind.flops for kind in kinds), rows * row_bytes,
-        moved if workers > 1 else 0.0, 2.0 * CHUNK_BYTES + 6.0 * sums, 24.0 * rows + Schedule().keep_bytes + 4.0 * sums,
+        moved if workers > 1 else 0.0, chunk, 2.0 * chunk + 6.0 * sums, 24.0 * rows + Schedule().keep_bytes + 4.0 * sums,
         sum(by_kind.values()), by_kind)
 
 
@@ -135,7 +146,7 @@ def measured_rates(dim: int, width: int, outputs: int) -> Rates:
     statistics: dict[str, Statistic] = {
         "reading": _gram, "least squares": FitStatistic(free), "gradients": SlopeStatistic(free),
         "products": ProductStatistic(free, direction), "normal equations": StepStatistic(signed),
-        "certificate": _Columns(_feature_columns(dim, width, outputs))}
+        "other features": _Columns(_feature_columns(dim, width, outputs))}
     with single_blas_thread():
         flops = {name: _rate(kinds[name].flops, statistic, dim, outputs) for name, statistic in statistics.items()}
         return Rates(flops, _reading_rate(dim, outputs))
@@ -147,14 +158,14 @@ def _kinds(dim: int, width: int, outputs: int) -> list[Kind]:
     q = k + d  # features of the sign-free model, which has a linear part
     w = k + 1 + k * d
     f = _feature_columns(dim, width, outputs)
-    counts = COUNTS
+    few = w <= SMALL
     return [
-        Kind("reading", counts["reading"], 2.0 * d * d, d * d),
-        Kind("least squares", counts["least squares"], 2.0 * k * d + q * q + 2.0 * q * m, q * q),
-        Kind("gradients", counts["gradients"], 6.0 * k * d + 3.0 * k * k, k * (2 * d + k)),
-        Kind("products", counts["products"], 2.0 * (4 * k + 2 * m) * d, k * d),
-        Kind("normal equations", counts["normal equations"], float(w * w), w * w),
-        Kind("certificate", counts["certificate"], 1.5 * f * f * (1 + m) / 2, f * f)]
+        Kind("reading", READING, 2.0 * d * d, d * d),
+        Kind("least squares", LEAST_SQUARES, 2.0 * k * d + q * q + 2.0 * q * m, q * q),
+        Kind("gradients", 0 if few else GRADIENTS, 6.0 * k * d + 3.0 * k * k, k * (2 * d + k)),
+        Kind("products", 0 if few else PRODUCTS, 2.0 * (4 * k + 2 * m) * d, k * d),
+        Kind("normal equations", ERRORS + few * STEPS, float(w * w), w * w),
+        Kind("other features", 2, 1.5 * f * f * (1 + m) / 2, f * f)]
 
 
 def _feature_columns(dim: int, width: int, outputs: int) -> int:
@@ -166,7 +177,12 @@ def _feature_columns(dim: int, width: int, outputs: int) -> int:
 
 
 def _search_rows(dim: int, width: int, outputs: int) -> int:
-    return max(FEWEST, SAMPLES_A_NUMBER * (width + width // 2) * (dim + 2) // outputs)
+    return max(FEWEST, SAMPLES_A_NUMBER * _wide(dim, width) // outputs)
+
+
+def _wide(dim: int, width: int) -> int:
+    """Unknowns of a search with spare units."""
+    return (width + Search().extra(width)) * (dim + 2) + dim + 1
 
 
 @dataclass(frozen=True)
