@@ -69,7 +69,7 @@ class Program:
         matrix, low, high = (np.concatenate(blocks) for blocks in zip(own, *wanted, strict=True))
         found = milp(
             objective, constraints=LinearConstraint(matrix, low, high), integrality=whole, bounds=Bounds(lower, upper),
-            options={"time_limit": SECONDS})
+            options={"time_limit": SECONDS, "presolve": False})  # presolve prints, and gains nothing here
         return None if found.x is None else np.asarray(found.x[: self.below])
 
     def on_surface(self, row: Array, bias: float) -> Wanted:
