@@ -3,7 +3,8 @@
 Fresh answers are asked at random inputs of several scales, half of them at random features of the lowest layer, and, for the
 fit, on both sides of every unit further up, which random inputs may hardly ever meet. One that is not predicted shows that a
 unit is missing, and is a target for the next lines. Networks too large for a joint fit have their lowest layer measured again
-(`laybare.lines.lowest_again`), and the layers above it fitted to its features.
+(`laybare.lines.lowest_again`), and the layers above it fitted to its features; if these are too many as well, the second one is
+measured again (`laybare.lines.second_again`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from laybare.lines.asking import Answers, Purpose, Purse
 from laybare.lines.joint_polish import DENSE, Deep, Fitted, polish_deep
 from laybare.lines.layers import LayerRead
 from laybare.lines.lowest_again import remeasured
+from laybare.lines.second_again import second_remeasured, with_linear_readout
 from laybare.shapes import Array
 from laybare.source import Samples, Unknown
 from laybare.source.rounding import Rounding
@@ -63,6 +65,9 @@ class Checker:
         large, bar = network.size > DENSE and len(network.layers) > 1, 0.0
         if large:
             network, bar = remeasured(self.purse, network, self.rounding, spread=self.spread, rng=self.rng)
+            if _upper(network).size > DENSE:
+                network, second = second_remeasured(self.purse, network, reads[1], self.rounding, self.spread)
+                bar = max(bar, second)
         fitted = Fitted(network, np.inf, np.nan)
         fresh = self._ask_fresh(network, int(POLISH_SHARE * (_upper(network) if large else network).size) + 20, "polish")
         off = self._misfits(fitted, fresh)
@@ -82,6 +87,9 @@ class Checker:
         """The layers above the lowest one fitted to its features."""
         aimed, (weights, biases) = self._ask_aimed(reads), network.layers[0]
         x, y = np.vstack([fresh.x, aimed.x]), np.vstack([fresh.y, aimed.y])
+        if len(network.layers) == 2 and _upper(network).size > DENSE:
+            read = with_linear_readout(network, fresh, self.rounding.sd(fresh.x, fresh.y))
+            return Fitted(read, bar, float(np.sqrt(np.mean(((y - read(x)) / self.rounding.sd(x, y)[:, None]) ** 2))))
         farthest = x[[np.argmax(np.linalg.norm(x, axis=1))]]
 
         def sd(h: Array, y: Array) -> Array:

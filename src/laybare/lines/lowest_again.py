@@ -34,7 +34,7 @@ CREDIBLE = 1e-4
 """A row that moves by more has not been measured but mistaken."""
 
 
-class _Cell(NamedTuple):
+class Cell(NamedTuple):
     """z = A h + c of all units above the lowest layer, linear where a point is, and the slope of the answers there."""
 
     z: Array
@@ -42,17 +42,18 @@ class _Cell(NamedTuple):
     slope: Array
 
 
-class _Star(NamedTuple):
-    """A point, the answer (outputs,) and the gradient (dim, outputs) there, with the standard deviation of its entries."""
+class Star(NamedTuple):
+    """A point (an input, or features), the answer (outputs,) and the gradient (dim, outputs) there, with the deviation of its
+    entries."""
 
-    x: Array
+    place: Array
     answer: Array
     gradient: Array
     sd: float
 
 
 class Remeasured(NamedTuple):
-    """The network with the units of its lowest layer measured again, and the largest standard deviation of an entry of a row."""
+    """The network with its lowest layer measured again, and the largest standard deviation of a bias, or of a row."""
 
     network: Deep
     sd: float
@@ -75,7 +76,7 @@ def remeasured(purse: Purse, network: Deep, rounding: Rounding, *, spread: float
             place = base.copy()
             place[i] = 0.5 * lengths[number, i]
             on = _star(purse, network, inverse @ (place - biases), rounding, spread)
-            weights[i], biases[i], sds[i] = _unit(network, int(i), off, on)
+            weights[i], biases[i], sds[i] = unit_between(weights[i], float(biases[i]), off, on)
     layers = ((weights, biases), *network.layers[1:])
     return Remeasured(network._replace(layers=layers), float(sds[np.isfinite(sds)].max(initial=0.0)))
 
@@ -84,7 +85,7 @@ def _places(network: Deep, bases: list[Array], farthest: float) -> tuple[Array, 
     """For every unit the number of its best base, and for every base and unit how far it can be switched on there."""
     lengths, worth = (np.zeros((len(bases), len(bases[0]))) for _ in range(2))
     for number, base in enumerate(bases):
-        cell = _cell(network, np.maximum(base, 0.0))
+        cell = above_lowest(network, np.maximum(base, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             ends = np.where(cell.rates * cell.z[:, None] < 0.0, -cell.z[:, None] / cell.rates, np.inf)
         lengths[number] = np.where(base < 0.0, np.minimum(ends.min(axis=0), farthest), 0.0)
@@ -92,32 +93,32 @@ def _places(network: Deep, bases: list[Array], farthest: float) -> tuple[Array, 
     return worth.argmax(axis=0), lengths
 
 
-def _cell(network: Deep, h: Array) -> _Cell:
+def above_lowest(network: Deep, h: Array) -> Cell:
+    """What lies above the lowest layer, where its features are h."""
     A, z, before, rates = np.eye(len(h)), h, [], []
     for weights, biases in network.layers[1:]:
         A, z = weights @ A, weights @ z + biases
         before.append(z)
         rates.append(A)
         A, z = np.where(z[:, None] > 0.0, A, 0.0), np.maximum(z, 0.0)
-    return _Cell(np.concatenate(before), np.vstack(rates), A.T @ network.readout)
+    return Cell(np.concatenate(before), np.vstack(rates), A.T @ network.readout)
 
 
-def _star(purse: Purse, network: Deep, x: Array, rounding: Rounding, spread: float) -> _Star:
+def _star(purse: Purse, network: Deep, x: Array, rounding: Rounding, spread: float) -> Star:
     weights, biases = network.layers[0]
     lowest = weights @ x + biases
-    cell = _cell(network, np.maximum(lowest, 0.0))
+    cell = above_lowest(network, np.maximum(lowest, 0.0))
     z, rates = np.append(lowest, cell.z), np.vstack([weights, cell.rates @ np.where(lowest[:, None] > 0.0, weights, 0.0)])
     with np.errstate(divide="ignore"):
         steps = np.minimum(SHARE * (np.abs(z)[:, None] / np.abs(rates)).min(axis=0), FARTHEST * spread)
     axes = np.append(np.arange(len(x)), 0)
     y = purse.ask_star(x, axes, np.append(steps, 0.0), "gradients")
     noise = float(rounding.sd(x[None], y[-1:])[0]) / steps
-    return _Star(x, y[-1], (y[:-1] - y[-1]) / steps[:, None], float(np.sqrt(np.mean(noise**2))))
+    return Star(x, y[-1], (y[:-1] - y[-1]) / steps[:, None], float(np.sqrt(np.mean(noise**2))))
 
 
-def _unit(network: Deep, i: int, off: _Star, on: _Star) -> tuple[Array, float, float]:
-    """Row, bias and standard deviation of unit i; as they were if what was measured is not this unit."""
-    row, bias = network.layers[0][0][i], float(network.layers[0][1][i])
+def unit_between(row: Array, bias: float, off: Star, on: Star) -> tuple[Array, float, float]:
+    """Row, bias and the standard deviation of the bias, of a unit between two stars; as they were, if it is not this unit."""
     jump = on.gradient - off.gradient
     c = row @ jump
     along = jump @ c
@@ -125,5 +126,6 @@ def _unit(network: Deep, i: int, off: _Star, on: _Star) -> tuple[Array, float, f
     if size == 0.0 or np.abs(along / size - row).max() > CREDIBLE:
         return row, bias, np.inf
     moved = along / size
-    value = float((on.answer - off.answer - (on.x - off.x) @ off.gradient) @ c) / float((moved @ jump) @ c)
-    return moved, value - float(moved @ on.x), float(np.hypot(on.sd, off.sd)) * float(np.linalg.norm(c)) / size
+    value = float((on.answer - off.answer - (on.place - off.place) @ off.gradient) @ c) / float((moved @ jump) @ c)
+    sd = float(np.hypot(on.sd, off.sd)) * float(np.linalg.norm(c)) / size
+    return moved, value - float(moved @ on.place), sd * (1.0 + float(np.linalg.norm(on.place)))
