@@ -1,8 +1,9 @@
 """Whether a deep network that was found is the one that was planted, as far as any input can tell.
 
-A unit that is off at every input is no part of the function. So units that were not found and are active on less than one of the
-probed inputs in ten thousand are left out of the planted network before the two are compared; of a unit that is always on the row
-is compared and not the bias, which no answer tells from the offset. And the two functions must agree at probed inputs.
+A unit that is off at every input is no part of the function. So units that are active on less than one of the probed inputs in
+ten thousand may be left out of the planted network before the two are compared, all or those that were not found; of a unit that
+is always on the row is compared and not the bias, which no answer tells from the offset. And the two functions must agree at
+probed inputs.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ def agreement(found: Network, truth: Network) -> Agreement:
     difference = np.inf if found.top is not None else float(np.abs(found(x) - truth(x)).max()) / scale
     if found.top is not None or found.depth != truth.depth:
         return Agreement(np.inf, difference)
+    never = [[int(i) for i in np.flatnonzero(share < NEVER)] for share in _activity(truth, x)]
+    planted = [truth, _without(truth, never)] if any(never) else [truth]
+    return Agreement(min(_error(found, network, x) for network in planted), difference)
+
+
+def _error(found: Network, truth: Network, x: Array) -> float:
     active = _activity(truth, x)
     for _ in range(truth.depth):
         match = compare(found, truth)
@@ -49,7 +56,7 @@ def agreement(found: Network, truth: Network) -> Agreement:
         truth, active = _without(truth, asleep), [np.delete(s, a) for s, a in zip(active, asleep, strict=True)]
     always = any((share > 1.0 - NEVER).any() for share in active[1:])
     error = max(match.weight_error, match.linear_error) if always else match.max_error
-    return Agreement(np.inf if match.missing or match.spurious else error, difference)
+    return np.inf if match.missing or match.spurious else error
 
 
 def _probes(dim: int) -> Array:
