@@ -97,6 +97,13 @@ def test_data_frames_keep_their_names(frame, fitted):
     assert not hasattr(model.fit(x, y), "feature_names_in_")
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_outputs_in_a_data_frame(frame):
+    x, y = pairs(outputs=2)
+    model = lb.NetworkRecovery(random_state=0).fit(x, frame(dict(zip("ab", y.T, strict=True))))
+    assert_allclose(model.predict(x), y, atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_hidden_units_are_features_with_names(kind, fitted):
     x, _ = pairs(rows=9)
