@@ -43,7 +43,7 @@ TARGETS = 3
 """Inputs that are not predicted, for lines through them."""
 
 
-class Checked(NamedTuple):
+class FreshCheck(NamedTuple):
     """The network after the fit, misfits of fresh answers, and inputs whose answers contradict it."""
 
     fitted: Fitted
@@ -60,7 +60,7 @@ class Checker:
     spread: float
     rng: Generator
 
-    def checked(self, network: Deep, reads: tuple[LayerRead, ...]) -> Checked:
+    def checked(self, network: Deep, reads: tuple[LayerRead, ...]) -> FreshCheck:
         """Fresh answers, the fit if they are predicted, and others."""
         large, bar = network.size > DENSE and len(network.layers) > 1, 0.0
         if large:
@@ -76,7 +76,7 @@ class Checker:
             fitted = self._fitted(network, fresh, reads, prior) if not large else self._above(network, fresh, reads, prior, bar)
             fresh = self._ask_fresh(network, FRESH, "verify")
             off = self._misfits(fitted, fresh)
-        return Checked(fitted, off, fresh.x[off > 1.0][:TARGETS])
+        return FreshCheck(fitted, off, fresh.x[off > 1.0][:TARGETS])
 
     def _fitted(self, network: Deep, fresh: Answers, reads: tuple[LayerRead, ...], prior: float) -> Fitted:
         aimed = self._ask_aimed(reads)

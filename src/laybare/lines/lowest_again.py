@@ -34,7 +34,7 @@ CREDIBLE = 1e-4
 """A row that moves by more has not been measured but mistaken."""
 
 
-class Cell(NamedTuple):
+class UpperCell(NamedTuple):
     """z = A h + c of all units above the lowest layer, linear where a point is, and the slope of the answers there."""
 
     z: Array
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
     slope: Array
 
 
-class Star(NamedTuple):
+class UnitStar(NamedTuple):
     """A point (an input, or features), the answer (outputs,) and the gradient (dim, outputs) there, with the deviation of its
     entries."""
 
@@ -52,14 +52,14 @@ class Star(NamedTuple):
     sd: float
 
 
-class Remeasured(NamedTuple):
+class SharpNetwork(NamedTuple):
     """The network with its lowest layer measured again, and the largest standard deviation of a bias, or of a row."""
 
     network: Deep
     sd: float
 
 
-def remeasured(purse: Purse, network: Deep, rounding: Rounding, *, spread: float, rng: Generator) -> Remeasured:
+def remeasured(purse: Purse, network: Deep, rounding: Rounding, *, spread: float, rng: Generator) -> SharpNetwork:
     """Rows and biases of the lowest layer from stars where each unit is alone. Units without a good place stay as they are."""
     weights, biases = (part.copy() for part in network.layers[0])
     inverse, units = np.linalg.pinv(weights), len(biases)
@@ -78,7 +78,7 @@ def remeasured(purse: Purse, network: Deep, rounding: Rounding, *, spread: float
             on = _star(purse, network, inverse @ (place - biases), rounding, spread)
             weights[i], biases[i], sds[i] = unit_between(weights[i], float(biases[i]), off, on)
     layers = ((weights, biases), *network.layers[1:])
-    return Remeasured(network._replace(layers=layers), float(sds[np.isfinite(sds)].max(initial=0.0)))
+    return SharpNetwork(network._replace(layers=layers), float(sds[np.isfinite(sds)].max(initial=0.0)))
 
 
 def _places(network: Deep, bases: list[Array], farthest: float) -> tuple[Array, Array]:
@@ -93,7 +93,7 @@ def _places(network: Deep, bases: list[Array], farthest: float) -> tuple[Array, 
     return worth.argmax(axis=0), lengths
 
 
-def above_lowest(network: Deep, h: Array) -> Cell:
+def above_lowest(network: Deep, h: Array) -> UpperCell:
     """What lies above the lowest layer, where its features are h."""
     A, z, before, rates = np.eye(len(h)), h, [], []
     for weights, biases in network.layers[1:]:
@@ -101,10 +101,10 @@ def above_lowest(network: Deep, h: Array) -> Cell:
         before.append(z)
         rates.append(A)
         A, z = np.where(z[:, None] > 0.0, A, 0.0), np.maximum(z, 0.0)
-    return Cell(np.concatenate(before), np.vstack(rates), A.T @ network.readout)
+    return UpperCell(np.concatenate(before), np.vstack(rates), A.T @ network.readout)
 
 
-def _star(purse: Purse, network: Deep, x: Array, rounding: Rounding, spread: float) -> Star:
+def _star(purse: Purse, network: Deep, x: Array, rounding: Rounding, spread: float) -> UnitStar:
     weights, biases = network.layers[0]
     lowest = weights @ x + biases
     cell = above_lowest(network, np.maximum(lowest, 0.0))
@@ -114,10 +114,10 @@ def _star(purse: Purse, network: Deep, x: Array, rounding: Rounding, spread: flo
     axes = np.append(np.arange(len(x)), 0)
     y = purse.ask_star(x, axes, np.append(steps, 0.0), "gradients")
     noise = float(rounding.sd(x[None], y[-1:])[0]) / steps
-    return Star(x, y[-1], (y[:-1] - y[-1]) / steps[:, None], float(np.sqrt(np.mean(noise**2))))
+    return UnitStar(x, y[-1], (y[:-1] - y[-1]) / steps[:, None], float(np.sqrt(np.mean(noise**2))))
 
 
-def unit_between(row: Array, bias: float, off: Star, on: Star) -> tuple[Array, float, float]:
+def unit_between(row: Array, bias: float, off: UnitStar, on: UnitStar) -> tuple[Array, float, float]:
     """Row, bias and the standard deviation of the bias, of a unit between two stars; as they were, if it is not this unit."""
     jump = on.gradient - off.gradient
     c = row @ jump

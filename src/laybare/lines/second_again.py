@@ -13,7 +13,7 @@ import numpy as np
 from laybare.lines.asking import Answers, Purse
 from laybare.lines.joint_polish import Deep
 from laybare.lines.layers import LayerRead
-from laybare.lines.lowest_again import FARTHEST, SHARE, Star, above_lowest, unit_between
+from laybare.lines.lowest_again import FARTHEST, SHARE, UnitStar, above_lowest, unit_between
 from laybare.lines.reach import Reach
 from laybare.shapes import Array
 from laybare.source.rounding import Rounding
@@ -55,7 +55,7 @@ def _met(network: Deep, read: LayerRead, row: Array) -> Array | None:
     return None if mine is None else np.maximum(weights @ mine.x + biases, 0.0)
 
 
-def _star(purse: Purse, network: Deep, inverse: Array, h: Array, rounding: Rounding, spread: float) -> Star:
+def _star(purse: Purse, network: Deep, inverse: Array, h: Array, rounding: Rounding, spread: float) -> UnitStar:
     """Answers at steps along the features."""
     cell = above_lowest(network, h)
     with np.errstate(divide="ignore"):
@@ -64,4 +64,4 @@ def _star(purse: Purse, network: Deep, inverse: Array, h: Array, rounding: Round
     x = inverse @ (h - network.layers[0][1])
     y = purse.ask(np.vstack([x + steps[:, None] * inverse.T, x]), "gradients")
     noise = float(rounding.sd(x[None], y[-1:])[0]) / steps
-    return Star(h, y[-1], (y[:-1] - y[-1]) / steps[:, None], float(np.sqrt(np.mean(noise**2))))
+    return UnitStar(h, y[-1], (y[:-1] - y[-1]) / steps[:, None], float(np.sqrt(np.mean(noise**2))))
