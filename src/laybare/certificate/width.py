@@ -18,6 +18,7 @@ A missing unit is looked for from the random units that explain most of the resi
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,19 +78,30 @@ def _tried(state: State, units: Array, clear: float) -> Refined:
     return minimise(state.view, state.point if best is None else best.point, state.variation, effort=_effort(state))
 
 
+class Narrower(NamedTuple):
+    """A network without one of its units, the others refitted, and what the samples lose by that."""
+
+    point: Point
+    worth: float
+
+
 def one_fewer(state: State) -> Claim:
     """What the least important unit is worth: the loss without it, the others refitted.
 
     Without refitting, a unit that was split into two which no sample tells apart would look indispensable.
     """
-    order, _ = elimination_order(state.point, state.fit)
-    tries = 1 if state.exact else FEWER
-    value = min((_worth_of(state, int(i)) for i in order[:tries]), default=np.inf)
-    limit = CLEAR * price_of_a_unit(state)
+    value, limit = least_needed(state).worth, CLEAR * price_of_a_unit(state)
     return Claim(
         "loss of one unit fewer", value, limit, value > limit, "tested",
         "how much less likely the used samples are without the least important unit, against what its free numbers would gain "
         "from noise; less than the threshold means that the width is not supported by the data.")
+
+
+def least_needed(state: State) -> Narrower:
+    """The best network with a unit fewer, of the few that look cheapest; worth infinity if there is no unit."""
+    order, _ = elimination_order(state.point, state.fit)
+    tries = (_without(state, int(i)) for i in order[: 1 if state.exact else FEWER])
+    return min(tries, key=lambda one: one.worth, default=Narrower(state.point, np.inf))
 
 
 def price_of_a_unit(state: State) -> float:
@@ -115,21 +127,22 @@ def _effort(state: State) -> Effort:
     return telling(Effort(max_steps=40), price_of_a_unit(state), state.spare)
 
 
-def _worth_of(state: State, unit: int) -> float:
-    """What the samples lose without a unit, the others refitted. Without noise some of the samples do: what cannot fit those
-    cannot fit all."""
+def _without(state: State, unit: int) -> Narrower:
+    """The network without a unit, the others refitted. Without noise some of the samples do: what cannot fit those cannot fit
+    all."""
     rest = without(state.point, np.delete(np.arange(state.point.width), unit))
     loss = float(state.fit.loss)
     if rest.width == 0:
         point, narrow = project(rest, Fit(*state.view.sum(FitStatistic(rest), stage="certificate")))
-        return _smaller(state, point, _ratio(state, narrow, loss, wider=0))
+        return Narrower(point, _smaller(state, point, _ratio(state, narrow, loss, wider=0)))
     rows = max(FEWEST_ROWS, SAMPLES_AN_UNKNOWN * state.unknowns // state.view.outputs)
     if state.exact and rows < state.view.size:
         share = rows / state.view.size
         part = state.view.split(share, rng=0).first
-        return _ratio(state, minimise(part, rest, share * state.variation, effort=quick(SHORT, rest)).loss / share, loss, wider=0)
+        fit = minimise(part, rest, share * state.variation, effort=quick(SHORT, rest))
+        return Narrower(fit.point, _ratio(state, fit.loss / share, loss, wider=0))
     refit = minimise(state.view, rest, state.variation, effort=quick(SHORT, rest) if state.exact else _effort(state))
-    return _smaller(state, refit.point, _ratio(state, refit.loss, loss, wider=0))
+    return Narrower(refit.point, _smaller(state, refit.point, _ratio(state, refit.loss, loss, wider=0)))
 
 
 def _smaller(state: State, narrow: Point, ratio: float) -> float:

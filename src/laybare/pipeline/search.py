@@ -17,6 +17,7 @@ from laybare.damping import Trace
 from laybare.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.methods import Outcome
 from laybare.networks import Layer, Network
+from laybare.pipeline.narrowing import supported
 from laybare.pipeline.signs import settle_signs
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
@@ -69,6 +70,8 @@ def find_fit(
     known = _rows(first, biases=biases)
     rows = _first_rows(problem.used, model, search, width or 2 * len(known))
     found = _searched(_Task(problem, model, width, search, bare, rng, progress), known, rows)
+    if width is None:
+        found = supported(problem, found, progress=progress)
     network = network_of(found.point, vector=problem.used.outputs == 1)
     if found.trace.reason == "interrupted":
         return NetworkFit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),))
