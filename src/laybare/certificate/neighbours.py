@@ -21,7 +21,7 @@ from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Point
 from laybare.shapes import Array
 
-TRIES, STRIDE = 4, 3.0
+TRIES, STRIDE = 3, 3.0
 """Refits, and how far from the fit they begin, in standard errors."""
 
 CHEAP = 2e9
@@ -30,7 +30,8 @@ CHEAP = 2e9
 LARGEST = 1500
 """Parameters up to which the covariance is factored: a second."""
 
-STEPS = Effort(max_steps=30)
+STEPS = Effort(max_steps=12, settled=0.03, rough=0.03)
+"""Until a step is a sixth of a standard error: what is asked is whether a refit comes back, not where it ends to the last digit."""
 
 AS_GOOD = 16.0
 """Doubled log-likelihood ratio beyond which a neighbour is no rival: the square of 4 standard deviations."""

@@ -39,6 +39,7 @@ MORE, SPLITS, FEWER = 2, 3, 2
 FIRST_STEPS = 4
 """Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
 
+FEWER_UNITS = "loss of one unit fewer"
 CLEAR = 1.5
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
 
@@ -92,9 +93,14 @@ def one_fewer(state: State) -> Claim:
     """
     value, limit = least_needed(state).worth, CLEAR * price_of_a_unit(state)
     return Claim(
-        "loss of one unit fewer", value, limit, value > limit, "tested",
+        FEWER_UNITS, value, limit, value > limit, "tested",
         "how much less likely the used samples are without the least important unit, against what its free numbers would gain "
         "from noise; less than the threshold means that the width is not supported by the data.")
+
+
+def unsupported(claims: tuple[Claim, ...]) -> bool:
+    """Whether a unit is worth less than its numbers cost, by the claim of `one_fewer`."""
+    return any(claim.name == FEWER_UNITS and claim.value < claim.threshold / CLEAR for claim in claims)
 
 
 def least_needed(state: State) -> Narrower:

@@ -11,6 +11,7 @@ from numpy.random import Generator
 from laybare.activations import Activation, relu
 from laybare.blas import single_blas_thread
 from laybare.certificate import Claim, certify
+from laybare.certificate.width import unsupported
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods import Method, RandomStart
 from laybare.methods.lines import Lines
@@ -22,7 +23,7 @@ from laybare.pipeline.black_box import read_black_box
 from laybare.pipeline.probabilities import away_from_certainty
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.rounds import recover_in_rounds
-from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, random_start, refit
+from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, narrower_fit, random_start, refit
 from laybare.pipeline.unlike_lines import name_units, refuse_steps
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import Problem, pose
@@ -108,10 +109,17 @@ def _recovered(
         fit = find_fit(
             problem, first, start.width or width, search, signed=start.signed, bare=start.network is not None, rng=rng,
             progress=progress)
-    later = () if start.later is None or fit.interrupted else start.later(problem.used, fit.outcome)
-    return _certified(
-        problem, fit, claims=(*claims, *start.claims, *later), start=problem.given(first), method=method, begun=begun, rng=rng,
-        progress=progress, queries=_queries(source))
+
+    def judged(fit: NetworkFit) -> Recovery:
+        later = () if start.later is None or fit.interrupted else start.later(problem.used, fit.outcome)
+        return _certified(
+            problem, fit, claims=(*claims, *start.claims, *later), start=problem.given(first), method=method, begun=begun,
+            rng=rng, progress=progress, queries=_queries(source))
+
+    found = judged(fit)
+    if width is None and fit.searched is not None and not fit.interrupted and unsupported(found.certificate.claims):
+        return judged(narrower_fit(problem, fit, progress=progress))
+    return found
 
 
 def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress: Progress | None = None) -> Recovery:

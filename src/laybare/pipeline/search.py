@@ -38,11 +38,13 @@ SAMPLES_A_NUMBER, FEWEST = 8, 4000
 
 
 class NetworkFit(NamedTuple):
-    """How a fit ended, on white inputs and in its own activation, the solver's steps, and claims made on the way."""
+    """How a fit ended, on white inputs and in its own activation, the solver's steps, claims made on the way, and what the
+    search had found before signs were settled (none for a fit without a search)."""
 
     outcome: Outcome
     trace: Trace | None
     claims: tuple[Claim, ...] = ()
+    searched: Refined | None = None
 
     @property
     def interrupted(self) -> bool:
@@ -70,18 +72,28 @@ def find_fit(
     known = _rows(first, biases=biases)
     rows = _first_rows(problem.used, model, search, width or 2 * len(known))
     found = _searched(_Task(problem, model, width, search, bare, rng, progress), known, rows)
-    if width is None:
-        found = supported(problem, found, progress=progress)
+    return _settled(problem, found, activation, progress)
+
+
+def narrower_fit(problem: Problem, fit: NetworkFit, *, progress: Progress | None = None) -> NetworkFit:
+    """The same without units that the samples do not support, its signs settled again; only for a fit that was searched."""
+    assert fit.searched is not None
+    found = supported(problem, fit.searched, progress=progress)
+    return _settled(problem, found, fit.outcome.network.activation, progress)
+
+
+def _settled(problem: Problem, found: Refined, activation: Activation, progress: Progress | None) -> NetworkFit:
+    """What a search found, in its own activation, refined on all rows."""
     network = network_of(found.point, vector=problem.used.outputs == 1)
     if found.trace.reason == "interrupted":
-        return NetworkFit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),))
+        return NetworkFit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),), found)
     claims: tuple[Claim, ...] = ()
-    if model.linear:
-        network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=biases)
+    if found.point.linear:
+        network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=problem.biases)
         claims = (claim,)
     again = refit(problem, network, progress=progress)
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
-    return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims))
+    return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims), found)
 
 
 def as_it_is(problem: Problem, network: Network) -> NetworkFit:
