@@ -9,14 +9,18 @@ that a unit of some size could not hide in it. `docs/certificate.md` has the rul
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.random import Generator
-from scipy.special import fdtrc, fdtri, ndtr
+from scipy.special import fdtrc
 
 from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.fitted import State, state_of
+from laybare.certificate.held_out import held_out_errors
+from laybare.certificate.reasons import likely_reason
 from laybare.certificate.spread import AWAY, Spread, spread_of
-from laybare.certificate.structure import CHANCE, SIGMAS, nothing_left, residual_structure
+from laybare.certificate.structure import CHANCE, most_telling, nothing_left, residual_structure
 from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
 from laybare.levels import ROUNDING
 from laybare.networks import Network
@@ -62,10 +66,11 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
     state = state_of(network, problem)
     probes = np.empty((0, state.point.units.shape[1])) if state.exact else residual_structure(state, rng).units
     spread = spread_of(state, rng=rng)
+    held_out, other = held_out_errors(state), most_telling(state, probes)
     claims = [
         _enough_samples(state),
-        _fresh_residual(state),
-        nothing_left(state, probes),
+        *held_out.claims(state),
+        nothing_left(other),
         one_more(state, probes),
         one_fewer(state),
         _nothing_hides(state),
@@ -78,7 +83,9 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
         *(() if problem.repeats is None else (_steady(problem.repeats),)),
     ]
     noise = float(np.sqrt(state.noise))
-    return Certificate((*claims, *extra), spread.errors, noise, state.explained, _visible(state))
+    found = Certificate(
+        (*claims, *extra), spread.errors, noise, state.explained, _visible(state), held_out.fresh, held_out.fresh_error)
+    return replace(found, reason=likely_reason(state, other.name)) if found.verdict == "refuted" else found
 
 
 def _enough_samples(state: State) -> Claim:
@@ -89,33 +96,6 @@ def _enough_samples(state: State) -> Claim:
         "equations per unknown", ratio, need, ratio >= need, "proved",
         f"{equations:,} numbers at different inputs were fitted with {state.unknowns:,} free ones; below {need} a fit proves "
         "little, at 1 nothing; with noise it takes more, since other functions fit noisy samples as well.")
-
-
-def _fresh_residual(state: State) -> Claim:
-    """Fresh mean square against the noise estimated from the used samples.
-
-    After p unknowns were fitted to N equations a fresh residual has mean square s² (1 + p/(N-p)) or so; twice the excess is
-    allowed. The ratio of two mean squares has an F law if the noise is Gaussian; if the residuals have heavier tails than that,
-    their own fourth moment gives the spread.
-    """
-    white, fresh, unit = state.white, state.problem.fresh, float(np.sqrt(state.variance))
-
-    def powers(x: Array, y: Array) -> Sums:
-        with np.errstate(over="ignore"):
-            squares = ((y - white(x).reshape(y.shape)) / unit) ** 2
-            return np.asarray(squares.sum()), np.asarray((squares**2).sum())
-
-    count, floor, noise = fresh.size * fresh.outputs, state.floor / state.variance, state.noise / state.variance
-    second, fourth = (float(total) / count for total in fresh.sum(powers, stage="certificate"))
-    used = [float(total) / state.equations for total in state.view.sum(powers, stage="certificate")]
-    tails = max(2.0, *(four / max(two * two, 1e-300) - 1.0 for two, four in ((second, fourth), used)))
-    spread = float(np.sqrt(tails / count + tails / state.spare))
-    chance = max(float(fdtri(count, state.spare, ndtr(SIGMAS))), 1.0 + SIGMAS * spread)
-    ratio, limit = (second + floor) / (noise + floor), chance * (1.0 + 2.0 * state.unknowns / state.spare)
-    return Claim(
-        "fresh residual over used residual", ratio, limit, ratio <= limit, "tested",
-        f"mean square on {count:,} fresh numbers, {second:.1e} of the variance of y, against the used ones; "
-        "larger means over-fitting or a wrong network.", decisive=True)
 
 
 def _visible(state: State) -> float:

@@ -31,7 +31,7 @@ LARGEST = 1500
 """Parameters up to which the covariance is factored: a second."""
 
 STEPS = Effort(max_steps=12, settled=0.03, rough=0.03)
-"""Until a step is a sixth of a standard error: what is asked is whether a refit comes back, not where it ends to the last digit."""
+"""Until a step is a sixth of a standard error: what is asked is whether a refit comes back, not where it ends exactly."""
 
 AS_GOOD = 16.0
 """Doubled log-likelihood ratio beyond which a neighbour is no rival: the square of 4 standard deviations."""

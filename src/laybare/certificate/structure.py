@@ -95,9 +95,13 @@ def _alone(gram: Array, moment: Array, q: int) -> Array:
     return alone
 
 
-def nothing_left(state: State, probes: Array) -> Claim:
-    """The most telling set of features against what chance would do, over all sets and outputs; `probes` are rows of units."""
-    found = Alternative("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, probes)
+def most_telling(state: State, probes: Array) -> Alternative:
+    """The set of features that explains most of the residual, if anything is left; `probes` are rows of units."""
+    return Alternative("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, probes)
+
+
+def nothing_left(found: Alternative) -> Claim:
+    """The most telling set of features against what chance would do, over all sets and outputs."""
     tests = float(np.log10(found.tests))
     text = (
         f"{found.name} ({found.features}) explain {found.share:.2g} of the residual; the number is -log10 of the chance that "

@@ -8,7 +8,8 @@ two networks and q of the unit that they differ by, the wider one is worth it if
 
 N - p instead of N corrects for the wider fit following the noise, which matters when N is a small multiple of p. Units that only
 follow noise can come close to q log N (an outlier, or a step between two samples), so a unit counts as real beyond 3/2 of it,
-and one that is worth 1 to 3/2 leaves the matter open. Units that are buried deeper can fall below 1: these samples cannot show
+and one that is worth 1 to 3/2 leaves the matter open. A unit that is there already counts as needed beyond 6/5: what is wrong
+about such fits shows elsewhere (`neighbours`). Units that are buried deeper can fall below 1: these samples cannot show
 them, and a network without them passes; the certificate states how large they could be. Noise that is larger in some places, and
 outliers, overrate units there: each gain is also taken from the gains of single rows (`likelihood`), and the smaller one counts.
 
@@ -39,9 +40,10 @@ MORE, SPLITS, FEWER = 2, 3, 2
 FIRST_STEPS = 4
 """Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
 
-FEWER_UNITS = "loss of one unit fewer"
-CLEAR = 1.5
+CLEAR, NEEDED = 1.5, 1.2
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
+
+FEWER_UNITS = "loss of one unit fewer"
 
 SHORT, SAMPLES_AN_UNKNOWN, FEWEST_ROWS = Effort(max_steps=20), 8, 4000
 """Steps and samples for a refit without noise: a unit that is not needed is made up for in a few steps, down to rounding."""
@@ -91,7 +93,7 @@ def one_fewer(state: State) -> Claim:
 
     Without refitting, a unit that was split into two which no sample tells apart would look indispensable.
     """
-    value, limit = least_needed(state).worth, CLEAR * price_of_a_unit(state)
+    value, limit = least_needed(state).worth, NEEDED * price_of_a_unit(state)
     return Claim(
         FEWER_UNITS, value, limit, value > limit, "tested",
         "how much less likely the used samples are without the least important unit, against what its free numbers would gain "
@@ -100,7 +102,7 @@ def one_fewer(state: State) -> Claim:
 
 def unsupported(claims: tuple[Claim, ...]) -> bool:
     """Whether a unit is worth less than its numbers cost, by the claim of `one_fewer`."""
-    return any(claim.name == FEWER_UNITS and claim.value < claim.threshold / CLEAR for claim in claims)
+    return any(claim.name == FEWER_UNITS and claim.value < claim.threshold / NEEDED for claim in claims)
 
 
 def least_needed(state: State) -> Narrower:

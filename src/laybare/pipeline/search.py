@@ -91,6 +91,8 @@ def _settled(problem: Problem, found: Refined, activation: Activation, progress:
     if found.point.linear:
         network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=problem.biases)
         claims = (claim,)
+    if found.loss > SOLVED_LOSS * problem.variation:
+        claims = (*claims, _met(found))
     again = refit(problem, network, progress=progress)
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
     return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims), found)
@@ -113,6 +115,14 @@ def refit(problem: Problem, network: Network, *, progress: Progress | None = Non
 
 def _outcome(problem: Problem, network: Network, loss: float) -> Outcome:
     return Outcome(network, loss, loss / problem.variation)
+
+
+def _met(found: Refined) -> Claim:
+    """With noise no fit says by itself that it is the best one: two that began elsewhere and ended there do."""
+    return Claim(
+        "independent starts that ended at this fit", 1.0 + found.agreed, 2.0, found.agreed, "tested",
+        "two searches from different random units ended at the same loss." if found.agreed else
+        "no two searches from different random units ended at the same loss: there may be a better fit.")
 
 
 def _finished(trace: Trace) -> Claim:

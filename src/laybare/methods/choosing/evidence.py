@@ -33,7 +33,7 @@ class Evidence(NamedTuple):
     dim: int
     outputs: int
     normal: Normality
-    symmetric: Claim
+    symmetric: Claim | None
     constant: float
     orders: tuple[OrderSignal, ...]
     positive: int
@@ -46,14 +46,17 @@ class Evidence(NamedTuple):
         return self.orders[2].seen
 
 
-def gather_evidence(source: Source, *, rng: Generator) -> Evidence:
-    """Look at the first 20,000 rows, white; four passes over them."""
-    some = source if source.size <= LOOKED_AT else source.split(LOOKED_AT / source.size, rng=rng).first
-    centred, about_zero = some.whitened().kept(), some.whitened(centred=False).kept()
-    signs = _signs(centred) if source.outputs == 1 and source.size > 2 else (0, 0)
+def gather_evidence(white: Source, given: Source, *, rng: Generator) -> Evidence:
+    """Look at white rows, and at the same (or some more) as they were given; three passes, five for several outputs.
+
+    Whether x and -x are equally likely is asked only of several outputs: with one no method needs it.
+    """
+    some = white if white.size <= LOOKED_AT else white.split(LOOKED_AT / white.size, rng=rng).first.kept()
+    symmetric = symmetric_inputs(given.take(some.size).whitened(centred=False)) if given.outputs > 1 else None
+    signs = _signs(some) if white.outputs == 1 and white.size > 2 else (0, 0)
     return Evidence(
-        source.size, source.dim, source.outputs, normality(centred, rng=rng), symmetric_inputs(about_zero), _constant(some),
-        order_signals(centred), *signs, _residual(centred))
+        given.size, white.dim, white.outputs, normality(some, rng=rng), symmetric, _constant(some), order_signals(some), *signs,
+        _residual(some))
 
 
 def _constant(source: Source) -> float:

@@ -62,13 +62,16 @@ def suitabilities(seen: Evidence, width: int | None, activation: Activation | No
 
 
 def _normal(seen: Evidence) -> Condition:
-    return Condition("normal inputs", f"third and fourth moments of projections are {seen.normal.sigmas:.1f} standard deviations off, "
-                     f"{seen.normal.size:.2g} in size", bool(seen.normal.plausible))
+    text = f"moments of projections are {seen.normal.size:.2g} off, {seen.normal.sigmas:.1f} standard deviations"
+    return Condition("normal inputs", text, bool(seen.normal.plausible))
 
 
 def _symmetric(seen: Evidence) -> Condition:
     claim = seen.symmetric
-    return Condition("x and -x equally likely", f"F = {claim.value:.2f}, chance stays below {claim.threshold:.2f}", bool(claim.passed))
+    if claim is None:
+        return Condition("x and -x equally likely", "of no use with one output", None)
+    text = f"F = {claim.value:.2f}, chance stays below {claim.threshold:.2f}"
+    return Condition("x and -x equally likely", text, bool(claim.passed))
 
 
 def _bias_free(seen: Evidence) -> Condition:
