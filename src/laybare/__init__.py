@@ -7,44 +7,42 @@
     Network + fresh rows               ->  Certificate         (claims with numbers; never silently wrong)
     Recovery                           ->  report | save | predict
 
-Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them, methods when first named.
+Slow libraries (scikit-learn, matplotlib, click, rich) are imported by the functions that need them, everything else
+when it is first named: `import laybare` costs next to nothing, and so does `laybare --help`.
 """
 
 from typing import TYPE_CHECKING
 
-from laybare.activations import (
-    Activation,
-    absolute,
-    activation_named,
-    erf,
-    exponential,
-    gelu,
-    leaky_relu,
-    power_relu,
-    relu,
-    sigmoid,
-    softplus,
-    step,
-    tanh,
-)
-from laybare.errors import (
-    AssumptionViolated,
-    BudgetExhausted,
-    InvalidInput,
-    LaybareError,
-    NotSeparated,
-    TooFewSamples,
-    Unidentifiable,
-)
 from laybare.lazy import homes_of, on_demand
-from laybare.networks import Layer, LayerMatch, Match, Network, compare
-from laybare.planted import random_network
-from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Source, Symmetric, Unknown, open_samples
 
 if TYPE_CHECKING:
     from laybare import decomposition, landscape, moments, planted, theory
+    from laybare.activations import (
+        Activation,
+        absolute,
+        activation_named,
+        erf,
+        exponential,
+        gelu,
+        leaky_relu,
+        power_relu,
+        relu,
+        sigmoid,
+        softplus,
+        step,
+        tanh,
+    )
     from laybare.certificate import Certificate, Claim
     from laybare.damping import Effort
+    from laybare.errors import (
+        AssumptionViolated,
+        BudgetExhausted,
+        InvalidInput,
+        LaybareError,
+        NotSeparated,
+        TooFewSamples,
+        Unidentifiable,
+    )
     from laybare.export import (
         from_json,
         from_npz,
@@ -101,16 +99,27 @@ if TYPE_CHECKING:
         TensorRoute,
         WhitenedRoute,
     )
+    from laybare.networks import Layer, LayerMatch, Match, Network, compare
     from laybare.pipeline import Audit, Recovery, audit, load, recover, refine
+    from laybare.planted import random_network
     from laybare.refinement.descent import Descent
     from laybare.refinement.overwide import Search
+    from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Source, Symmetric, Unknown, open_samples
 
 __version__ = "0.1.0"
 
-ROOMS = ("decomposition", "landscape", "moments", "planted", "theory")
+ROOMS = (
+    "activations", "certificate", "damping", "decomposition", "errors", "landscape", "moments", "networks", "pipeline", "planted",
+    "refinement", "shapes", "source", "theory")
 """Packages that are reached as lb.room without an import of their own."""
 
 __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | homes_of({
+    "laybare.activations": (
+        "Activation absolute activation_named erf exponential gelu leaky_relu power_relu relu sigmoid softplus step tanh"),
+    "laybare.errors": "AssumptionViolated BudgetExhausted InvalidInput LaybareError NotSeparated TooFewSamples Unidentifiable",
+    "laybare.networks": "Layer LayerMatch Match Network compare",
+    "laybare.planted": "random_network",
+    "laybare.source": "Endpoint Gaussian Oracle Samples Schedule Source Symmetric Unknown open_samples",
     "laybare.certificate": "Certificate Claim",
     "laybare.damping": "Effort",
     "laybare.refinement.descent": "Descent",

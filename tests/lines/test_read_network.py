@@ -73,7 +73,7 @@ def test_the_result_turns_with_the_inputs(rng):
 def test_float32_answers_are_recognised_and_read_to_their_floor(rng):
     truth = teacher(10, 16, rng)
     found = read_network(lambda x: truth(x).astype(np.float32), 10, rng=rng)
-    assert found.rounding.name == "float32" and found.complete
+    assert found.rounding.kind == "float32" and found.complete
     assert lb.compare(found.network, truth).max_error < 1e-4
     x = rng.standard_normal((500, 10))
     assert np.abs(found.network(x) - truth(x)).max() < 1e-5 * np.abs(truth(x)).max()

@@ -18,11 +18,10 @@ from laybare.lines.kinks import Bends, Kink, find_kinks
 from laybare.lines.line import Line, line_through, random_line
 from laybare.lines.polishing import PolishResult, polish
 from laybare.lines.recognise import FirstLook, first_look
-from laybare.lines.rounding import AnswerError
 from laybare.lines.search import Patience, Reading, read_lines
 from laybare.lines.straight import LinePoints, Straight
 
 __all__ = [
-    "Answers", "Ask", "AskBox", "Purse", "Line", "line_through", "random_line", "Straight", "LinePoints", "AnswerError",
+    "Answers", "Ask", "AskBox", "Purse", "Line", "line_through", "random_line", "Straight", "LinePoints",
     "FirstLook", "first_look", "Bends", "Kink", "find_kinks", "Gradients", "read_gradients", "Book", "LineUnits",
     "Patience", "Reading", "read_lines", "PolishResult", "polish", "Reader", "LinesFound", "read_network"]

@@ -29,9 +29,9 @@ from laybare.lines.asking import Purse
 from laybare.lines.book import Book
 from laybare.lines.kinks import Bends
 from laybare.lines.line import room
-from laybare.lines.rounding import AnswerError
 from laybare.lines.straight import SIGMAS
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 STEP, COARSE_STEP = 0.03, 0.15
 """Length of a step relative to half a piece: with float64 answers, and with coarser ones. A share 2·STEP/π of the axes is asked
@@ -60,7 +60,7 @@ class Gradients:
 class Measured:
     """The stars of a line while they are being asked: answers minus base value, and signed steps, for every piece and axis."""
 
-    def __init__(self, bends: Bends, outputs: int, known: Array, rounding: AnswerError) -> None:
+    def __init__(self, bends: Bends, outputs: int, known: Array, rounding: Rounding) -> None:
         self.bends = bends
         dim, pieces = len(bends.line.point), len(bends.pieces)
         self.kinks = np.array([kink.t for kink in bends.kinks])
@@ -71,11 +71,11 @@ class Measured:
         self.noise = np.zeros((pieces, dim))
         self.asked = known.copy()
         self.known = known
-        self.share = STEP if rounding.unit < 1e-9 and rounding.absolute == 0.0 else COARSE_STEP
+        self.share = STEP if rounding.fine else COARSE_STEP
 
 
 def read_gradients(
-    purse: Purse, book: Book | None, bends: Bends, rounding: AnswerError, known: Array, *, rng: Generator
+    purse: Purse, book: Book | None, bends: Bends, rounding: Rounding, known: Array, *, rng: Generator
 ) -> Gradients:
     """Gradients of all pieces beside a kink, and the normals r (kinks, dim).
 
@@ -129,7 +129,7 @@ def _centres(bends: Bends) -> tuple[Array, Array]:
 
 
 def _ask(
-    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, axes: Array, *, steps: Array
+    purse: Purse, book: Book | None, state: Measured, rounding: Rounding, k: int, axes: Array, *, steps: Array
 ) -> None:
     """One step along each of the axes, from the centre of piece k; steps that would leave the box are turned or shortened."""
     line, tau = state.bends.line, float(state.centres[k])
@@ -205,7 +205,7 @@ def _agrees(state: Measured, values: Array, k: int) -> bool:
 
 
 def _repaired(
-    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, values: Array, *,
+    purse: Purse, book: Book | None, state: Measured, rounding: Rounding, k: int, values: Array, *,
     normals: Array, rng: Generator,
 ) -> tuple[Array, Array]:
     """Find and ask again the axes of piece k that crossed an unknown unit, until gradient and slope agree."""
@@ -221,7 +221,7 @@ def _repaired(
 
 
 def _suspects(
-    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, values: Array, *, rng: Generator
+    purse: Purse, book: Book | None, state: Measured, rounding: Rounding, k: int, values: Array, *, rng: Generator
 ) -> Array:
     """Axes along which the measured gradient is wrong, by halving: a random sum over a set of axes is wrong if one of them is."""
     line, tau = state.bends.line, float(state.centres[k])

@@ -72,7 +72,7 @@ def _predicted(found: LinesFound) -> Claim:
 def _known(found: LinesFound) -> Claim:
     return Claim(
         "largest error bar of a unit", found.error_bar, COARSE, bool(found.error_bar < COARSE), "tested",
-        f"standard deviation of a weight, a distance or a relative readout; the answers are resolved as {found.rounding.name}.")
+        f"standard deviation of a weight, a distance or a relative readout; the answers are resolved as {found.rounding.kind}.")
 
 
 def _signs(found: LinesFound) -> Claim:
