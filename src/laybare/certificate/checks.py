@@ -19,6 +19,7 @@ from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.fitted import State, state_of
 from laybare.certificate.held_out import held_out_errors
 from laybare.certificate.reasons import likely_reason
+from laybare.certificate.rivals import other_activations
 from laybare.certificate.spread import AWAY, Spread, spread_of
 from laybare.certificate.structure import CHANCE, most_telling, nothing_left, residual_structure
 from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
@@ -71,6 +72,7 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
         _enough_samples(state),
         *held_out.claims(state),
         nothing_left(other),
+        *other_activations(state, other),
         one_more(state, probes),
         one_fewer(state),
         _nothing_hides(state),

@@ -74,8 +74,8 @@ def choose(
 def choose_after(seen: Evidence, width: int | None, activation: Activation | None) -> Choice:
     """The same for evidence that was gathered already."""
     table = suitabilities(seen, width, activation)
-    fitting = {row.method: row for row in table if row.fits}
-    names = [name for name in _order(seen, activation) if name in fitting] or ["RandomStart"]
+    fitting = {row.method for row in table if row.fits} | {"RandomStart"}
+    names = [name for name in _order(seen, activation) if name in fitting]
     unit = activation or relu
     candidates = [Candidate(MAKERS[name](unit), f"{_named(name, unit)}: {WHY[name]}.") for name in names]
     if activation is None:
