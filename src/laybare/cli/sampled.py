@@ -43,23 +43,29 @@ LITERAL: dict[str, Callable[[], Any]] = {
 @click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
 @click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
 @click.option(
-    "--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, metavar="NAME",
-    help=f"How to start: {', '.join(sorted(METHODS))}.")
+    "--method", type=click.Choice(sorted(METHODS)), metavar="NAME",
+    help=f"How to start: {', '.join(sorted(METHODS))}; chosen from the data if not given (see `laybare check`).")
 @click.option("--literal", is_flag=True, help="The method as its paper prints it, with nothing after it.")
-@click.option("--activation", default="relu", show_default=True, help="For example relu, leaky_relu(0.1), tanh.")
+@click.option("--activation", help="For example relu, leaky_relu(0.1), tanh; found out if neither this nor --method is given.")
+@click.option("--seconds", type=click.FloatRange(0.0, min_open=True), default=3600.0, show_default=True,
+              help="A search ends then with the best that it has.")
 @with_wishes
 def recover(
-    data: str, target: str, width: int | None, method: str, *, literal: bool, activation: str, wishes: Wishes
+    data: str, target: str, width: int | None, method: str | None, *, literal: bool, activation: str | None, seconds: float,
+    wishes: Wishes,
 ) -> int:
     """Recover the network behind the samples in DATA (.npz, .csv, .parquet, or a directory of .npy blocks).
 
     The verdict is printed with its reasons. Ctrl-C keeps what was found.
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
-    chosen = _method(method, lb.activation_named(activation), literal=literal)
+    units = None if activation is None else lb.activation_named(activation)
+    chosen = _method(method, units, literal=literal)
     source = lb.open_samples(data, target=target)
     with _bar() as progress, keeping(progress) as interrupts:
-        found = lb.recover(source, method=chosen, width=width, rng=wishes.seed, progress=interrupts.progress)
+        found = lb.recover(
+            source, method=chosen, width=width, activation=units, rng=wishes.seed, progress=interrupts.progress,
+            seconds=seconds)
     return finish(found, wishes, interrupted=interrupts.wanted)
 
 
@@ -120,12 +126,14 @@ def _layer_object(found: lb.LayerRecovery) -> dict[str, Any]:
         "seconds": found.seconds, "claims": claims_of(found.certificate)}
 
 
-def _method(name: str, units: lb.Activation, *, literal: bool) -> Method:
-    """The object that a name stands for."""
-    if not literal:
-        return METHODS[name](activation=units)
-    if name not in LITERAL:
+def _method(name: str | None, units: lb.Activation | None, *, literal: bool) -> Method | None:
+    """The object that a name stands for; nothing if the data are to decide."""
+    if literal and name not in LITERAL:
         raise lb.InvalidInput(
-            f"--literal was given for {name}.", "No paper prints it: it is the control.", f"Use one of {', '.join(LITERAL)}.")
-    literally: Method = replace(LITERAL[name](), activation=units)
+            f"--literal was given for {name or 'no method'}.", "No paper prints that.", f"Use one of {', '.join(LITERAL)}.")
+    if name is None:
+        return None
+    if not literal:
+        return METHODS[name](activation=units or lb.relu)
+    literally: Method = replace(LITERAL[name](), activation=units or lb.relu)
     return literally

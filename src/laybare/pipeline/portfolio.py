@@ -103,5 +103,8 @@ def _activation(best: Recovery, tried: list[Recovery]) -> tuple[Claim, ...]:
 
 
 def _as_good(one: Recovery, best: Recovery) -> bool:
+    """By the verdict, and on the held-out rows within their errors."""
+    if one.certificate.verdict != best.certificate.verdict:
+        return False
     apart = one.certificate.held_out - best.certificate.held_out
     return bool(apart <= SAME * np.hypot(one.certificate.held_out_error, best.certificate.held_out_error))

@@ -6,14 +6,15 @@ formula gives the kernels of all orders at once:
 
     Σ_k t^k K_k = (1 - t²)^(-d/2) exp((t s - t² q)/(1 - t²)),    s = x·x',  q = (|x|² + |x'|²)/2.
 
-Under pure noise an estimate from n rows has standard deviation √(2 D_k)/n, D_k the number of monomials of degree k. For
-orders 2 to 4 the linear fit is subtracted first, which holds most of the variance.
-Source: Mehler (1866); a second-order U-statistic.
+Under pure noise an estimate from n rows has standard deviation √(2 D_k)/n, D_k the number of monomials of degree k; a signal adds
+that of its first-order part, 2 sd(g)/√n with g_i = mean_j y_i y_j K_k(x_i, x_j). For orders 2 to 4 the linear fit is subtracted
+first, which holds most of the variance.
+Source: Mehler (1866); Hoeffding (1948) for the spread of a U-statistic.
 """
 
 from __future__ import annotations
 
-from math import comb, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -47,15 +48,12 @@ def order_signals(source: Source) -> tuple[OrderSignal, ...]:
     y = (y - y.mean(axis=0)) / np.maximum(y.std(axis=0), np.finfo(float).tiny)
     design = np.column_stack([np.ones(len(x)), x])
     rest = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    kernels = _kernels(x)
-    shares = [max(_mean_of_pairs(kernel, column) for column in (y if k == 1 else rest).T) for k, kernel in enumerate(kernels, 1)]
-    left = float(np.max(rest.var(axis=0)))
     return tuple(
-        OrderSignal(k, share, (1.0 if k == 1 else left) * sqrt(2.0 * comb(x.shape[1] + k - 1, k)) / len(x))
-        for k, share in enumerate(shares, 1))
+        max((_signal(k, kernel, column) for column in (y if k == 1 else rest).T), key=lambda one: one.share)
+        for k, kernel in enumerate(kernels_of_orders(x), 1))
 
 
-def _kernels(x: Array) -> list[Array]:
+def kernels_of_orders(x: Array) -> list[Array]:
     """K_1, ..., K_4 of all pairs: the coefficients of exp(a₁t + a₂t² + a₃t³ + a₄t⁴)."""
     d, squares = x.shape[1], np.sum(x * x, axis=1)
     s, q = x @ x.T, 0.5 * (squares[:, None] + squares)
@@ -65,6 +63,9 @@ def _kernels(x: Array) -> list[Array]:
     return [s, a + second / 2.0, s + s * a + s * second / 6.0, fourth]
 
 
-def _mean_of_pairs(kernel: Array, y: Array) -> float:
+def _signal(order: int, kernel: Array, y: Array) -> OrderSignal:
     n = len(y)
-    return float((y @ kernel @ y - np.sum(np.diag(kernel) * y * y)) / (n * (n - 1.0)))
+    each = y * (kernel @ y - np.diag(kernel) * y) / (n - 1.0)
+    chance = float(y @ y) * sqrt(2.0 * float(np.mean(kernel**2))) / n**2
+    spread = 4.0 * float(each.var()) / n - chance**2  # of pure noise: 2 chance² - chance²
+    return OrderSignal(order, float(each.mean()), sqrt(max(chance**2, spread)))
