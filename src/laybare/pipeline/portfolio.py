@@ -60,6 +60,8 @@ def recover_by_choice(choice: Choice, fit: Fitter, clock: Clock, *, progress: Pr
 
 def _go_on(tried: list[Recovery], candidate: Candidate) -> bool:
     """Whether the next candidate may be better; or another activation as good, where noise hides which is right."""
+    if any(trace.reason == "interrupted" for trace in tried[-1].traces):
+        return False
     best = min(tried, key=_rank)
     units = {one.network.activation for one in tried}
     new = candidate.method.activation not in units

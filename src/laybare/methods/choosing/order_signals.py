@@ -26,7 +26,7 @@ ORDERS = 4
 ROWS = 1500
 """Rows of which all pairs are formed: 18 MB a kernel, a tenth of a second."""
 
-SIGMAS = 4.0
+SIGMAS = 3.0
 
 
 class OrderSignal(NamedTuple):
@@ -38,7 +38,7 @@ class OrderSignal(NamedTuple):
 
     @property
     def seen(self) -> bool:
-        """Whether it stands four standard deviations above chance."""
+        """Whether it stands three standard deviations above chance."""
         return self.share > SIGMAS * self.noise
 
 
