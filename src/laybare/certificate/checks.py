@@ -18,7 +18,7 @@ from scipy.special import fdtrc
 from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.fitted import State, state_of
 from laybare.certificate.held_out import held_out_errors
-from laybare.certificate.reasons import likely_reason
+from laybare.certificate.reasons import NOTHING, likely_reason
 from laybare.certificate.rivals import other_activations
 from laybare.certificate.spread import AWAY, Spread, spread_of
 from laybare.certificate.structure import CHANCE, most_telling, nothing_left, residual_structure
@@ -87,7 +87,8 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
     noise = float(np.sqrt(state.noise))
     found = Certificate(
         (*claims, *extra), spread.errors, noise, state.explained, _visible(state), held_out.fresh, held_out.fresh_error)
-    return replace(found, reason=likely_reason(state, other.name)) if found.verdict == "refuted" else found
+    unexplained = found.verdict == "doubtful" and state.explained < NOTHING
+    return replace(found, reason=likely_reason(state, other.name)) if unexplained or found.verdict == "refuted" else found
 
 
 def _enough_samples(state: State) -> Claim:

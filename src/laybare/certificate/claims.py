@@ -81,11 +81,11 @@ class Certificate:
         rest = 1.0 - self.explained
         left = "Nothing but rounding is left." if rest < NOTHING else (
             f"Noise or structure that no such unit explains makes up {rest:.2g} of the variance of y.")
+        why = f" Most likely {self.reason}" if self.reason else ""
         if self.verdict == "refuted":
-            why = f" Most likely {self.reason}" if self.reason else ""
             return f"These are not the weights behind the data: see what failed. {left}{why}"
         if self.verdict == "doubtful":
-            return f"The network fits, but not everything that would make its weights certain holds: see what failed. {left}"
+            return f"The network fits, but not everything that would make its weights certain holds: see what failed. {left}{why}"
         return (
             "These are the weights of the best network of this width and activation, within their standard errors, and the data "
             f"support the width. {left} A unit that adds less than {self.visible:.1e} of the spread of y would not have been "

@@ -47,12 +47,12 @@ LITERAL: dict[str, Callable[[], Any]] = {
     help=f"How to start: {', '.join(sorted(METHODS))}; chosen from the data if not given (see `laybare check`).")
 @click.option("--literal", is_flag=True, help="The method as its paper prints it, with nothing after it.")
 @click.option("--activation", help="For example relu, leaky_relu(0.1), tanh; found out if neither this nor --method is given.")
-@click.option("--seconds", type=click.FloatRange(0.0, min_open=True), default=3600.0, show_default=True,
-              help="A search ends then with the best that it has.")
+@click.option("--seconds", type=click.FloatRange(0.0, min_open=True),
+              help="A search ends then with the best that it has; 3600, or 600 if no method is given.")
 @with_wishes
 def recover(
-    data: str, target: str, width: int | None, method: str | None, *, literal: bool, activation: str | None, seconds: float,
-    wishes: Wishes,
+    data: str, target: str, width: int | None, method: str | None, *, literal: bool, activation: str | None,
+    seconds: float | None, wishes: Wishes,
 ) -> int:
     """Recover the network behind the samples in DATA (.npz, .csv, .parquet, or a directory of .npy blocks).
 

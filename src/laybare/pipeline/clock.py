@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from laybare.shapes import Event, Progress
 
-LONGEST = 3600.0
-"""Seconds that a recovery may take unless it is told otherwise."""
+LONGEST, LONGEST_CHOSEN = 3600.0, 600.0
+"""Seconds that a recovery may take unless it is told otherwise: by a method that was given, and by those that are chosen."""
 
 
 class TimeIsUp(KeyboardInterrupt):
@@ -37,6 +37,7 @@ class Clock:
 
     def __call__(self, event: Event) -> None:
         if self.progress is not None:
-            self.progress(event)
+            of = f"{self.elapsed:.0f} of {self.end - self.begun:.0f} s"
+            self.progress(event._replace(detail=f"{event.detail}, {of}" if event.detail else of))
         if event.stage == "refining" and self.over:
             raise TimeIsUp

@@ -20,7 +20,7 @@ from laybare.methods.start import network_at
 from laybare.networks import Network
 from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
-from laybare.pipeline.clock import LONGEST, Clock
+from laybare.pipeline.clock import LONGEST, LONGEST_CHOSEN, Clock
 from laybare.pipeline.probabilities import away_from_certainty
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.rounds import recover_in_rounds
@@ -35,7 +35,7 @@ from laybare.source import Oracle, Source
 
 def recover(
     source: Any, *further: Any, method: Any = None, width: Any = None, activation: Any = None, law: Any = None,
-    rng: Generator | int = 0, progress: Any = None, seconds: float = LONGEST,
+    rng: Generator | int = 0, progress: Any = None, seconds: float | None = None,
 ) -> Recovery:
     """Recover the network behind a source.
 
@@ -60,8 +60,9 @@ def recover(
         Same seed, same bits.
     progress : callable or True, optional
         Called with an Event at every step; True: a line on stderr.
-    seconds : float
-        A search that is still under way then ends with the best that it has, and the certificate says so.
+    seconds : float, optional
+        A search that is still under way then ends with the best that it has, and the certificate says so; by default an hour,
+        and ten minutes if no method is given.
     """
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
     source, method, width, activation, progress = meant(
@@ -69,7 +70,7 @@ def recover(
     if isinstance(source, Oracle) and _can_be_asked(source, method):
         found, reason = _by_lines(source, method, width, activation, rng=rng, progress=progress)
         return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
-    clock = Clock(progress, begun + seconds)
+    clock = Clock(progress, begun + (seconds or (LONGEST_CHOSEN if method is None else LONGEST)))
     with single_blas_thread():
         if method is None:
             return _by_choice(source, width, activation, begun, rng, clock)

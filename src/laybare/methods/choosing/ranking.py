@@ -26,6 +26,9 @@ from laybare.source import Source
 MANY_INPUTS = 20
 """Dimension from which moments beat random directions at the exact width: 8 of 8 against 0 of 8 for square bias-free networks."""
 
+TIES = 0.02
+"""Share of equal labels beyond which units are not smooth: those have no level parts."""
+
 SMOOTH = (tanh, softplus, gelu)
 """Tried after ReLU where no activation is told. Sigmoid is tanh, scaled and shifted; erf is hard to tell from it."""
 
@@ -78,7 +81,7 @@ def choose_after(seen: Evidence, width: int | None, activation: Activation | Non
     names = [name for name in _order(seen, activation) if name in fitting]
     unit = activation or relu
     candidates = [Candidate(MAKERS[name](unit), f"{_named(name, unit)}: {WHY[name]}.") for name in names]
-    if activation is None:
+    if activation is None and seen.constant <= TIES:
         candidates += [
             Candidate(RandomStart(activation=other), f"RandomStart of {other.name} units: no activation was told, and it may be "
                       "another than ReLU.") for other in SMOOTH]
@@ -94,7 +97,7 @@ def _order(seen: Evidence, activation: Activation | None) -> list[str]:
     first = ["SymmetricInputs"]
     if seen.dim >= MANY_INPUTS and (activation is None or activation.degree is not None or activation.centre is not None):
         first.append("TensorInit")
-    return [*first, "RandomStart", "GeneralReLU"]
+    return [*first, "RandomStart", *([] if seen.constant > MOSTLY else ["GeneralReLU"])]
 
 
 def _otherwise(seen: Evidence) -> str:
