@@ -73,7 +73,7 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
         *held_out.claims(state),
         nothing_left(other),
         *other_activations(state, other),
-        one_more(state, probes),
+        one_more(state, probes, spread.gram),
         one_fewer(state),
         _nothing_hides(state),
         _separated(state),

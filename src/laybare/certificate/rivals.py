@@ -50,7 +50,7 @@ class _Rival(NamedTuple):
 def other_activations(state: State, left: Alternative) -> tuple[Claim, ...]:
     """Whether another activation fits better; nothing where nothing is suspicious, or the network knows no rival."""
     own = state.point.activation
-    if state.exact or left.evidence - np.log10(left.tests) < SUSPICIOUS or own not in KINDS or not state.point.width:
+    if state.exact or left.evidence - np.log10(max(left.tests, 1)) < SUSPICIOUS or own not in KINDS or not state.point.width:
         return ()
     best = max((_tried(state, kind) for kind in KINDS if kind != own), key=lambda one: one.gain)
     return (Claim(

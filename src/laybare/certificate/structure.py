@@ -102,10 +102,11 @@ def most_telling(state: State, probes: Array) -> Alternative:
 
 def nothing_left(found: Alternative) -> Claim:
     """The most telling set of features against what chance would do, over all sets and outputs."""
-    tests = float(np.log10(found.tests))
+    tests = float(np.log10(max(found.tests, 1)))
+    empty = "nothing but rounding is left" if found.tests else "the rows are too few for any test"
     text = (
         f"{found.name} ({found.features}) explain {found.share:.2g} of the residual; the number is -log10 of the chance that "
-        f"noise lets them, of {found.tests} tests" if found.name else "nothing but rounding is left")
+        f"noise lets them, of {found.tests} tests" if found.name else empty)
     return Claim(
         "structure left in the residual", found.evidence, SUSPECT + tests, found.evidence <= SUSPECT + tests, "tested",
         f"{text}; a missed or wrong unit, another activation or another kind of function leaves more. Beyond "

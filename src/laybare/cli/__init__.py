@@ -78,8 +78,8 @@ def main() -> None:
     except LaybareError as error:
         click.echo(f"laybare: {error}", err=True)
         sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("laybare: interrupted", err=True)
+    except (click.Abort, KeyboardInterrupt) as interrupt:
+        click.echo(": ".join(filter(None, ["laybare: interrupted", str(interrupt)])), err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()

@@ -12,6 +12,7 @@ Nothing before the book assumes that there is one layer only.
 
 from laybare.lines.asking import Answers, Ask, AskBox, Purse
 from laybare.lines.book import Book, LineUnits
+from laybare.lines.borders import Rays
 from laybare.lines.found import LinesFound, Reader, read_network
 from laybare.lines.gradients import Gradients, read_gradients
 from laybare.lines.kinks import Bends, Kink, find_kinks
@@ -23,5 +24,5 @@ from laybare.lines.straight import LinePoints, Straight
 
 __all__ = [
     "Answers", "Ask", "AskBox", "Purse", "Line", "line_through", "random_line", "Straight", "LinePoints",
-    "FirstLook", "first_look", "Bends", "Kink", "find_kinks", "Gradients", "read_gradients", "Book", "LineUnits",
+    "FirstLook", "first_look", "Bends", "Kink", "find_kinks", "Rays", "Gradients", "read_gradients", "Book", "LineUnits",
     "Patience", "Reading", "read_lines", "PolishResult", "polish", "Reader", "LinesFound", "read_network"]

@@ -30,6 +30,8 @@ GOOD_START = 1e-4
 """Error bar of a unit from which Gauss-Newton goes to the answer. Worse ones, which coarse answers leave where two kinks are near
 each other, put points on the wrong sides of hyperplanes, and are measured again first."""
 
+BOXED = "units that do not bend inside the box are part of its linear map, or of its offset: no query inside can tell them apart"
+
 FINE, LARGE = 6e-11, 2e-8
 """Precision that is wanted unless another is asked for."""
 
@@ -184,7 +186,7 @@ def _result(purse: Purse, reading: Reading, reader: Reader, complete: bool, misf
     fitted = book.sign_free(vector=len(book.value) == 1)
     tol = float(np.clip(100.0 * bar, 1e-9, 1e-3))
     named = name_units(fitted, reader.activation, tol)
-    notes = named.notes
+    notes = named.notes if purse.box is None else (*named.notes, BOXED)
     wanted = None
     if not complete:
         wanted = max(purse.total + len(book.point), needed(len(book.point), max(len(book.units), reading.kinks)))

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from laybare.errors import BudgetExhausted
+from laybare.errors import BudgetExhausted, NotSeparated
 from laybare.lines.asking import Purse
 from laybare.lines.book import Book
 from laybare.lines.kinks import Bends
@@ -43,6 +43,10 @@ NEXT_TO = 0.7
 TRIES, REPAIRS, ROUNDS = 6, 3, 12
 """Axes are asked again at most so often, and pieces repaired; crossings settle in two or three rounds. A piece that still
 does not agree is left to another line."""
+
+DOUBTFUL = 0.25
+"""Share of the pieces of a line that may contradict its slopes. Of a line that was read rightly a few do, where a step has
+crossed a unit that the line does not meet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +79,13 @@ class Measured:
 
 
 def read_gradients(
-    purse: Purse, book: Book | None, bends: Bends, rounding: Rounding, known: Array, *, rng: Generator
+    purse: Purse, book: Book | None, bends: Bends, rounding: Rounding, known: Array, *, picky: bool = False, rng: Generator
 ) -> Gradients:
     """Gradients of all pieces beside a kink, and the normals r (kinks, dim).
 
     `known` (pieces,) marks pieces on which the book is exact: their gradient is zero, and costs nothing. BudgetExhausted is not
-    raised: pieces that could not be paid for are not `good`.
+    raised: pieces that could not be paid for are not `good`. If `picky`, NotSeparated is raised before anything is repaired
+    where coarse answers leave most pieces in doubt: a kink of the line was mistaken, and another line costs less.
     """
     state = Measured(bends, bends.pieces[0].y.shape[1], known, rounding)
     order = np.argsort(np.abs(np.arange(len(known)) - int(np.argmin(np.abs(state.centres)))), kind="stable").tolist()
@@ -101,6 +106,8 @@ def read_gradients(
             for k, axes in again:
                 _ask(purse, book, state, rounding, k, axes, steps=-state.steps[k, axes] / (2.0 if turn == 0 else 4.0))
             values, normals = _decoded(state)
+        if picky and not rounding.fine:
+            _check_kinks(state, values)
         for k in np.flatnonzero(state.asked & ~known):
             values, normals = _repaired(purse, book, state, rounding, int(k), values, normals=normals, rng=rng)
     except BudgetExhausted:
@@ -202,6 +209,16 @@ def _agrees(state: Measured, values: Array, k: int) -> bool:
     off = np.abs(line.direction @ values[k] - piece.slope).max()
     noise = float(np.linalg.norm(line.direction * state.noise[k] / state.steps[k]))
     return bool(off <= 2.0 * SIGMAS * np.hypot(noise, piece.slope_sd))
+
+
+def _check_kinks(state: Measured, values: Array) -> None:
+    """Refuse a line most of whose gradients contradict the slopes along it."""
+    asked = np.flatnonzero(state.asked & ~state.known)
+    wrong = sum(not _agrees(state, values, int(k)) for k in asked)
+    if wrong > DOUBTFUL * len(asked):
+        raise NotSeparated(
+            f"{wrong} of {len(asked)} gradients contradict the slopes along their line.",
+            "Coarse answers have put a kink where there is none, or hidden one.", "Try another line.", wrong=wrong)
 
 
 def _repaired(

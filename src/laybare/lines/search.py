@@ -123,17 +123,17 @@ def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spre
     return reading
 
 
-def _some_line(first_line: Callable[[], Reading]) -> Reading:
+def _some_line(first_line: Callable[[bool], Reading]) -> Reading:
     """The first line that can be measured: near-coincident kinks and coarse answers may spoil one."""
     for _ in range(RETRIES - 1):
         try:
-            return first_line()
+            return first_line(True)
         except NotSeparated:
             continue
-    return first_line()
+    return first_line(False)
 
 
-def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float, rng: Generator) -> Reading:
+def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float, rng: Generator, picky: bool) -> Reading:
     """The first line, read completely or as far as the budget goes."""
     line = random_line(dim, FARTHEST * spread * np.sqrt(dim), spread, purse.box, rng=rng)
     look = first_look(purse, line)
@@ -141,7 +141,7 @@ def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float
     reach = line.scale * float(np.clip(COARSENESS / np.sqrt(max(look.rounding.unit, look.rounding.absolute)), 20.0, FARTHEST))
     line = replace(line, low=max(line.low, -reach), high=min(line.high, reach))
     bends, rounding = _first_bends(purse, line, look, patience)
-    gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
+    gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), picky=picky, rng=rng)
     if not gradients.good.any():
         raise _unclear(purse, dim, bends)
     book = first_book(bends, gradients)

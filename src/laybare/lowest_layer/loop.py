@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from os import PathLike
 
 import numpy as np
 from numpy.random import Generator
@@ -20,12 +21,13 @@ from laybare.networks import Layer
 from laybare.refinement.problem import Problem, pose
 from laybare.shapes import Array, Progress
 from laybare.source import Oracle, Source
+from laybare.source.checkpoint import with_checkpoint
 from laybare.source.protocol import Parts
 
 
 def recover_layer(
     source: Source, method: HighThreshold | None = None, width: int | None = None, *,
-    rng: Generator | int = 0, progress: Progress | None = None,
+    rng: Generator | int = 0, progress: Progress | None = None, checkpoint: str | PathLike[str] | None = None,
 ) -> LayerRecovery:
     """Recover the lowest layer of the network behind a source, whatever lies above it.
 
@@ -41,11 +43,14 @@ def recover_layer(
         Same seed, same bits.
     progress : callable, optional
         Called with an Event at every step.
+    checkpoint : folder, optional
+        What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
     method = HighThreshold() if method is None else method
     _check_arguments(method, width)
     method.check(source, width)
+    source = with_checkpoint(source, checkpoint, verb="recover_layer", method=method, width=width, rng=rng)
     if isinstance(source, Oracle) and method.asks:
         found, rows = layer_by_queries(source, method, width, rng=rng)
         top, spent = None if rows is None else _top(found, found.layer, rows, method), source.spent

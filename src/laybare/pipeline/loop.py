@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,12 @@ from laybare.refinement.problem import Problem, pose
 from laybare.refinement.pruning import parameter_count
 from laybare.shapes import Progress, tell
 from laybare.source import Oracle, Source
+from laybare.source.checkpoint import with_checkpoint
 
 
 def recover(
     source: Any, *further: Any, method: Any = None, width: Any = None, activation: Any = None, law: Any = None,
-    rng: Generator | int = 0, progress: Any = None, seconds: float | None = None,
+    rng: Generator | int = 0, progress: Any = None, checkpoint: str | PathLike[str] | None = None, seconds: float | None = None,
 ) -> Recovery:
     """Recover the network behind a source.
 
@@ -63,10 +65,13 @@ def recover(
     seconds : float, optional
         A search that is still under way then ends with the best that it has, and the certificate says so; by default an hour,
         and ten minutes if no method is given.
+    checkpoint : folder, optional
+        What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
     source, method, width, activation, progress = meant(
         source, further, law=law, progress=progress, method=method, width=width, activation=activation)
+    source = with_checkpoint(source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=rng)
     if isinstance(source, Oracle) and _can_be_asked(source, method):
         found, reason = _by_lines(source, method, width, activation, rng=rng, progress=progress)
         return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
@@ -148,10 +153,14 @@ def _recovered(
     return found
 
 
-def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress: Progress | None = None) -> Recovery:
-    """Refinement and certificate only, from any start; the start's biases are refined if it has any."""
+def refine(
+    source: Source, start: Network, *, rng: Generator | int = 0, progress: Progress | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+) -> Recovery:
+    """Refinement and certificate only, from any start; the start's biases are refined if it has any. Checkpoint as in recover."""
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
     _check_start(source, start)
+    source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=rng)
     with single_blas_thread():
         problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=rng, progress=progress)
         white = problem.white(start)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from laybare.certificate import Certificate
 from laybare.damping import Trace
 from laybare.methods import Lines, Method
 from laybare.networks import Network
 from laybare.shapes import Array
+
+if TYPE_CHECKING:
+    from laybare.report.plotting import RecoveryPlots
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,18 @@ class Recovery:
         from laybare.pipeline.saved import save
 
         save(self, path)
+
+    @property
+    def plot(self) -> RecoveryPlots:
+        """Drawings as matplotlib axes: plot.weights(), plot.convergence(), plot.residual(x, y), …; plot() for several at once."""
+        from laybare.report.plotting import RecoveryPlots
+
+        return RecoveryPlots(self)
+
+    def _repr_html_(self) -> str:
+        from laybare.report.notebook import recovery_html
+
+        return recovery_html(self)
 
     def report(self, path: str) -> None:
         """Write a self-contained HTML page."""

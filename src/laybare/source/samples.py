@@ -9,7 +9,7 @@ import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress
-from laybare.source.arrays import floats, numeric
+from laybare.source.arrays import DiskArray, Stacked, floats, numeric
 from laybare.source.laws import Gaussian, as_law
 from laybare.source.protocol import Law, Rows
 from laybare.source.sums import Schedule, block_rows
@@ -37,7 +37,7 @@ class Samples(Verbs):
 
     def __post_init__(self) -> None:
         x, y = numeric("x", self.x), numeric("y", self.y)
-        _check_shapes(x.shape, y.shape)
+        check_shapes(x.shape, y.shape)
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "law", as_law(self.law))
@@ -60,6 +60,11 @@ class Samples(Verbs):
     def exchangeable(self) -> bool:
         return False
 
+    @property
+    def travels(self) -> bool:
+        """Whether these are files that a worker can read for itself."""
+        return all(isinstance(part, DiskArray) or (isinstance(part, Stacked) and part.on_disk) for part in (self.x, self.y))
+
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """Samples are there and have no price."""
 
@@ -68,7 +73,8 @@ class Samples(Verbs):
         return Rows(floats(self.x[start:stop]), floats(self.y[start:stop]).reshape(stop - start, self.outputs))
 
 
-def _check_shapes(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+def check_shapes(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    """Refuse what cannot be inputs and outputs."""
     if len(x) != 2 or x[1] == 0:
         raise InvalidInput(
             f"x has shape {x}.", "Inputs are rows of numbers, one row a sample.",
@@ -98,9 +104,14 @@ def _check_values(samples: Samples) -> None:
             varies[name] = varies[name] or bool((values != reference).any())
     for name, does in varies.items():
         if not does:
-            raise InvalidInput(
-                f"All {samples.size} rows of {name} are the same.", "A constant tells nothing about hidden units.",
-                f"Give samples in which {name} varies.", size=samples.size)
+            raise constant(name, samples.size)
+
+
+def constant(name: str, size: int) -> InvalidInput:
+    """The refusal of inputs or outputs that do not vary."""
+    return InvalidInput(
+        f"All {size} rows of {name} are the same.", "A constant tells nothing about hidden units.",
+        f"Give samples in which {name} varies.", size=size)
 
 
 def _check_finite(name: str, values: Array, start: int) -> None:

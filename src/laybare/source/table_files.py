@@ -27,7 +27,7 @@ def read_csv(path: Path, targets: Sequence[str]) -> ArrayPair:
             delimiter = max(",;\t", key=header.count)
             names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
             _check_header(path, names)
-            outputs = _target_columns(path, names, targets)
+            outputs = target_columns(path, names, targets)
             return _stack((_parse(path, lines, names, delimiter) for lines in _chunks(file)), outputs, path)
     except UnicodeDecodeError as error:
         if path.read_bytes()[:1] == b"\x80":
@@ -39,17 +39,11 @@ def read_csv(path: Path, targets: Sequence[str]) -> ArrayPair:
 
 def read_parquet(path: Path, targets: Sequence[str]) -> ArrayPair:
     """Numeric columns, batch by batch; a missing value becomes NaN, which Samples refuses by its row."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise InvalidInput(
-            f"{path} is a Parquet file and pyarrow is not installed.", "It is needed to read it.",
-            "Run pip install 'laybare[parquet]'.", path=str(path)) from None
+    pyarrow, parquet = parquet_reader(path)
     try:
         with parquet.ParquetFile(path) as file:
-            _check_types(path, file.schema_arrow)
-            outputs = _target_columns(path, file.schema_arrow.names, targets)
+            check_types(path, file.schema_arrow)
+            outputs = target_columns(path, file.schema_arrow.names, targets)
             return _stack((_numbers(batch) for batch in file.iter_batches(CHUNK)), outputs, path)
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInput(
@@ -57,7 +51,20 @@ def read_parquet(path: Path, targets: Sequence[str]) -> ArrayPair:
             "Write it again.", path=str(path)) from None
 
 
-def _target_columns(path: Path, names: Sequence[str], targets: Sequence[str]) -> list[int]:
+def parquet_reader(path: Path) -> tuple[Any, Any]:
+    """The packages that read Parquet files, or what to do about it."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InvalidInput(
+            f"{path} is a Parquet file and pyarrow is not installed.", "It is needed to read it.",
+            "Run pip install 'laybare[parquet]'.", path=str(path)) from None
+    return pyarrow, parquet
+
+
+def target_columns(path: Path, names: Sequence[str], targets: Sequence[str]) -> list[int]:
+    """Places of the output columns; refuses a table without them, or without anything else."""
     missing = [target for target in targets if target not in names]
     if missing:
         raise InvalidInput(
@@ -140,7 +147,8 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def _check_types(path: Path, schema: Any) -> None:
+def check_types(path: Path, schema: Any) -> None:
+    """Refuse columns that hold no numbers."""
     from pyarrow import types
 
     for column in schema:
