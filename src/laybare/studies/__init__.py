@@ -4,6 +4,7 @@ from typing import Any
 
 from laybare.studies.angle_search import TAN_ALPHA
 from laybare.studies.choosing import CHOOSE
+from laybare.studies.coverage import COVERAGE
 from laybare.studies.decomposition_noise import DECOMPOSITION_NOISE
 from laybare.studies.deep import DEEP
 from laybare.studies.deeper_cut import DEEPER_CUT
@@ -39,7 +40,7 @@ STUDIES: dict[str, Study[Any, Any]] = {
         ERROR, FACTORIAL, PHASE,
         LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
         THEOREM_8, THEOREM_9, THEOREM_13, GENERAL_DEGREE,
-        SMOOTHED, DECOMPOSITION_NOISE, HOSTILE, PLAIN_NOISE, CHOOSE, DEEP,
+        SMOOTHED, DECOMPOSITION_NOISE, HOSTILE, PLAIN_NOISE, COVERAGE, CHOOSE, DEEP,
     )
 }
 
