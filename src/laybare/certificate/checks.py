@@ -13,19 +13,18 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import fdtrc
 
 from laybare.certificate.claims import Certificate, Claim
+from laybare.certificate.drift import steady
 from laybare.certificate.fitted import State, state_of
 from laybare.certificate.held_out import held_out_errors
 from laybare.certificate.reasons import NOTHING, likely_reason
 from laybare.certificate.rivals import other_activations
 from laybare.certificate.spread import AWAY, Spread, spread_of
-from laybare.certificate.structure import CHANCE, most_telling, nothing_left, residual_structure
+from laybare.certificate.structure import most_telling, nothing_left, residual_structure
 from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
-from laybare.levels import ROUNDING
 from laybare.networks import Network
-from laybare.refinement.problem import LOOKED_AT, Problem, Repeats
+from laybare.refinement.problem import LOOKED_AT, Problem
 from laybare.shapes import Array, Sums
 from laybare.source.rounding import representation
 
@@ -82,7 +81,7 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
         *_determined(spread),
         _at_minimum(spread),
         *(() if state.exact else (_alone_nearby(spread),)),
-        *(() if problem.repeats is None else (_steady(problem.repeats),)),
+        *(() if problem.repeats is None else (steady(problem.repeats),)),
     ]
     noise = float(np.sqrt(state.noise))
     found = Certificate(
@@ -136,25 +135,6 @@ def _not_clipped(state: State) -> Claim:
         "labels tied at their largest or smallest", float(ties), TIED, ties <= TIED, "tested",
         "rows with exactly the largest (or smallest) label although the network, or the noise, varies there; noise leaves no "
         "ties, and clipped labels are no network's.", decisive=True)
-
-
-def _steady(repeats: Repeats) -> Claim:
-    """Whether answers to the same inputs have moved: an F test of shift and factor, each output by itself, the worst counts.
-
-    Noise moves them too, but neither all to one side nor all by one factor.
-    """
-    chances = []
-    for first, last in zip(repeats.first.T, repeats.last.T, strict=True):
-        change, free = last - first, len(first) - 2
-        basis = np.linalg.qr(np.column_stack([np.ones(len(first)), first]))[0]
-        moved = float(np.sum((basis.T @ change) ** 2))
-        rest = max(float(change @ change) - moved, (ROUNDING * float(np.abs(first).max())) ** 2 * len(first), 1e-300)
-        chances.append(float(fdtrc(2, free, (moved / 2.0) / (rest / free))))
-    value, limit = float(-np.log10(max(min(chances), 1e-300))), CHANCE + float(np.log10(len(chances)))
-    return Claim(
-        "drift of the black box", value, limit, value <= limit, "tested",
-        f"-log10 of the chance that {len(repeats.first)} answers, asked again at the end, differ so much by one shift and one "
-        "factor; a black box that changes while it is asked has no one network behind it.", decisive=True)
 
 
 def _at_minimum(spread: Spread) -> Claim:
