@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/black-boxes.md", "docs/lines.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/black-boxes.md", "docs/lines.md", "docs/estimator.md"])
 def test_python_of_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where the page's files go
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)

@@ -129,7 +129,8 @@ def _not_clipped(state: State) -> Claim:
             for end in (label.max(), label.min()):
                 tied, width = label == end, MOVES * float(np.sqrt(state.noise))
                 near = np.abs(output - np.median(output[tied])) <= NEAR * width
-                level = float(np.std(output[tied])) <= width and float(tied[near].mean()) >= LEVEL
+                share = float(tied[near].sum()) / max(1, int(near.sum()))
+                level = float(np.std(output[tied])) <= width and share >= LEVEL
                 ties = max(ties, 0 if level else int(tied.sum()))
     return Claim(
         "labels tied at their largest or smallest", float(ties), TIED, ties <= TIED, "tested",
