@@ -15,13 +15,18 @@ from laybare.refinement.normal import network_of
 from laybare.refinement.problem import Problem
 from laybare.shapes import Progress, tell
 
+WIDEST, MOST = 32, 16
+"""Units of a network that is narrowed, and how many it may lose: wider ones are most often no network of one hidden layer at all,
+and a refit for each of their units would take minutes."""
+
 
 def supported(problem: Problem, found: Refined, *, progress: Progress | None = None) -> Refined:
     """The fit without units that the samples do not miss: their loss is below Schwarz's price of their numbers.
 
     Two refits for every unit that is looked at, and one for every unit that goes; the last unit stays.
     """
-    while found.point.width > 1 and found.trace.reason != "interrupted":
+    least = max(1, found.point.width - MOST) if found.point.width <= WIDEST else found.point.width
+    while found.point.width > least and found.trace.reason != "interrupted":
         state = state_of(problem.given(network_of(found.point, vector=problem.used.outputs == 1)), problem)
         fewer = least_needed(state)
         if fewer.worth >= price_of_a_unit(state):
