@@ -20,7 +20,7 @@ DOCS := $(VENV)/.docs-$(HERE)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all bench docs lint clean distclean
+.PHONY: help demo test test-all bench studies docs lint clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make test       all tests but the slow ones"
 	@echo "make test-all   all tests"
 	@echo "make bench      every measured claim against its baseline; writes benchmarks/results.json"
+	@echo "make studies    the studies of the five papers again, quick grids, into docs/studies (about half an hour on two cores)"
 	@echo "make docs       the documentation, in docs/_build/html"
 	@echo "make lint       ruff, mypy and the import layers"
 	@echo "make clean      remove caches and everything generated; distclean removes $(VENV) too"
@@ -43,6 +44,9 @@ test-all: $(DEV)
 
 bench: $(CORE)
 	@$(RUN) benchmarks/run.py $(BENCH_ARGS)
+
+studies: $(CORE)
+	@OPENBLAS_NUM_THREADS=1 $(VENV)/bin/laybare reproduce papers --out docs/studies
 
 docs: $(DOCS)
 	@$(RUN) -m sphinx -W -E --keep-going -q -b html docs docs/_build/html

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import laybare as lb
 from laybare.cli.endings import INTERRUPTED, NEW_FILE, STATUS, Wishes, claims_of, finish, with_wishes
 from laybare.cli.interrupts import keeping
+from laybare.cli.literal_forms import check_literal, literal_layer, literal_method
 from laybare.cli.screen import _bar, console_of, layer_table, print_path, print_summary
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
 from laybare.networks.storage import put
@@ -29,13 +29,7 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 """Names of methods on the command line; the only place where a name stands for an object."""
 
-LITERAL: dict[str, Callable[[], Any]] = {
-    "general-relu": GeneralReLU.literal,
-    "landscape-design": LandscapeDesign.literal,
-    "symmetric-inputs": SymmetricInputs.literal,
-    "tensor-init": TensorInit.literal,
-}
-"""The same as their papers print them."""
+FORM = click.option("--form", metavar="NAME", help="Which of the paper's algorithms --literal runs; a wrong name lists them.")
 
 
 @click.command("recover")
@@ -46,17 +40,20 @@ LITERAL: dict[str, Callable[[], Any]] = {
     "--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, metavar="NAME",
     help=f"How to start: {', '.join(sorted(METHODS))}.")
 @click.option("--literal", is_flag=True, help="The method as its paper prints it, with nothing after it.")
+@FORM
 @click.option("--activation", default="relu", show_default=True, help="For example relu, leaky_relu(0.1), tanh.")
 @with_wishes
 def recover(
-    data: str, target: str, width: int | None, method: str, *, literal: bool, activation: str, wishes: Wishes
+    data: str, target: str, width: int | None, method: str, *, literal: bool, form: str | None, activation: str, wishes: Wishes
 ) -> int:
     """Recover the network behind the samples in DATA (.npz, .csv, .parquet, or a directory of .npy blocks).
 
     The verdict is printed with its reasons. Ctrl-C keeps what was found.
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
-    chosen = _method(method, lb.activation_named(activation), literal=literal)
+    check_literal(literal, form=form)
+    units = lb.activation_named(activation)
+    chosen = literal_method(method, form, units) if literal else METHODS[method](activation=units)
     source = lb.open_samples(data, target=target)
     with _bar() as progress, keeping(progress) as interrupts:
         found = lb.recover(source, method=chosen, width=width, rng=wishes.seed, progress=interrupts.progress)
@@ -69,24 +66,23 @@ def recover(
 @click.option("--width", type=click.IntRange(1), help="Units of the layer; counted if not given.")
 @click.option("--activation", default="relu", show_default=True, help="For example relu, step, sigmoid, exponential(0.5).")
 @click.option("--literal", is_flag=True, help="The paper's own algorithm, with nothing after it.")
+@FORM
 @click.option("--threshold", type=click.FloatRange(0.0), help="Told to --literal; smooth units need it.")
 @click.option("--out", help="Save weights, biases and thresholds here (.npz).", **NEW_FILE)
 @click.option("--report", help="Write an HTML page here.", **NEW_FILE)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Same seed, same result.")
 def recover_layer(
-    data: str, target: str, width: int | None, activation: str, *, literal: bool, threshold: float | None, out: str | None,
-    report: str | None, as_json: bool, seed: int,
+    data: str, target: str, width: int | None, activation: str, *, literal: bool, form: str | None, threshold: float | None,
+    out: str | None, report: str | None, as_json: bool, seed: int,
 ) -> None:
     """Recover the units u(w·x - t) of the lowest layer behind the samples in DATA, whatever lies above them.
 
     For thresholds that are rarely crossed. Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
     units = lb.activation_named(activation)
-    if threshold is not None and not literal:
-        raise lb.InvalidInput(
-            f"--threshold {threshold:g} was given without --literal.", "Only the literal form is told it.", "Leave it out.")
-    method = lb.HighThreshold.literal(units, threshold) if literal else lb.HighThreshold(activation=units)
+    check_literal(literal, threshold=threshold, form=form)
+    method = literal_layer(form, units, threshold) if literal else lb.HighThreshold(activation=units)
     with _bar() as progress, keeping(progress) as interrupts:
         found = lb.recover_layer(
             lb.open_samples(data, target=target), method, width, rng=seed, progress=interrupts.progress)
@@ -118,14 +114,3 @@ def _layer_object(found: lb.LayerRecovery) -> dict[str, Any]:
         "verdict": found.certificate.verdict, "dim": layer.dim, "width": layer.width, "activation": layer.activation.name,
         "weights": np.asarray(layer.weights).tolist(), "thresholds": np.asarray(found.thresholds).tolist(),
         "seconds": found.seconds, "claims": claims_of(found.certificate)}
-
-
-def _method(name: str, units: lb.Activation, *, literal: bool) -> Method:
-    """The object that a name stands for."""
-    if not literal:
-        return METHODS[name](activation=units)
-    if name not in LITERAL:
-        raise lb.InvalidInput(
-            f"--literal was given for {name}.", "No paper prints it: it is the control.", f"Use one of {', '.join(LITERAL)}.")
-    literally: Method = replace(LITERAL[name](), activation=units)
-    return literally
