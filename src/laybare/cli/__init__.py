@@ -23,6 +23,7 @@ __getattr__ = on_demand(__name__, homes_of({"laybare.cli.screen": "_bar _pairs_t
 
 HOMES = {
     "audit": ("black_boxes", "How much of a black box can be read from how many queries."),
+    "check": ("checking", "Which assumptions the samples in a file hold, and which methods would be tried."),
     "compare": ("saved_networks", "Compare two saved networks."),
     "demo": ("demonstration", "Recover a network trained on real data, as a demonstration."),
     "extract": ("black_boxes", "Recover the network behind a black box."),

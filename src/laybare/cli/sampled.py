@@ -37,14 +37,17 @@ FORM = click.option("--form", metavar="NAME", help="Which of the paper's algorit
 @click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
 @click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
 @click.option(
-    "--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, metavar="NAME",
-    help=f"How to start: {', '.join(sorted(METHODS))}.")
+    "--method", type=click.Choice(sorted(METHODS)), metavar="NAME",
+    help=f"How to start: {', '.join(sorted(METHODS))}; chosen from the data if not given (see `laybare check`).")
 @click.option("--literal", is_flag=True, help="The method as its paper prints it, with nothing after it.")
 @FORM
-@click.option("--activation", default="relu", show_default=True, help="For example relu, leaky_relu(0.1), tanh.")
+@click.option("--activation", help="For example relu, leaky_relu(0.1), tanh; found out if neither this nor --method is given.")
+@click.option("--seconds", type=click.FloatRange(0.0, min_open=True),
+              help="A search ends then with the best that it has; 3600, or 600 if no method is given.")
 @with_wishes
 def recover(
-    data: str, target: str, width: int | None, method: str, *, literal: bool, form: str | None, activation: str, wishes: Wishes
+    data: str, target: str, width: int | None, method: str | None, *, literal: bool, form: str | None, activation: str | None,
+    seconds: float | None, wishes: Wishes,
 ) -> int:
     """Recover the network behind the samples in DATA (.npz, .csv, .parquet, or a directory of .npy blocks).
 
@@ -52,11 +55,13 @@ def recover(
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
     check_literal(literal, form=form)
-    units = lb.activation_named(activation)
-    chosen = literal_method(method, form, units) if literal else METHODS[method](activation=units)
+    units = None if activation is None else lb.activation_named(activation)
+    chosen = _method(method, form, units, literal=literal)
     source = lb.open_samples(data, target=target)
     with _bar() as progress, keeping(progress) as interrupts:
-        found = lb.recover(source, method=chosen, width=width, rng=wishes.seed, progress=interrupts.progress)
+        found = lb.recover(
+            source, method=chosen, width=width, activation=units, rng=wishes.seed, progress=interrupts.progress,
+            seconds=seconds)
     return finish(found, wishes, interrupted=interrupts.wanted)
 
 
@@ -114,3 +119,10 @@ def _layer_object(found: lb.LayerRecovery) -> dict[str, Any]:
         "verdict": found.certificate.verdict, "dim": layer.dim, "width": layer.width, "activation": layer.activation.name,
         "weights": np.asarray(layer.weights).tolist(), "thresholds": np.asarray(found.thresholds).tolist(),
         "seconds": found.seconds, "claims": claims_of(found.certificate)}
+
+
+def _method(name: str | None, form: str | None, units: lb.Activation | None, *, literal: bool) -> Method | None:
+    """The object that a name stands for; nothing if the data are to decide."""
+    if literal:
+        return literal_method(name or "random-start", form, units or lb.relu)
+    return None if name is None else METHODS[name](activation=units or lb.relu)
