@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from laybare.bars import shown
 from laybare.certificate import Certificate, StandardErrors
 from laybare.errors import InvalidInput
 from laybare.lowest_layer.acceptance import top_explains
@@ -17,6 +20,7 @@ from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.recovery import LayerRecovery
 from laybare.lowest_layer.tops import Top, held_out_r2
 from laybare.networks import Layer
+from laybare.pipeline.provenance import provenance_of
 from laybare.refinement.problem import Problem, pose
 from laybare.shapes import Array, Progress
 from laybare.source import Oracle, Source
@@ -25,7 +29,7 @@ from laybare.source.protocol import Parts
 
 def recover_layer(
     source: Source, method: HighThreshold | None = None, width: int | None = None, *,
-    rng: Generator | int = 0, progress: Progress | None = None,
+    rng: Generator | int = 0, progress: Any = None,
 ) -> LayerRecovery:
     """Recover the lowest layer of the network behind a source, whatever lies above it.
 
@@ -39,13 +43,22 @@ def recover_layer(
         Number of units; counted if not given.
     rng : Generator or int
         Same seed, same bits.
-    progress : callable, optional
-        Called with an Event at every step.
+    progress : callable or True, optional
+        Called with an Event at every step; True: a bar in the terminal or the notebook.
     """
-    begun, rng = time.perf_counter(), np.random.default_rng(rng)
     method = HighThreshold() if method is None else method
     _check_arguments(method, width)
     method.check(source, width)
+    origin = provenance_of("recover_layer", source, rng, method=method, width=width)
+    with shown(progress) as told:
+        found = _found(source, method, width, rng=np.random.default_rng(rng), progress=told)
+    return replace(found, provenance=origin)
+
+
+def _found(
+    source: Source, method: HighThreshold, width: int | None, *, rng: Generator, progress: Progress | None
+) -> LayerRecovery:
+    begun = time.perf_counter()
     if isinstance(source, Oracle) and method.asks:
         found, rows = layer_by_queries(source, method, width, rng=rng)
         top, spent = None if rows is None else _top(found, found.layer, rows, method), source.spent

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
+from laybare.bars import shown
 from laybare.blas import single_blas_thread
-from laybare.certificate import Claim, certify
+from laybare.certificate import Claim, certify, unjudged
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods import Method, RandomStart
 from laybare.methods.lines import Lines
@@ -20,6 +22,7 @@ from laybare.networks import Network
 from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
 from laybare.pipeline.probabilities import away_from_certainty
+from laybare.pipeline.provenance import provenance_of
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.rounds import recover_in_rounds
 from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, random_start, refit
@@ -56,12 +59,22 @@ def recover(
     rng : Generator or int
         Same seed, same bits.
     progress : callable or True, optional
-        Called with an Event at every step; True: a line on stderr.
+        Called with an Event (stage, done, total, detail) at every step; True: a bar in the terminal or the notebook.
     """
-    begun, rng = time.perf_counter(), np.random.default_rng(rng)
-    source, method, width, activation, progress = meant(
-        source, further, law=law, progress=progress, method=method, width=width, activation=activation)
-    if isinstance(source, Oracle) and _can_be_asked(source, method):
+    source, method, width, activation = meant(source, further, law=law, method=method, width=width, activation=activation)
+    origin = provenance_of("recover", source, rng, method=method, width=width, activation=activation)
+    with shown(progress) as told:
+        found = _found(source, method, width, activation, rng=np.random.default_rng(rng), progress=told)
+    return replace(found, provenance=origin)
+
+
+def _found(
+    source: Source, method: Method | Lines | None, width: int | None, activation: Activation | None, *, rng: Generator,
+    progress: Progress | None,
+) -> Recovery:
+    """By asking, if the source can be asked and nobody chose otherwise; else from its rows."""
+    begun = time.perf_counter()
+    if isinstance(source, Oracle) and (isinstance(method, Lines) or (method is None and _can_be_asked(source))):
         found, reason = _by_lines(source, method, width, activation, rng=rng, progress=progress)
         return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
     with single_blas_thread():
@@ -114,17 +127,19 @@ def _recovered(
         progress=progress, queries=_queries(source))
 
 
-def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress: Progress | None = None) -> Recovery:
+def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress: Any = None) -> Recovery:
     """Refinement and certificate only, from any start; the start's biases are refined if it has any."""
-    begun, rng = time.perf_counter(), np.random.default_rng(rng)
+    begun, draws = time.perf_counter(), np.random.default_rng(rng)
     _check_start(source, start)
-    with single_blas_thread():
-        problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=rng, progress=progress)
+    origin = provenance_of("refine", source, rng, start=start.architecture)
+    with single_blas_thread(), shown(progress) as told:
+        problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=told)
         white = problem.white(start)
         _check_equations(problem, white)
-        fit = refit(problem, white, progress=progress)
-        return _certified(
-            problem, fit, start=start, method=None, begun=begun, rng=rng, progress=progress, queries=_queries(source))
+        fit = refit(problem, white, progress=told)
+        found = _certified(
+            problem, fit, start=start, method=None, begun=begun, rng=draws, progress=told, queries=_queries(source))
+    return replace(found, provenance=origin)
 
 
 def _certified(
@@ -134,15 +149,18 @@ def _certified(
     """The fit in canonical form on the given inputs, with its certificate."""
     network = problem.given(fit.outcome.network).canonical()
     tell(progress, "certifying")
-    certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims))
+    try:
+        certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims))
+    except KeyboardInterrupt:
+        certificate = unjudged(network, (*fit.claims, *claims))
     seconds = time.perf_counter() - begun
     return Recovery(
         network, start, certificate, method, seconds, problem.rows, () if fit.trace is None else (fit.trace,), queries)
 
 
-def _can_be_asked(oracle: Oracle, method: Method | Lines | None) -> bool:
-    """By lines, or by nobody knows what yet; where every row is paid for already, the rows are samples."""
-    return isinstance(method, Lines) or (method is None and oracle.spent < oracle.budget)
+def _can_be_asked(oracle: Oracle) -> bool:
+    """Where every row is paid for already, the rows are samples."""
+    return oracle.spent < oracle.budget
 
 
 def _queries(source: Source) -> dict[str, int]:
