@@ -1,6 +1,6 @@
 """Networks read by lines: error, queries per parameter, seconds.
 
-    python benchmarks/lines.py [row ...] [--seeds 20]
+    python benchmarks/lines.py [row ...] [--seeds 0-19]
 
 Rows: small wide large scaled coarse trained box. Queries are counted by the black box itself.
 """
@@ -8,6 +8,7 @@ Rows: small wide large scaled coarse trained box. Queries are counted by the bla
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 import warnings
 from collections.abc import Callable
@@ -72,11 +73,11 @@ def show(name: str, runs: list[Run], tol: float) -> None:
 
 
 def many(
-    name: str, make: Callable[[Generator], lb.Network], seeds: int, tol: float, reader: Reader = Reader(),
+    name: str, make: Callable[[Generator], lb.Network], seeds: range, tol: float, reader: Reader = Reader(),
     answers: Callable[[lb.Network], Answer] | None = None,
 ) -> None:
     runs = []
-    for seed in range(seeds):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         truth = make(rng)
         runs.append(measure(truth, rng, None if answers is None else answers(truth), reader))
@@ -93,7 +94,7 @@ def rounded(truth: lb.Network) -> Answer:
     return lambda x: truth(x).astype(np.float32)
 
 
-def trained(name: str, width: int, seeds: int) -> None:
+def trained(name: str, width: int, seeds: range) -> None:
     from sklearn import datasets
     from sklearn.neural_network import MLPRegressor
     from sklearn.preprocessing import StandardScaler
@@ -101,7 +102,7 @@ def trained(name: str, width: int, seeds: int) -> None:
     data = getattr(datasets, f"load_{name}")()
     x, y = StandardScaler().fit_transform(data.data), (data.target - data.target.mean()) / data.target.std()
     runs = []
-    for seed in range(seeds):
+    for seed in seeds:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = MLPRegressor(hidden_layer_sizes=(width,), random_state=seed, max_iter=300).fit(x, y)
@@ -111,11 +112,11 @@ def trained(name: str, width: int, seeds: int) -> None:
     show(f"trained {name} {x.shape[1]}-{width}-1", runs, 1e-9)
 
 
-def box(low: float, high: float, seeds: int) -> None:
+def box(low: float, high: float, seeds: range) -> None:
     """Units that bend on more than 1 % of the box are found; the function is exact at random points of it."""
     outside = missed = visible = 0
     errors, queries = [], []
-    for seed in range(seeds):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         truth = teacher(10, 8, rng)
         seen: list[float] = []
@@ -139,7 +140,7 @@ def box(low: float, high: float, seeds: int) -> None:
         f"median largest error of f on 1e5 points {np.median(errors):.0e}; queries {np.mean(queries):.0f}", flush=True)
 
 
-def rows(seeds: int) -> dict[str, Callable[[], None]]:
+def rows(seeds: range) -> dict[str, Callable[[], None]]:
     def small() -> None:
         for dim, width in ((10, 5), (10, 10), (20, 10), (100, 16)):
             many(f"{dim}-{width}-1", lambda rng, d=dim, m=width: teacher(d, m, rng), seeds, 1e-10)
@@ -149,9 +150,9 @@ def rows(seeds: int) -> dict[str, Callable[[], None]]:
             many(f"10-{width}-1, readouts from .05", lambda rng, m=width: teacher(10, m, rng, 0.05), seeds, 1e-9)
 
     def large() -> None:
-        many("784-32-1", lambda rng: teacher(784, 32, rng), min(seeds, 5), 1e-8)
-        many("784-32-1, precision 1e-11", lambda rng: teacher(784, 32, rng), min(seeds, 5), 1e-11, Reader(precision=1e-11))
-        many("784-128-1", lambda rng: teacher(784, 128, rng), min(seeds, 3), 1e-8)
+        many("784-32-1", lambda rng: teacher(784, 32, rng), seeds[:5], 1e-8)
+        many("784-32-1, precision 1e-11", lambda rng: teacher(784, 32, rng), seeds[:5], 1e-11, Reader(precision=1e-11))
+        many("784-128-1", lambda rng: teacher(784, 128, rng), seeds[:3], 1e-8)
 
     def far() -> None:
         many("10-16-1, scales .01-100, biases 20", lambda rng: scaled(10, 16, rng), seeds, 1e-8)
@@ -164,7 +165,7 @@ def rows(seeds: int) -> dict[str, Callable[[], None]]:
 
     def fitted() -> None:
         for name, width in (("diabetes", 16), ("diabetes", 64), ("breast_cancer", 20), ("wine", 12), ("digits", 32)):
-            trained(name, width, min(seeds, 5))
+            trained(name, width, seeds[:5])
 
     def boxes() -> None:
         box(0.0, 1.0, seeds)
@@ -176,8 +177,10 @@ def rows(seeds: int) -> dict[str, Callable[[], None]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*")
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", default="0-19", help="first and last")
     given = parser.parse_args()
-    available = rows(given.seeds)
+    first, last = map(int, given.seeds.split("-"))
+    available = rows(range(first, last + 1))
     for row in given.rows or available:
         available[row]()
+        print(f"largest memory so far {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB", flush=True)

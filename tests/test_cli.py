@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -19,6 +20,7 @@ from rich.console import Console
 import laybare as lb
 from laybare import cli
 from laybare.cli import sampled
+from laybare.cli.interrupts import keeping
 from laybare.networks import max_angle
 from laybare.planted import random_network
 from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
@@ -371,6 +373,20 @@ def test_ctrl_c_keeps_what_was_found(target: str, dim: str, tmp_path: Path) -> N
         told = json.loads(out)
         assert told["interrupted"] and told["verdict"] != "verified"
         assert lb.from_npz(tmp_path / "found.npz").width == told["width"]
+
+
+def _interrupted_at_once() -> None:
+    with keeping(lambda event: None) as interrupts:
+        box = interrupts.guarded(lambda x: x[:, 0])
+        interrupts.progress(lb.shapes.Event("lines", 0, 0))
+        assert box(np.ones((2, 3))).shape == (2,)
+        interrupts.handle(signal.SIGINT, None)
+        lb.recover(lb.Oracle(box, 3), lb.Lines())
+
+
+def test_ctrl_c_before_anything_was_found_says_so() -> None:
+    with pytest.raises(click.Abort, match="nothing was found yet; what was answered is in the log"):
+        _interrupted_at_once()
 
 
 def _bytes(file: Path) -> int:

@@ -37,12 +37,14 @@ if TYPE_CHECKING:
     from laybare.errors import (
         AssumptionViolated,
         BudgetExhausted,
+        ClusterFailure,
         InvalidInput,
         LaybareError,
         NotSeparated,
         TooFewSamples,
         Unidentifiable,
     )
+    from laybare.estimator import NetworkRecovery, UnionOfHalfSpaces
     from laybare.export import (
         from_json,
         from_npz,
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
         DeltaAscent,
         FacetSearch,
         HalfSpaces,
+        HalfSpaceUnion,
         HighThreshold,
         LayerRecovery,
         MonomialTop,
@@ -71,7 +74,6 @@ if TYPE_CHECKING:
         RegressorTop,
         Simultaneous,
         ThirdMoments,
-        UnionOfHalfSpaces,
         learn_union,
         recover_layer,
     )
@@ -104,7 +106,20 @@ if TYPE_CHECKING:
     from laybare.planted import random_network
     from laybare.refinement.descent import Descent
     from laybare.refinement.overwide import Search
-    from laybare.source import Endpoint, Gaussian, Oracle, Samples, Schedule, Source, Symmetric, Unknown, open_samples
+    from laybare.source import (
+        DaskEngine,
+        DaskSamples,
+        Endpoint,
+        Gaussian,
+        Oracle,
+        Samples,
+        Schedule,
+        Simulation,
+        Source,
+        Symmetric,
+        Unknown,
+        open_samples,
+    )
 
 __version__ = "0.1.0"
 
@@ -116,20 +131,23 @@ ROOMS = (
 __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | homes_of({
     "laybare.activations": (
         "Activation absolute activation_named erf exponential gelu leaky_relu power_relu relu sigmoid softplus step tanh"),
-    "laybare.errors": "AssumptionViolated BudgetExhausted InvalidInput LaybareError NotSeparated TooFewSamples Unidentifiable",
+    "laybare.errors": (
+        "AssumptionViolated BudgetExhausted ClusterFailure InvalidInput LaybareError NotSeparated TooFewSamples Unidentifiable"),
     "laybare.networks": "Layer LayerMatch Match Network compare",
     "laybare.planted": "random_network",
-    "laybare.source": "Endpoint Gaussian Oracle Samples Schedule Source Symmetric Unknown open_samples",
+    "laybare.source": (
+        "DaskEngine DaskSamples Endpoint Gaussian Oracle Samples Schedule Simulation Source Symmetric Unknown open_samples"),
     "laybare.certificate": "Certificate Claim",
     "laybare.damping": "Effort",
     "laybare.refinement.descent": "Descent",
     "laybare.refinement.overwide": "Search",
+    "laybare.estimator": "NetworkRecovery UnionOfHalfSpaces",
     "laybare.export": (
         "from_json from_npz from_onnx from_sklearn from_torch initialise to_json to_npz to_onnx to_sklearn to_torch"),
     "laybare.insight": "Insight first_look",
     "laybare.lowest_layer": (
-        "Annealing DeltaAscent FacetSearch HalfSpaces HighThreshold LayerRecovery MonomialTop OneByOne PrintedRoute RandomSearch "
-        "RegressorTop Simultaneous ThirdMoments UnionOfHalfSpaces learn_union recover_layer"),
+        "Annealing DeltaAscent FacetSearch HalfSpaces HalfSpaceUnion HighThreshold LayerRecovery MonomialTop OneByOne "
+        "PrintedRoute RandomSearch RegressorTop Simultaneous ThirdMoments learn_union recover_layer"),
     "laybare.methods": (
         "Method RandomStart Route Start AnnihilatorRoute "
         "GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
@@ -147,6 +165,9 @@ __all__ = [
     "BudgetExhausted",
     "Certificate",
     "Claim",
+    "ClusterFailure",
+    "DaskEngine",
+    "DaskSamples",
     "DeltaAscent",
     "Descent",
     "Effort",
@@ -155,6 +176,7 @@ __all__ = [
     "Gaussian",
     "GeneralReLU",
     "HalfSpaces",
+    "HalfSpaceUnion",
     "HighThreshold",
     "Insight",
     "InvalidInput",
@@ -169,6 +191,7 @@ __all__ = [
     "Method",
     "MonomialTop",
     "Network",
+    "NetworkRecovery",
     "NotSeparated",
     "OneByOne",
     "Oracle",
@@ -189,6 +212,7 @@ __all__ = [
     "Samples",
     "Schedule",
     "Search",
+    "Simulation",
     "Simultaneous",
     "Source",
     "SpectralRoute",

@@ -48,5 +48,9 @@ class BudgetExhausted(LaybareError):
     """The queries, the memory or the disk space that were granted are used up."""
 
 
+class ClusterFailure(LaybareError, RuntimeError):
+    """A cluster did not carry out a pass; nothing is wrong with the data as far as is known."""
+
+
 def _rebuild(kind: type[LaybareError], seen: str, why: str, do: str, values: dict[str, Any]) -> LaybareError:
     return kind(seen, why, do, **values)

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 from laybare.lines import Purse, find_kinks, line_through, read_gradients
 from laybare.lines import gradients as module
-from laybare.lines.rounding import AnswerError
 from laybare.lines.straight import LinePoints, Straight
+from laybare.source import Rounding
 
 
 def bends_of(purse, line, rounding):
@@ -39,7 +39,7 @@ def test_crossings_of_known_kinks_do_not_matter(share, rng, monkeypatch):
     Without the correction the checks would repair the gradients too, for more queries.
     """
     monkeypatch.setattr(module, "STEP", share)
-    truth, rounding = teacher(8, 12, rng), AnswerError(2.0**-53, 4e-16, 0.0, 2.0)
+    truth, rounding = teacher(8, 12, rng), Rounding("float64", 2.0**-53, 2.0**-54, inner=4e-16, steepness=2.0)
     line, purse = line_through(rng.standard_normal(8), rng.standard_normal(8), 300.0, np.sqrt(8.0)), Purse(truth)
     bends = bends_of(purse, line, rounding)
     gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
@@ -55,7 +55,7 @@ def test_a_step_across_a_distant_kink_of_the_line_is_computed_not_repeated(rng):
     def f(x):
         return np.maximum(x @ units[:, :2].T + units[:, 2], 0.0) @ np.array([1.0, -2.0, 0.5])
 
-    rounding = AnswerError(2.0**-53, 4e-16, 0.0, 2.0)
+    rounding = Rounding("float64", 2.0**-53, 2.0**-54, inner=4e-16, steepness=2.0)
     line, purse = line_through(np.zeros(2), np.array([1.0, 0.0]), 300.0, 1.0), Purse(f)
     state = module.Measured(bends_of(purse, line, rounding), 1, np.zeros(4, dtype=bool), rounding)
     for k, step in enumerate((1e-4, 0.02, 1e-4, 1e-4)):
@@ -69,7 +69,7 @@ def test_a_step_across_a_distant_kink_of_the_line_is_computed_not_repeated(rng):
 
 def test_a_unit_that_the_line_does_not_meet_is_found_by_halving(rng):
     """Its hyperplane is parallel to the line and so near that one step crosses it: only the slope along the line tells."""
-    truth, rounding = teacher(20, 4, rng), AnswerError(2.0**-53, 4e-16, 0.0, 2.0)
+    truth, rounding = teacher(20, 4, rng), Rounding("float64", 2.0**-53, 2.0**-54, inner=4e-16, steepness=2.0)
     u = rng.standard_normal(20)
     line = line_through(rng.standard_normal(20), u, 300.0, np.sqrt(20.0))
     normal = np.eye(20)[3] - u[3] * u / (u @ u)
@@ -87,7 +87,7 @@ def test_a_unit_that_the_line_does_not_meet_is_found_by_halving(rng):
 
 
 def test_known_pieces_cost_nothing(rng):
-    truth, rounding = teacher(6, 3, rng), AnswerError(2.0**-53, 4e-16, 0.0, 2.0)
+    truth, rounding = teacher(6, 3, rng), Rounding("float64", 2.0**-53, 2.0**-54, inner=4e-16, steepness=2.0)
     active = np.zeros(6)
     line, purse = line_through(active, rng.standard_normal(6), 300.0, np.sqrt(6.0)), Purse(truth)
     bends = bends_of(purse, line, rounding)

@@ -14,15 +14,15 @@ from laybare.errors import BudgetExhausted
 from laybare.lines import AskBox, Patience, Purse, line_through, polish, random_line, read_lines
 from laybare.lines.polishing import error_bar, error_bars
 from laybare.lines.remeasure import remeasure
-from laybare.lines.rounding import representation
 from laybare.lines.search import toward
 from laybare.networks import sign_free
+from laybare.source import representation
 
 
 @pytest.mark.parametrize(("round_", "name"), [
     (lambda y: y, "float64"), (lambda y: y.astype(np.float32).astype(float), "float32"), (lambda y: y.round(4), "4 decimals")])
 def test_what_answers_are_rounded_to_shows_in_the_answers(round_, name, rng):
-    assert representation(round_(rng.standard_normal((12, 2)))).name == name
+    assert representation(round_(rng.standard_normal((12, 2)))).kind == name
 
 
 def test_lines_end_where_the_box_does(rng):

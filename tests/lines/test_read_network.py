@@ -73,7 +73,7 @@ def test_the_result_turns_with_the_inputs(rng):
 def test_float32_answers_are_recognised_and_read_to_their_floor(rng):
     truth = teacher(10, 16, rng)
     found = read_network(lambda x: truth(x).astype(np.float32), 10, rng=rng)
-    assert found.rounding.name == "float32" and found.complete
+    assert found.rounding.kind == "float32" and found.complete
     assert lb.compare(found.network, truth).max_error < 1e-4
     x = rng.standard_normal((500, 10))
     assert np.abs(found.network(x) - truth(x)).max() < 1e-5 * np.abs(truth(x)).max()
@@ -95,6 +95,8 @@ def test_units_that_never_bend_in_the_box_are_part_of_its_linear_map(rng):
     x = rng.random((500, 2))
     assert found.width == 2 and np.abs(found.network(x) - truth(x)).max() < 1e-10
     assert any("linear part" in note for note in found.notes)
+    said = lb.recover(lb.Oracle(truth, box=(0.0, 1.0)), rng=0).certificate.explain()
+    assert "do not bend inside the box are part of its linear map" in said
 
 
 def with_copy(truth, row, bias, readout):
@@ -113,6 +115,8 @@ def test_parallel_duplicate_and_opposite_units(rng):
         assert found.width == hyperplanes, name
         assert_allclose(found.network(x), network(x), atol=1e-10)
         assert any("opposite" in note for note in found.notes) == (name == "opposite")
+        said = lb.recover(lb.Oracle(network), rng=0).certificate
+        assert said.verdict == "verified" and "share a hyperplane and its active side are one" in said.explain()
 
 
 def test_a_linear_function_has_no_units(rng):

@@ -153,3 +153,20 @@ def test_same_seed_same_bits(rng):
     method = lb.HighThreshold(activation=lb.step, queries=FacetSearch(random_rays=5))
     one, two = (lb.recover_layer(lb.Oracle(target, 5, budget=20_000), method, 5, rng=3).layer.weights for _ in range(2))
     assert np.array_equal(one, two)
+
+
+def test_a_box_is_not_left_and_what_bends_inside_is_found(rng):
+    """Three units: two cut the box, the third sleeps in all of it; the oracle refuses any point outside."""
+    layer = lb.Layer(np.array([[1.0, 0.5, 0.0], [-0.3, 1.0, 0.2], [0.0, 0.0, 1.0]]), np.array([-0.7, -0.9, -9.0]), lb.relu)
+    target = PlantedTarget(layer, polynomial_top(3, 2, rng=rng))
+    asked = []
+
+    def watched(x):
+        asked.append(np.abs(x).max())
+        return target(x)
+
+    found = lb.recover_layer(lb.Oracle(watched, 3, box=(-1.0, 1.0), budget=20_000))
+    assert max(asked) <= 1.0
+    unit = layer.weights[:2] / np.linalg.norm(layer.weights[:2], axis=1, keepdims=True)
+    assert found.layer.width == 2 and max_angle(found.layer.weights, unit) < EXACT
+    assert found.certificate.verdict == "verified", found.certificate.explain()

@@ -69,6 +69,18 @@ def test_certificate_shows_its_verdict_and_claims(verdict):
     assert ("✗" in text) == (verdict != "verified")
 
 
+def test_recovery_shows_how_it_was_found_its_verdict_and_its_units(rng):
+    net = lb.random_network(3, 2, rng=rng)
+    claim = lb.Claim("width", 3.0, 2.0, True, "tested", "so")
+    errors = StandardErrors(np.ones((2, 3)), np.ones(2), np.ones(2), np.zeros(()))
+    page = Words(lb.Recovery(net, net, lb.Certificate((claim,), errors, 0.0), lb.RandomStart(), 1.0, 50, ())._repr_html_())
+    words = " ".join(page.words.split())
+    assert "3-2-1 network of relu units, by RandomStart from 50 samples" in words
+    assert "verified" in words
+    assert fixed(net.layer.weights[1, 2]) in words
+    assert "script" not in page.tags
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_report_of_a_deep_network_shows_every_layer(deep, known):
     errors = StandardErrors(np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(()))

@@ -16,7 +16,8 @@ import laybare as lb
 from laybare.pipeline import Recovery
 from laybare.planted import random_network
 from laybare.report import render, write_report
-from laybare.report.figures import scale_of, side_of
+from laybare.report.drawings import scale_of
+from laybare.report.figures import side_of
 
 LARGEST_PAGE = 300_000
 LARGEST_OF_ALL = 1_000_000

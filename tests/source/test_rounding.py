@@ -79,10 +79,13 @@ def test_levels_of_log_odds_grow_with_saturation() -> None:
     assert_allclose(level / 2.0**-53, [2, 1 + np.exp(10), 1 + np.exp(10), 1 + np.exp(30)], rtol=1e-12)
 
 
-def test_measured_bends_set_the_relative_level(rng: np.random.Generator) -> None:
+def test_measured_bends_set_the_rounding_inside(rng: np.random.Generator) -> None:
+    """Second differences of six squares of rounding; the largest, in which a kink may hide, does not count."""
     x, y = rng.standard_normal((12, 3)), 5 * rng.standard_normal((12, 2))
-    size = np.abs(y).max(axis=1) + 2 * np.linalg.norm(x, axis=1)
-    bends = 1e-7 * np.sqrt(6) * size[:, None] * np.ones((1, 2))
+    outer, size = 2.0**-25 * np.abs(y).max(axis=1), 2 * np.linalg.norm(x, axis=1)
+    bends = np.sqrt(6) * (outer + 1e-7 * size)[:, None] * np.ones((1, 2))
+    bends[3] *= 1e3
     found = calibrated(Rounding("float32", 2.0**-24, 2.0**-24), x, y, bends, 2.0)
-    assert_allclose(found.relative, 2e-7)
-    assert_allclose(found.sd(x, y), 2e-7 * size)
+    assert_allclose(found.inner, 2e-7)
+    assert_allclose(found.sd(x, y), outer + 2e-7 * size)
+    assert_allclose(found.coarser(8.0).sd(x, y), outer + 16e-7 * size)

@@ -94,10 +94,11 @@ def _alone(gram: Array, moment: Array, q: int) -> Array:
 def nothing_left(state: State, probes: Array) -> Claim:
     """The most telling set of features against what chance would do, over all sets and outputs; `probes` are rows of units."""
     found = Alternative("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, probes)
-    limit = CHANCE + float(np.log10(found.tests))
+    limit = CHANCE + float(np.log10(max(found.tests, 1)))
+    empty = "nothing but rounding is left" if found.tests else "the rows are too few for any test"
     text = (
         f"{found.name} ({found.features}) explain {found.share:.2g} of the residual; the number is -log10 of the chance that "
-        f"noise lets them, of {found.tests} tests" if found.name else "nothing but rounding is left")
+        f"noise lets them, of {found.tests} tests" if found.name else empty)
     return Claim(
         "structure left in the residual", found.evidence, limit, found.evidence <= limit, "tested",
         f"{text}; a missed or wrong unit, another activation or another kind of function leaves more.", decisive=True)

@@ -90,8 +90,8 @@ def main() -> None:
         sys.stdout.flush()
     except LaybareError as error:
         status = _refused(str(error))
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("laybare: interrupted", err=True)
+    except (click.Abort, KeyboardInterrupt) as interrupt:
+        click.echo(": ".join(filter(None, ["laybare: interrupted", str(interrupt)])), err=True)
         status = INTERRUPTED
     except click.ClickException as error:
         error.show()

@@ -19,6 +19,8 @@ ASKING = "lines"
 CERTIFYING = "certifying"
 """The stage in which the network is there and only its certificate is not."""
 
+TOO_EARLY = "nothing was found yet; what was answered is in the log, if there is one (--log), and the same call goes on there"
+
 
 class Interrupts:
     """Whether somebody wants to stop, and how the stage under way is told.
@@ -60,7 +62,7 @@ def keeping(progress: Progress) -> Iterator[Interrupts]:
     before = signal.signal(signal.SIGINT, kept.handle)
     try:
         yield kept
-    except LaybareError as error:  # it came too early for anything to be found
-        raise (click.Abort if kept.wanted else error) from None
+    except (LaybareError, KeyboardInterrupt) as error:
+        raise (click.Abort(TOO_EARLY) if kept.wanted else error) from None
     finally:
         signal.signal(signal.SIGINT, before)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 METHODS = {
-    "GeneralReLU": "--method general-relu", "LandscapeDesign": "--method landscape-design", "RandomStart": "--method random-start",
-    "SymmetricInputs": "--method symmetric-inputs", "TensorInit": "--method tensor-init",
+    "GeneralReLU": "--method general-relu", "LandscapeDesign": "--method landscape-design",
+    "RandomStart": "--method random-start", "SymmetricInputs": "--method symmetric-inputs", "TensorInit": "--method tensor-init",
     "HighThreshold": "laybare recover-layer", "Lines": "laybare extract"}
 OPTIONS = {"drop": "--drop-columns", "drop_missing": "--drop-missing", "rng": "--seed"}
 NAMED = "target|width|activation|law|budget|link|box|dim|depth|method|log|drop_missing|drop|rng"

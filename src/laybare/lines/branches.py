@@ -26,10 +26,10 @@ from laybare.lines.floors import Floor
 from laybare.lines.kinks import Bends, find_kinks
 from laybare.lines.layers import LayerRead, Seen, exact_slopes
 from laybare.lines.line import Line
-from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
 from laybare.lines.surfaces import PieceSlope, Surface, along_line, read_slope, surface_at
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 AGREE = 1e-4
 """Relative difference up to which two parts are proportional; errors are 1e-9 times the condition of B."""
@@ -88,7 +88,7 @@ class Branches:
 
 
 def read_last_layer(
-    purse: Purse, floor: Floor, layers: Layers, rounding: AnswerError, targets: tuple[Line, ...] = (), *, rng: Generator
+    purse: Purse, floor: Floor, layers: Layers, rounding: Rounding, targets: tuple[Line, ...] = (), *, rng: Generator
 ) -> LayerRead | None:
     """Lines on floor 1 until the layer explains all gradients; None if it does not, or is not the last one."""
     branches = Branches(floor, layers)
@@ -132,7 +132,7 @@ def _aimed(branches: Branches, rng: Generator) -> Line | None:
     return floor.line_through(x, y - x, float(np.linalg.norm(y - x)))
 
 
-def _follow(purse: Purse, branches: Branches, line: Line, rounding: AnswerError, rng: Generator) -> Branches:
+def _follow(purse: Purse, branches: Branches, line: Line, rounding: Rounding, rng: Generator) -> Branches:
     along, floor = along_line(purse, line, rounding), branches.floor
     try:
         bends = find_kinks(along, line, [end_piece(along, line, line.low), end_piece(along, line, line.high)])

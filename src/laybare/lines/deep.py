@@ -28,9 +28,9 @@ from laybare.lines.joint_polish import Deep, Fitted, polish_deep
 from laybare.lines.layers import LayerRead, Seen, follow, layer_of
 from laybare.lines.line import Line
 from laybare.lines.recognise import first_look
-from laybare.lines.rounding import AnswerError
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 QUIET = (2, 4, 10)
 """Lines in a row that bring no unit to a complete layer: on floor 0, where every line meets every unit, on floor 1, and above."""
@@ -90,7 +90,7 @@ class DeepFound:
     reads: tuple[LayerRead, ...]
     complete: bool
     trouble: str
-    rounding: AnswerError
+    rounding: Rounding
     queries: dict[str, int]
     misfit: float
     fresh: Array
@@ -130,7 +130,7 @@ class Climber:
     """Reads floor after floor with one purse."""
 
     purse: Purse
-    rounding: AnswerError
+    rounding: Rounding
     depth: int
     spread: float
     rng: Generator

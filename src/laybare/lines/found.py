@@ -12,19 +12,25 @@ from laybare.activations import Activation, relu
 from laybare.errors import BudgetExhausted
 from laybare.lines.asking import Ask, AskBox, Booking, Purse
 from laybare.lines.book import Book
-from laybare.lines.polishing import DENSE, ask_random, contradictions, error_bar, misfits, parameters, polish
+from laybare.lines.polishing import DENSE, SURE, ask_random, contradictions, error_bar, misfits, parameters, polish
 from laybare.lines.remeasure import remeasure
-from laybare.lines.rounding import AnswerError
 from laybare.lines.search import Patience, Reading, needed, read_lines, toward
 from laybare.lines.unfolding import name_units
 from laybare.networks import Network
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 FRESH = 6
 """Queries at random points that the result must predict; none of them is used for it."""
 
 LOOSE = 0.03
 """Error bar beyond which nothing is known."""
+
+GOOD_START = 1e-4
+"""Error bar of a unit from which Gauss-Newton goes to the answer. Worse ones, which coarse answers leave where two kinks are near
+each other, put points on the wrong sides of hyperplanes, and are measured again first."""
+
+BOXED = "units that do not bend inside the box are part of its linear map, or of its offset: no query inside can tell them apart"
 
 FINE, LARGE = 6e-11, 2e-8
 """Precision that is wanted unless another is asked for."""
@@ -81,7 +87,7 @@ class LinesFound:
     book: Book
     complete: bool
     signs_unique: bool
-    rounding: AnswerError
+    rounding: Rounding
     lines: int
     quiet: int
     queries: dict[str, int]
@@ -165,12 +171,13 @@ def _precision(reading: Reading, reader: Reader) -> float:
 
 
 def _measured_again(purse: Purse, reading: Reading, reader: Reader, precision: float) -> Book:
-    """For networks too large for the polish: the worst units once more."""
+    """The worst units once more: all of them for networks too large for the polish, else those that it could not start from."""
     p = parameters(reading.book)
-    if p <= DENSE or purse.box is not None:
+    if purse.box is not None:
         return reading.book
+    wanted = precision if p > DENSE else max(precision, SURE * GOOD_START)
     most = int(reader.fresh_share * p)
-    return remeasure(purse, reading.book, reading.rounding, precision=precision, most=most, spread=reader.spread)
+    return remeasure(purse, reading.book, reading.rounding, precision=wanted, most=most, spread=reader.spread)
 
 
 def _result(purse: Purse, reading: Reading, reader: Reader, complete: bool, misfit: float, fresh: Array) -> LinesFound:
@@ -179,7 +186,7 @@ def _result(purse: Purse, reading: Reading, reader: Reader, complete: bool, misf
     fitted = book.sign_free(vector=len(book.value) == 1)
     tol = float(np.clip(100.0 * bar, 1e-9, 1e-3))
     named = name_units(fitted, reader.activation, tol)
-    notes = named.notes
+    notes = named.notes if purse.box is None else (*named.notes, BOXED)
     wanted = None
     if not complete:
         wanted = max(purse.total + len(book.point), needed(len(book.point), max(len(book.units), reading.kinks)))

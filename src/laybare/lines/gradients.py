@@ -24,14 +24,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from laybare.errors import BudgetExhausted
+from laybare.errors import BudgetExhausted, NotSeparated
 from laybare.lines.asking import Purse
 from laybare.lines.book import Book
 from laybare.lines.kinks import Bends
 from laybare.lines.line import room
-from laybare.lines.rounding import AnswerError
 from laybare.lines.straight import SIGMAS
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 STEP, COARSE_STEP = 0.03, 0.15
 """Length of a step relative to half a piece: with float64 answers, and with coarser ones. A share 2·STEP/π of the axes is asked
@@ -43,6 +43,10 @@ NEXT_TO = 0.7
 TRIES, REPAIRS, ROUNDS = 6, 3, 12
 """Axes are asked again at most so often, and pieces repaired; crossings settle in two or three rounds. A piece that still
 does not agree is left to another line."""
+
+DOUBTFUL = 0.25
+"""Share of the pieces of a line that may contradict its slopes. Of a line that was read rightly a few do, where a step has
+crossed a unit that the line does not meet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +64,7 @@ class Gradients:
 class Measured:
     """The stars of a line while they are being asked: answers minus base value, and signed steps, for every piece and axis."""
 
-    def __init__(self, bends: Bends, outputs: int, known: Array, rounding: AnswerError) -> None:
+    def __init__(self, bends: Bends, outputs: int, known: Array, rounding: Rounding) -> None:
         self.bends = bends
         dim, pieces = len(bends.line.point), len(bends.pieces)
         self.kinks = np.array([kink.t for kink in bends.kinks])
@@ -71,16 +75,17 @@ class Measured:
         self.noise = np.zeros((pieces, dim))
         self.asked = known.copy()
         self.known = known
-        self.share = STEP if rounding.unit < 1e-9 and rounding.absolute == 0.0 else COARSE_STEP
+        self.share = STEP if rounding.fine else COARSE_STEP
 
 
 def read_gradients(
-    purse: Purse, book: Book | None, bends: Bends, rounding: AnswerError, known: Array, *, rng: Generator
+    purse: Purse, book: Book | None, bends: Bends, rounding: Rounding, known: Array, *, picky: bool = False, rng: Generator
 ) -> Gradients:
     """Gradients of all pieces beside a kink, and the normals r (kinks, dim).
 
     `known` (pieces,) marks pieces on which the book is exact: their gradient is zero, and costs nothing. BudgetExhausted is not
-    raised: pieces that could not be paid for are not `good`.
+    raised: pieces that could not be paid for are not `good`. If `picky`, NotSeparated is raised before anything is repaired
+    where coarse answers leave most pieces in doubt: a kink of the line was mistaken, and another line costs less.
     """
     state = Measured(bends, bends.pieces[0].y.shape[1], known, rounding)
     order = np.argsort(np.abs(np.arange(len(known)) - int(np.argmin(np.abs(state.centres)))), kind="stable").tolist()
@@ -101,6 +106,8 @@ def read_gradients(
             for k, axes in again:
                 _ask(purse, book, state, rounding, k, axes, steps=-state.steps[k, axes] / (2.0 if turn == 0 else 4.0))
             values, normals = _decoded(state)
+        if picky and not rounding.fine:
+            _check_kinks(state, values)
         for k in np.flatnonzero(state.asked & ~known):
             values, normals = _repaired(purse, book, state, rounding, int(k), values, normals=normals, rng=rng)
     except BudgetExhausted:
@@ -129,7 +136,7 @@ def _centres(bends: Bends) -> tuple[Array, Array]:
 
 
 def _ask(
-    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, axes: Array, *, steps: Array
+    purse: Purse, book: Book | None, state: Measured, rounding: Rounding, k: int, axes: Array, *, steps: Array
 ) -> None:
     """One step along each of the axes, from the centre of piece k; steps that would leave the box are turned or shortened."""
     line, tau = state.bends.line, float(state.centres[k])
@@ -204,8 +211,18 @@ def _agrees(state: Measured, values: Array, k: int) -> bool:
     return bool(off <= 2.0 * SIGMAS * np.hypot(noise, piece.slope_sd))
 
 
+def _check_kinks(state: Measured, values: Array) -> None:
+    """Refuse a line most of whose gradients contradict the slopes along it."""
+    asked = np.flatnonzero(state.asked & ~state.known)
+    wrong = sum(not _agrees(state, values, int(k)) for k in asked)
+    if wrong > DOUBTFUL * len(asked):
+        raise NotSeparated(
+            f"{wrong} of {len(asked)} gradients contradict the slopes along their line.",
+            "Coarse answers have put a kink where there is none, or hidden one.", "Try another line.", wrong=wrong)
+
+
 def _repaired(
-    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, values: Array, *,
+    purse: Purse, book: Book | None, state: Measured, rounding: Rounding, k: int, values: Array, *,
     normals: Array, rng: Generator,
 ) -> tuple[Array, Array]:
     """Find and ask again the axes of piece k that crossed an unknown unit, until gradient and slope agree."""
@@ -221,7 +238,7 @@ def _repaired(
 
 
 def _suspects(
-    purse: Purse, book: Book | None, state: Measured, rounding: AnswerError, k: int, values: Array, *, rng: Generator
+    purse: Purse, book: Book | None, state: Measured, rounding: Rounding, k: int, values: Array, *, rng: Generator
 ) -> Array:
     """Axes along which the measured gradient is wrong, by halving: a random sum over a set of axes is wrong if one of them is."""
     line, tau = state.bends.line, float(state.centres[k])

@@ -21,10 +21,10 @@ from laybare.lines.asking import Purse
 from laybare.lines.floors import Floor
 from laybare.lines.kinks import Bends, find_kinks
 from laybare.lines.line import Line
-from laybare.lines.rounding import AnswerError
 from laybare.lines.search import end_piece
 from laybare.lines.surfaces import PieceSlope, Surface, along_line, feels, judge, read_slope, surface_at
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 SAME = 1e-6
 """Two surfaces whose normals and shifts differ by less are one."""
@@ -74,7 +74,7 @@ class LayerRead:
     offset: Array | None = None
 
 
-def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: Generator) -> Seen:
+def follow(purse: Purse, seen: Seen, line: Line, rounding: Rounding, *, rng: Generator) -> Seen:
     """Read a line, and measure what no known unit explains."""
     along = along_line(purse, line, rounding)
     try:
@@ -96,7 +96,7 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: AnswerError, *, rng: 
     return fresh
 
 
-def _novel(purse: Purse, seen: Seen, bends: Bends, kinks: list[int], rounding: AnswerError, rng: Generator) -> list[int]:
+def _novel(purse: Purse, seen: Seen, bends: Bends, kinks: list[int], rounding: Rounding, rng: Generator) -> list[int]:
     """The kinks beside which a unit that is not known is active: one query a piece, along a direction that no known unit feels.
 
     There is such a direction if fewer units are known than the floor has features; else it may be any kink.
@@ -111,7 +111,7 @@ def _novel(purse: Purse, seen: Seen, bends: Bends, kinks: list[int], rounding: A
     return [i for i in kinks if felt[i] or felt[i + 1]]
 
 
-def _judged(purse: Purse, seen: Seen, surface: Surface, rounding: AnswerError, rng: Generator) -> Seen:
+def _judged(purse: Purse, seen: Seen, surface: Surface, rounding: Rounding, rng: Generator) -> Seen:
     verdict = judge(purse, seen.floor, surface, rounding, rng=rng)
     if verdict == "hyperplane":
         return replace(seen, surfaces=(*seen.surfaces, surface), quiet=0)

@@ -23,8 +23,8 @@ from numpy.random import Generator
 
 from laybare.lines.asking import Answers, Purpose, Purse
 from laybare.lines.book import Book
-from laybare.lines.rounding import AnswerError
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 DENSE = 2600
 """Parameters up to which the normal matrix is formed: 54 MB, two seconds."""
@@ -38,6 +38,9 @@ PRIOR = 10.0
 
 BATCH = 0.06
 """Fresh queries of the first batch, relative to the number of parameters; later ones are larger."""
+
+COARSE_GROWTH = 2
+"""Fresh queries of a batch relative to those before it, if the answers are coarse: these need many, and every fit takes time."""
 
 SURE = 3.0
 """Error bars that the wanted precision has room for."""
@@ -94,7 +97,7 @@ def error_bar(book: Book) -> float:
 
 
 def polish(
-    purse: Purse, book: Book, rounding: AnswerError, *, precision: float, fresh_share: float = 1.2, spread: float = 1.0,
+    purse: Purse, book: Book, rounding: Rounding, *, precision: float, fresh_share: float = 1.2, spread: float = 1.0,
     reserve: int = 0, rng: Generator,
 ) -> PolishResult:
     """Fit the book to all answers; ask fresh points until its error bars are below `precision`, or the share is used up.
@@ -108,7 +111,7 @@ def polish(
     asked, most = 0, int(fresh_share * p)
     fitted = _fit(purse, book, rounding)
     while SURE * error_bar(fitted.book) > precision and asked < most and fitted.plausible:
-        batch = min(max(8, int(BATCH * p), asked // 2), most - asked)
+        batch = min(max(8, int(BATCH * p), asked // 2 if rounding.fine else COARSE_GROWTH * asked), most - asked)
         if purse.left is not None:
             batch = min(batch, purse.left - reserve)
         if batch < 1:
@@ -146,18 +149,18 @@ def _ask_aimed(purse: Purse, book: Book, count: int, spread: float, rng: Generat
     return Answers(x, purse.ask(x, "polish"))
 
 
-def contradictions(fresh: Answers, book: Book, rounding: AnswerError) -> Array:
+def contradictions(fresh: Answers, book: Book, rounding: Rounding) -> Array:
     """The points (n, dim) among fresh ones whose answers the book does not predict."""
     return np.asarray(fresh.x[misfits(fresh, book, rounding) > SURPRISE])
 
 
-def misfits(fresh: Answers, book: Book, rounding: AnswerError) -> Array:
+def misfits(fresh: Answers, book: Book, rounding: Rounding) -> Array:
     """Differences of answers and predictions, (n,), in standard deviations of the two together."""
     sd = np.hypot(rounding.sd(fresh.x, fresh.y), book.sd(fresh.x))
     return np.asarray(np.abs(fresh.y - book(fresh.x)).max(axis=1) / sd)
 
 
-def _fit(purse: Purse, book: Book, rounding: AnswerError) -> PolishResult:
+def _fit(purse: Purse, book: Book, rounding: Rounding) -> PolishResult:
     blocks = list(purse.answers())
     x, y = np.vstack([block.x for block in blocks]), np.vstack([block.y for block in blocks])
     weight = 1.0 / rounding.sd(x, y)

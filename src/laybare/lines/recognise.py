@@ -14,9 +14,9 @@ import numpy as np
 from laybare.errors import AssumptionViolated
 from laybare.lines.asking import Purse
 from laybare.lines.line import Line
-from laybare.lines.rounding import AnswerError, calibrated, representation
 from laybare.lines.straight import Straight
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding, calibrated, representation
 
 ANGLES = np.array([-1.05, -0.4, 0.4, 1.05])
 """Clusters at t = scale · tan(angle): evenly spread over the kinks of Gaussian units."""
@@ -37,7 +37,7 @@ SPAN = np.arange(4.0)
 class FirstLook:
     """What the first clusters tell: the level of rounding, and the straight pieces they lie on, in their order."""
 
-    rounding: AnswerError
+    rounding: Rounding
     pieces: list[Straight]
     outputs: int
 
@@ -96,11 +96,11 @@ def _size(cluster: _Cluster) -> float:
     return float(np.abs(cluster.y).max() + cluster.slope * np.linalg.norm(cluster.x[0]))
 
 
-def _straight(cluster: _Cluster, unit: AnswerError) -> bool:
+def _straight(cluster: _Cluster, unit: Rounding) -> bool:
     return float(np.abs(cluster.bends).max()) <= STRAIGHT * unit.unit * _size(cluster) + 4.0 * unit.absolute
 
 
-def _smooth(old: _Cluster, new: _Cluster, unit: AnswerError) -> bool:
+def _smooth(old: _Cluster, new: _Cluster, unit: Rounding) -> bool:
     """Second differences that fell by about 1/256 and are nearly equal, above rounding."""
     before, after = np.abs(old.bends).max(), np.abs(new.bends).max()
     equal = np.abs(new.bends[0] - new.bends[1]).max() <= EQUAL * after
@@ -119,7 +119,7 @@ def _check_repeatable(purse: Purse, clusters: list[_Cluster]) -> None:
             "Use a method for samples, for instance recover(oracle, RandomStart()).", kind="noisy", moved=moved)
 
 
-def _check_noise(old: list[_Cluster], new: list[_Cluster], unit: AnswerError) -> None:
+def _check_noise(old: list[_Cluster], new: list[_Cluster], unit: Rounding) -> None:
     """Second differences that stay when the points move together."""
     shares = [float(np.abs(b.bends).max() / np.abs(a.bends).max()) for a, b in zip(old, new, strict=True)]
     still = [share for share, b in zip(shares, new, strict=True) if share > 0.3 and not _straight(b, unit)]

@@ -1,4 +1,4 @@
-"""Units measured again where it is best to measure them, for networks too large for the polish.
+"""Units measured again where it is best to measure them: in networks too large for the polish, or before it.
 
 On the first line a unit is measured wherever the line happens to meet it, between neighbours that may be very near. Once all
 units are known, and if their normals are independent (width ≤ dim), there is a point at any wanted distance from every
@@ -21,8 +21,8 @@ import numpy as np
 from laybare.lines.asking import Purse
 from laybare.lines.book import Book, LineUnits
 from laybare.lines.polishing import SURE, error_bars
-from laybare.lines.rounding import AnswerError
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 ROOM = 1.0
 """Distance from all hyperplanes, in units of the inputs' spread."""
@@ -51,7 +51,7 @@ class _Star(NamedTuple):
 
 
 def remeasure(
-    purse: Purse, book: Book, rounding: AnswerError, *, precision: float, most: int, spread: float = 1.0
+    purse: Purse, book: Book, rounding: Rounding, *, precision: float, most: int, spread: float = 1.0
 ) -> Book:
     """The book with its worst units measured again, until all error bars are below `precision` or `most` queries are spent.
 
@@ -62,8 +62,8 @@ def remeasure(
         most = min(most, purse.left - price)
     bars = error_bars(book)
     again = [int(i) for i in np.argsort(-bars) if SURE * bars[i] > precision][: max(0, most // price - 1)]
-    inverse = _inverse(book.units)
-    if not again or inverse is None:
+    inverse = _inverse(book.units) if again else None
+    if inverse is None:
         return book
     home = _star(purse, book, rounding, _place(book, inverse, None, ROOM * spread))
     if np.abs(home.gradient - book.gradient).max() > CREDIBLE * (home.sd + book.gradient_sd):
@@ -120,7 +120,7 @@ def _replaced(units: LineUnits, i: int, normal: Array, distance: float, readout:
         readout_sd=put(units.readout_sd, sd * float(np.abs(readout).max())))
 
 
-def _star(purse: Purse, book: Book, rounding: AnswerError, centre: Array) -> _Star:
+def _star(purse: Purse, book: Book, rounding: Rounding, centre: Array) -> _Star:
     """Value and gradient at a point, with steps that stay on its side of every known hyperplane."""
     units = book.units
     z = np.abs((centre - book.point) @ units.normals.T - units.distances)

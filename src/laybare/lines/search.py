@@ -22,9 +22,9 @@ from laybare.lines.jumps import first_book, home, units_of
 from laybare.lines.kinks import Along, Bends, find_kinks
 from laybare.lines.line import Line, line_through, random_line, random_ray
 from laybare.lines.recognise import FirstLook, first_look
-from laybare.lines.rounding import AnswerError
 from laybare.lines.straight import SIGMAS, LinePoints, Straight, scatter
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 FARTHEST = 1e5
 """Reach of a line in units of its scale; kinks beyond it are hyperplanes that no usual input comes near."""
@@ -66,7 +66,7 @@ class Reading:
     """
 
     book: Book
-    rounding: AnswerError
+    rounding: Rounding
     first: Line
     lines: int
     quiet: int
@@ -123,17 +123,17 @@ def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spre
     return reading
 
 
-def _some_line(first_line: Callable[[], Reading]) -> Reading:
+def _some_line(first_line: Callable[[bool], Reading]) -> Reading:
     """The first line that can be measured: near-coincident kinks and coarse answers may spoil one."""
     for _ in range(RETRIES - 1):
         try:
-            return first_line()
+            return first_line(True)
         except NotSeparated:
             continue
-    return first_line()
+    return first_line(False)
 
 
-def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float, rng: Generator) -> Reading:
+def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float, rng: Generator, picky: bool) -> Reading:
     """The first line, read completely or as far as the budget goes."""
     line = random_line(dim, FARTHEST * spread * np.sqrt(dim), spread, purse.box, rng=rng)
     look = first_look(purse, line)
@@ -141,7 +141,7 @@ def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float
     reach = line.scale * float(np.clip(COARSENESS / np.sqrt(max(look.rounding.unit, look.rounding.absolute)), 20.0, FARTHEST))
     line = replace(line, low=max(line.low, -reach), high=min(line.high, reach))
     bends, rounding = _first_bends(purse, line, look, patience)
-    gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), rng=rng)
+    gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), picky=picky, rng=rng)
     if not gradients.good.any():
         raise _unclear(purse, dim, bends)
     book = first_book(bends, gradients)
@@ -152,7 +152,7 @@ def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float
     return Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience, short)
 
 
-def _check_hyperplanes(purse: Purse, book: Book, rounding: AnswerError, spread: float, rng: Generator) -> None:
+def _check_hyperplanes(purse: Purse, book: Book, rounding: Rounding, spread: float, rng: Generator) -> None:
     """Refuse a deep network: far from its kink a unit of a single layer still bends, a surface that turns does not."""
     units = book.units
     for i in rng.permutation(len(units))[:FOLLOWED]:
@@ -165,7 +165,7 @@ def _check_hyperplanes(purse: Purse, book: Book, rounding: AnswerError, spread: 
                 "Use Lines(depth=None).", kind="deep")
 
 
-def _bends_far(purse: Purse, book: Book, i: int, rounding: AnswerError, spread: float, rng: Generator) -> bool:
+def _bends_far(purse: Purse, book: Book, i: int, rounding: Rounding, spread: float, rng: Generator) -> bool:
     """Whether f bends across the hyperplane of unit i at the foot of a random point; True if rounding would hide that."""
     normal, distance = book.units.normals[i], book.units.distances[i]
     x = spread * rng.standard_normal(len(normal))
@@ -179,13 +179,13 @@ def _bends_far(purse: Purse, book: Book, i: int, rounding: AnswerError, spread: 
     return bool(hidden or np.abs(y[0] - 2.0 * y[1] + y[2]).max() > noise)
 
 
-def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) -> tuple[Bends, AnswerError]:
+def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) -> tuple[Bends, Rounding]:
     """The kinks of the first line. If they turn out to be rounding, it is coarser than the first look could tell."""
     rounding = look.rounding
     along = _along(purse, None, line, rounding)
     ends = [end_piece(along, line, line.low), end_piece(along, line, line.high)]
     steep = max(float(np.abs(end.slope).max()) for end in ends) * np.sqrt(len(line.point))
-    rounding = rounding._replace(steepness=max(rounding.steepness, steep))
+    rounding = replace(rounding, steepness=max(rounding.steepness, steep))
     for _ in range(RETRIES):
         pieces = [replace(piece, sd=rounding.sd(line(piece.t), piece.y)) for piece in (ends[0], *look.pieces, ends[1])]
         try:
@@ -200,11 +200,11 @@ def _first_bends(purse: Purse, line: Line, look: FirstLook, patience: Patience) 
         kind="noisy")
 
 
-def _patience(purse: Purse, rounding: AnswerError) -> Patience:
+def _patience(purse: Purse, rounding: Rounding) -> Patience:
     """A long line meets nearly every unit; lines that end at a box or where rounding begins do not."""
     if purse.box is not None:
         return Patience(quiet=100, most_lines=2000)
-    return Patience(quiet=4 if rounding.unit < 1e-9 and rounding.absolute == 0.0 else 8)
+    return Patience(quiet=4 if rounding.fine else 8)
 
 
 def _next_line(purse: Purse, reading: Reading, rng: Generator) -> Reading:
@@ -248,7 +248,7 @@ def _measured(purse: Purse, reading: Reading, bends: Bends, rng: Generator) -> L
     return units_of(bends, gradients, reading.book, reading.lines)
 
 
-def _along(purse: Purse, book: Book | None, line: Line, rounding: AnswerError, purpose: Purpose = "kinks") -> Along:
+def _along(purse: Purse, book: Book | None, line: Line, rounding: Rounding, purpose: Purpose = "kinks") -> Along:
     """What the book does not explain along a line."""
 
     def along(t: Array) -> LinePoints:

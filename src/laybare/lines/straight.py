@@ -16,7 +16,7 @@ import numpy as np
 from laybare.shapes import Array
 
 SIGMAS = 4.0
-"""Deviations in standard deviations that still count as rounding: rounding to a last digit is at most twice what `AnswerError`
+"""Deviations in standard deviations that still count as rounding: rounding to a last digit is at most twice what `Rounding`
 has for it, and a line through rounded points extrapolates that by less than three; what is measured is measured generously."""
 
 

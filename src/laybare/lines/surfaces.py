@@ -17,9 +17,9 @@ from laybare.lines.asking import Purse
 from laybare.lines.floors import Floor
 from laybare.lines.kinks import Along, Bends
 from laybare.lines.line import Line
-from laybare.lines.rounding import AnswerError
 from laybare.lines.straight import SIGMAS, LinePoints
 from laybare.shapes import Array
+from laybare.source.rounding import Rounding
 
 STEP, COARSE_STEP, TRIES = 1e-3, 0.05, 4
 """Steps of a gradient relative to half a piece, with float64 and with coarser answers; a piece is tried so often, with an eighth
@@ -70,7 +70,7 @@ class Surface(NamedTuple):
     beyond: tuple[Array, Array]
 
 
-def along_line(purse: Purse, line: Line, rounding: AnswerError) -> Along:
+def along_line(purse: Purse, line: Line, rounding: Rounding) -> Along:
     """Answers along a line, with their rounding."""
 
     def along(t: Array) -> LinePoints:
@@ -82,12 +82,12 @@ def along_line(purse: Purse, line: Line, rounding: AnswerError) -> Along:
 
 
 def read_slope(
-    purse: Purse, floor: Floor, bends: Bends, k: int, rounding: AnswerError, *, rng: Generator
+    purse: Purse, floor: Floor, bends: Bends, k: int, rounding: Rounding, *, rng: Generator
 ) -> PieceSlope | None:
     """The gradient on piece k, width + 1 queries; None if no place on it agrees with the slope along the line."""
     line, piece = bends.line, bends.pieces[k]
     left, right = _ends(bends, k)
-    share = STEP if rounding.unit < 1e-9 and rounding.absolute == 0.0 else COARSE_STEP
+    share = STEP if rounding.fine else COARSE_STEP
     for turn in range(TRIES):
         tau = left + PLACES[turn] * (right - left)
         x = line(tau)[0]
@@ -104,7 +104,7 @@ def read_slope(
 
 
 def _adds_up(
-    purse: Purse, floor: Floor, x: Array, steps: Array, answers: Array, value: Array, *, rounding: AnswerError, rng: Generator
+    purse: Purse, floor: Floor, x: Array, steps: Array, answers: Array, value: Array, *, rounding: Rounding, rng: Generator
 ) -> bool:
     """Whether a random mixture of all steps gives the mixture of their answers: a step across a kink does not. One query."""
     mixture = rng.dirichlet(np.ones(len(steps)))
@@ -121,7 +121,7 @@ def _ends(bends: Bends, k: int) -> tuple[float, float]:
     return left, t[k] if k < len(t) else min(line.high, left + 2.0 * line.scale + abs(left))
 
 
-def feels(purse: Purse, floor: Floor, bends: Bends, pieces: list[int], blind: Array, rounding: AnswerError) -> list[bool]:
+def feels(purse: Purse, floor: Floor, bends: Bends, pieces: list[int], blind: Array, rounding: Rounding) -> list[bool]:
     """Whether the function changes along a direction of the features, on each of some pieces: one query each."""
     line, x, values, sds, steps = bends.line, [], [], [], []
     v = floor.inverse @ (blind / np.linalg.norm(blind))
@@ -153,7 +153,7 @@ def _steps(floor: Floor, x: Array, size: float) -> Array:
 
 
 def surface_at(
-    floor: Floor, bends: Bends, i: int, left: PieceSlope, right: PieceSlope, rounding: AnswerError
+    floor: Floor, bends: Bends, i: int, left: PieceSlope, right: PieceSlope, rounding: Rounding
 ) -> Surface | None:
     """The surface of kink i from the gradients on its two sides; None if they do not differ by a matrix of rank one."""
     kink, x = bends.kinks[i], bends.line(bends.kinks[i].t)[0]
@@ -175,7 +175,7 @@ def surface_at(
     return Surface(normal, -float(normal @ floor.features(x[None])[0]), sd, x, beyond)
 
 
-def judge(purse: Purse, floor: Floor, surface: Surface, rounding: AnswerError, *, rng: Generator) -> Verdict:
+def judge(purse: Purse, floor: Floor, surface: Surface, rounding: Rounding, *, rng: Generator) -> Verdict:
     """Far checks until they decide: 3 queries each, 15 for a unit that nothing hides.
 
     "suspect": it bends wherever it was looked at, but random points are all on one side of it, so that it was not followed far.
@@ -220,7 +220,7 @@ def _height(floor: Floor, surface: Surface, x: Array) -> float:
     return float(surface.normal @ floor.features(x[None])[0]) + surface.shift
 
 
-def _bends(purse: Purse, floor: Floor, surface: Surface, x: Array, across: Array, rounding: AnswerError) -> bool:
+def _bends(purse: Purse, floor: Floor, surface: Surface, x: Array, across: Array, rounding: Rounding) -> bool:
     """Whether the function bends where the hyperplane is supposed to be."""
     unsure = 10.0 * surface.sd * float(np.linalg.norm(floor.features(x[None])[0]) + 1.0)
     low, high = floor.room(x, across)

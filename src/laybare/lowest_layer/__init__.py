@@ -8,7 +8,7 @@
 
 from laybare.lowest_layer.facets import FacetSearch
 from laybare.lowest_layer.finding import LayerFinding
-from laybare.lowest_layer.half_spaces import UnionOfHalfSpaces, learn_union
+from laybare.lowest_layer.half_spaces import HalfSpaceUnion, learn_union
 from laybare.lowest_layer.loop import recover_layer
 from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.printed.delta_correlations import DeltaAscent
@@ -22,7 +22,7 @@ from laybare.lowest_layer.tops import MonomialTop, RegressorTop, Top
 from laybare.lowest_layer.union_fit import Annealing, HalfSpaces
 
 __all__ = [
-    "Annealing", "DeltaAscent", "FacetSearch", "HalfSpaces", "HighThreshold", "LayerFinding", "LayerRecovery", "MonomialTop",
-    "OneByOne", "PrintedRoute", "RandomSearch", "RegressorTop", "Simultaneous", "ThirdMoments", "Top", "UnionOfHalfSpaces",
+    "Annealing", "DeltaAscent", "FacetSearch", "HalfSpaceUnion", "HalfSpaces", "HighThreshold", "LayerFinding", "LayerRecovery",
+    "MonomialTop", "OneByOne", "PrintedRoute", "RandomSearch", "RegressorTop", "Simultaneous", "ThirdMoments", "Top",
     "learn_union", "recover_layer",
 ]

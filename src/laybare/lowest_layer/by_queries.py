@@ -11,6 +11,7 @@ from scipy.special import erfc
 from laybare.certificate import Claim
 from laybare.errors import AssumptionViolated
 from laybare.levels import LAST_BITS
+from laybare.lines import AskBox
 from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.activity import Baseline, activity_of
 from laybare.lowest_layer.facets import FLAT, RADII, Facets, FacetSearch, find_facets
@@ -68,7 +69,8 @@ def layer_by_queries(
     search = method.queries or FacetSearch()
     with oracle.purpose("facets"):
         facets = find_facets(
-            oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, rng=rng)
+            oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, box=_ends(oracle),
+            rng=rng)
     with oracle.purpose("check"):
         beyond = _beyond(oracle, start, facets.spaces, method.activation.degree, rng)
     claims: tuple[Claim, ...] = (_flat(facets), *beyond, acceptance.separated(facets.spaces.weights))
@@ -83,10 +85,7 @@ def layer_by_queries(
 
 def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
     """The most frequent answer among some draws, a point that gives it, and whether the same question has the same answer."""
-    law = oracle.law if isinstance(oracle.law, Gaussian) else Gaussian(0.0, 1.0)
-    cov = np.asarray(1.0 if law.cov is None else law.cov)
-    spread = np.sqrt(np.diag(cov)) if cov.ndim == 2 else np.full(oracle.dim, float(np.sqrt(cov)))
-    mean = np.broadcast_to(np.asarray(0.0 if law.mean is None else law.mean), (oracle.dim,)).astype(float)
+    mean, spread = _middle(oracle)
     still = oracle.ask(np.repeat(mean[None], LOOKED_AT, axis=0))
     noise = still.std(axis=0)
     scale = float(np.abs(still).max(initial=0.0)) + 1.0
@@ -101,7 +100,7 @@ def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
             "Check the activation: step and ReLU units are zero below their thresholds. For smooth units give their activation.",
             moved=float(moved))
     tol = max(10.0 * float(moved), LAST_BITS * float(np.abs(still).max()))
-    drawn = oracle.ask(law.complete().draw(LOOKED_AT, oracle.dim, rng))
+    drawn = oracle.ask(_draws(oracle, rng))
     silent = float(np.mean((np.abs(drawn - still[0]) <= tol).all(axis=1)))
     if silent < RARELY:
         raise AssumptionViolated(
@@ -110,12 +109,38 @@ def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
     return Calibration(mean, still[0], tol, np.zeros(len(noise)), spread)
 
 
+def _ends(oracle: Oracle) -> AskBox | None:
+    return None if oracle.box is None else AskBox(oracle.box.low, oracle.box.high)
+
+
+def _given_law(oracle: Oracle) -> Gaussian:
+    return oracle.law if isinstance(oracle.law, Gaussian) else Gaussian(0.0, 1.0)
+
+
+def _middle(oracle: Oracle) -> tuple[Array, Array]:
+    """Mean and spread of the inputs, (dim,) each; those of the uniform law in a box."""
+    if oracle.box is not None:
+        return (oracle.box.low + oracle.box.high) / 2.0, (oracle.box.high - oracle.box.low) / np.sqrt(12.0)
+    law = _given_law(oracle)
+    cov = np.asarray(1.0 if law.cov is None else law.cov)
+    spread = np.sqrt(np.diag(cov)) if cov.ndim == 2 else np.full(oracle.dim, float(np.sqrt(cov)))
+    return np.broadcast_to(np.asarray(0.0 if law.mean is None else law.mean), (oracle.dim,)).astype(float), spread
+
+
+def _draws(oracle: Oracle, rng: Generator) -> Array:
+    if oracle.box is not None:
+        return np.asarray(rng.uniform(oracle.box.low, oracle.box.high, (LOOKED_AT, oracle.dim)))
+    return _given_law(oracle).complete().draw(LOOKED_AT, oracle.dim, rng)
+
+
 def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> Parts | None:
     """Rows within what is left of the budget, for the top and the active set; around the facets if the law hardly ever gets
     there."""
     left = min(most, oracle.size)
     if left < FEWEST_ROWS:
         return None
+    if oracle.box is not None:
+        return oracle.take(left).split(0.8, rng=rng)
     transform = oracle.law.whitening(oracle)
     normals = spaces.weights @ np.linalg.inv(transform.matrix).T
     reach = (spaces.thresholds - spaces.weights @ transform.mean) / np.linalg.norm(normals, axis=1)
@@ -139,8 +164,12 @@ def _beyond(oracle: Oracle, start: Calibration, spaces: HalfSpaces, degree: floa
     rays = rng.standard_normal((count, oracle.dim))
     rays *= start.spread / np.linalg.norm(rays, axis=1, keepdims=True)
     reach = (rays @ (spaces.weights / spaces.thresholds[:, None]).T).max(axis=1, initial=0.0)
-    met = reach > 1.0 / RADII[-1]
-    distance = np.where(met, 1.0 / np.where(met, reach, 1.0), RADII[-1])
+    farthest = np.full(count, RADII[-1])
+    if oracle.box is not None:
+        ends = np.array([oracle.box.span(start.origin, ray)[1] for ray in rays])
+        farthest = np.minimum(farthest, ends / (1 + 3 * NEAR))
+    met = reach * farthest > 1.0
+    distance = np.where(met, 1.0 / np.where(met, reach, 1.0), farthest)
     points = np.concatenate([rays * (distance * f)[:, None] for f in (1 - NEAR, 1 + NEAR, 1 + 2 * NEAR)])
     change = np.abs(oracle.ask(start.origin + points) - start.level)
     before, after, twice = (change > start.tol).any(axis=1).reshape(3, count)

@@ -1,8 +1,9 @@
 """The layer by queries, noiseless: the facets of the silent region.
 
 While every unit sleeps f = c₀: the silent region is the polytope {w_i·x ≤ t_i}, and its facets are the units. Along a ray the
-first change of f is a point of the boundary, found by bisection to all digits; dim + 3 neighbouring rays that cross the same
-facet give g = w/t from g·p = 1, by least squares. Any top will do that does not return c₀ when one unit fires.
+first change of f is a point of the boundary, found to all digits by halving (`laybare.lines.borders`); dim + 3 neighbouring rays
+that cross the same facet give g = w/t from g·p = 1, by least squares. Any top will do that does not return c₀ when one unit
+fires.
 
 Small facets. A facet under a tiny solid angle is missed by random rays. So rays are sent where no known facet can stop them:
 along v with w_i·v = 0 for all known units. Whatever such a ray meets is new, and a unit whose weights are independent of the
@@ -13,7 +14,6 @@ Source: Goel and Panigrahy (2019) have samples only; model extraction by critica
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,10 +21,9 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, BudgetExhausted, NotSeparated
+from laybare.lines import Ask, AskBox, Purse, Rays
 from laybare.lowest_layer.union_fit import HalfSpaces
 from laybare.shapes import Array
-
-Ask = Callable[[Array], Array]
 
 RADII = np.geomspace(0.05, 1000.0, 48)
 """Coarse steps along a ray, in units of the inputs' spread: a factor 1.23 each."""
@@ -66,54 +65,22 @@ class Facets(NamedTuple):
     queries: int
 
 
-class _FacetProbe:
-    """Bisection along rays from an origin, in coordinates of spread 1; counts the queries."""
-
-    def __init__(self, ask: Ask, origin: Array, spread: Array, level: Array, tol: float) -> None:
-        self.ask, self.origin, self.spread, self.level, self.tol, self.queries = ask, origin, spread, level, tol, 0
-
-    def changed(self, points: Array) -> Array:
-        """Whether f differs from the baseline at origin + spread · points."""
-        self.queries += len(points)
-        return np.asarray((np.abs(self.ask(self.origin + points * self.spread) - self.level) > self.tol).any(axis=1))
-
-    def bisect(self, rays: Array, low: Array, high: Array, halvings: int) -> tuple[Array, Array]:
-        """Brackets of the crossings after so many halvings."""
-        for _ in range(halvings):
-            middle = (low + high) / 2
-            beyond = self.changed(rays * middle[:, None])
-            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-        return low, high
-
-    def crossing(self, ray: Array) -> float | None:
-        """Distance to the first change along a ray, coarsely; None if there is none within reach. Radii are asked in groups."""
-        before = 0.0
-        for group in np.split(RADII, 6):
-            beyond = self.changed(np.outer(group, ray))
-            if beyond.any():
-                first = int(np.argmax(beyond))
-                low, high = (group[first - 1] if first else before), group[first]
-                _, high_ = self.bisect(ray[None], np.array([low]), np.array([high]), COARSE)
-                return float(high_[0])
-            before = float(group[-1])
-        return None
-
-    def facet(self, ray: Array, distance: float, spare: int, rng: Generator) -> tuple[Array, float] | None:
-        """g = w/t of the facet that `ray` crosses, and its misfit; None if no spread keeps to one facet."""
-        for spread in SPREADS:
-            rays = ray + spread * rng.standard_normal((len(ray) + spare, len(ray))) / np.sqrt(len(ray))
-            rays /= np.linalg.norm(rays, axis=1, keepdims=True)
-            low, high = (np.full(len(rays), distance * (1 + sign * 0.5)) for sign in (-1, 1))
-            inside, outside = self.changed(rays * low[:, None]), self.changed(rays * high[:, None])
-            if inside.any() or not outside.all():
-                continue
-            low, high = self.bisect(rays, low, high, HALFWAY)
-            if _plane(rays, low, high)[1] > NEARLY_FLAT:
-                continue
-            g, misfit = _plane(rays, *self.bisect(rays, low, high, FINE - HALFWAY))
-            if misfit < FLAT:
-                return g, misfit
-        return None
+def _facet(rays: Rays, ray: Array, distance: float, spare: int, rng: Generator) -> tuple[Array, float] | None:
+    """g = w/t of the facet that `ray` crosses, and its misfit; None if no spread keeps to one facet."""
+    for spread in SPREADS:
+        beside = ray + spread * rng.standard_normal((len(ray) + spare, len(ray))) / np.sqrt(len(ray))
+        beside /= np.linalg.norm(beside, axis=1, keepdims=True)
+        low, high = np.full(len(beside), 0.5 * distance), np.minimum(1.5 * distance, rays.ends(beside))
+        inside, outside = rays.beyond(beside * low[:, None]), rays.beyond(beside * high[:, None])
+        if inside.any() or not outside.all():
+            continue
+        low, high = rays.halved(beside, low, high, HALFWAY)
+        if _plane(beside, low, high)[1] > NEARLY_FLAT:
+            continue
+        g, misfit = _plane(beside, *rays.halved(beside, low, high, FINE - HALFWAY))
+        if misfit < FLAT:
+            return g, misfit
+    return None
 
 
 def _plane(rays: Array, low: Array, high: Array) -> tuple[Array, float]:
@@ -125,21 +92,22 @@ def _plane(rays: Array, low: Array, high: Array) -> tuple[Array, float]:
 
 def find_facets(
     ask: Ask, origin: Array, level: Array, tol: float, *, width: int | None, search: FacetSearch = FacetSearch(),
-    scale: Array | None = None, rng: Generator,
+    scale: Array | None = None, box: AskBox | None = None, rng: Generator,
 ) -> Facets:
     """All half-spaces around a silent `origin`, where f = `level` up to `tol`.
 
-    `ask` answers queries (n, dim) -> (n, outputs); `scale` (dim,) is the spread of the inputs. The search ends when `width`
-    units are found or, without it, when the rays of `search` find nothing new. BudgetExhausted carries what was found until
-    then.
+    `ask` answers queries (n, dim) -> (n, outputs); `scale` (dim,) is the spread of the inputs; no ray leaves `box`. The search
+    ends when `width` units are found or, without it, when the rays of `search` find nothing new. BudgetExhausted carries what
+    was found until then.
     """
     spread = np.ones(len(origin)) if scale is None else scale
-    probe = _FacetProbe(ask, origin, spread, level, tol)
+    purse = Purse(ask, box=box)
+    rays = Rays(purse, origin, spread, lambda y: (np.abs(y - level) > tol).any(axis=1))
     found: list[Array] = []
     worst = 0.0
     try:
         while width is None or len(found) < width:
-            hit = _new_crossing(probe, np.array(found).reshape(-1, len(origin)), search, rng)
+            hit = _new_crossing(rays, np.array(found).reshape(-1, len(origin)), search, rng)
             if hit is None:
                 break
             g, misfit = hit
@@ -147,39 +115,40 @@ def find_facets(
             worst = max(worst, misfit)
     except BudgetExhausted as error:
         raise BudgetExhausted(
-            f"{len(found)} facets were found with {probe.queries:,} queries. {error.seen}", error.why,
+            f"{len(found)} facets were found with {purse.total:,} queries. {error.seen}", error.why,
             f"Grant about {_price(len(origin), search) * (width or len(origin)):,} queries.",
             found=np.array(found), **error.values) from None
     if not found:
         raise AssumptionViolated(
-            f"No ray of length {RADII[-1]:g} from the origin meets a change of the output.", "Then no unit is in reach.",
-            "Check the function, or choose another origin.", queries=probe.queries)
+            f"No ray of length {RADII[-1]:g} from the origin meets a change of the output{'' if box is None else ' in the box'}.",
+            "Then no unit is in reach.",
+            "Check the function, or choose another origin.", queries=purse.total)
     if width is not None and len(found) < width:
         raise NotSeparated(
-            f"{len(found)} of {width} facets were found with {probe.queries:,} queries.",
+            f"{len(found)} of {width} facets were found with {purse.total:,} queries.",
             "A facet under a tiny solid angle, with weights that depend on the others, is met by hardly any ray; or the width is "
             "smaller.", "Give a smaller width, or FacetSearch(random_rays=...) more rays.", found=np.array(found))
     normals = np.array(found) / spread
     lengths = np.linalg.norm(normals, axis=1)
-    return Facets(HalfSpaces(normals / lengths[:, None], 1.0 / lengths), worst, probe.queries)
+    return Facets(HalfSpaces(normals / lengths[:, None], 1.0 / lengths), worst, purse.total)
 
 
-def _new_crossing(probe: _FacetProbe, known: Array, search: FacetSearch, rng: Generator) -> tuple[Array, float] | None:
+def _new_crossing(rays: Rays, known: Array, search: FacetSearch, rng: Generator) -> tuple[Array, float] | None:
     """A facet that is not among `known` (rows w/t), or None after all rays met known ones only."""
     dim = known.shape[1]
     if len(known) < dim:
         for ray in _null_rays(known, search.null_rays, rng):
-            distance = probe.crossing(ray)
-            facet = None if distance is None else probe.facet(ray, distance, search.spare, rng)
+            distance = rays.first_change(ray, RADII, COARSE)
+            facet = None if distance is None else _facet(rays, ray, distance, search.spare, rng)
             if facet is not None:
                 return facet
     for turn in range(search.random_rays):
         ray = _downhill(known, rng) if turn % 2 and 0 < len(known) <= dim else rng.standard_normal(dim)
         ray /= np.linalg.norm(ray)
-        distance = probe.crossing(ray)
+        distance = rays.first_change(ray, RADII, COARSE)
         if distance is None or (len(known) and abs(float((known @ ray).max()) * distance - 1.0) < SEEN):
             continue
-        facet = probe.facet(ray, distance, search.spare, rng)
+        facet = _facet(rays, ray, distance, search.spare, rng)
         if facet is not None and (not len(known) or np.abs(known - facet[0]).max(axis=1).min() > KNOWN * np.abs(facet[0]).max()):
             return facet
     return None

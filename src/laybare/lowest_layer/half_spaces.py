@@ -1,4 +1,4 @@
-"""A union of half-spaces as a classifier in its own right (Theorem 12): step units under 1 - Π(1 - X_i).
+"""A union of half-spaces, learnt from labels (Theorem 12): step units under 1 - Π(1 - X_i).
 
 Labels tell the active set directly, so that the half-spaces are all there is to learn. Far from the origin and at constant
 angles they are learnt in polynomial time; the fit itself needs neither, and the certificate says whether it succeeded.
@@ -21,9 +21,11 @@ from laybare.lowest_layer.union_fit import HalfSpaces
 from laybare.shapes import Array
 from laybare.source import Samples
 
+OF_LABELS = HighThreshold(activation=step, baseline=0.0, top=None)
+
 
 @dataclass(frozen=True, eq=False)
-class UnionOfHalfSpaces:
+class HalfSpaceUnion:
     """x is positive if w_i·x > t_i for some i: `weights` (k, d) of length 1, `thresholds` (k,), and the certificate."""
 
     weights: Array
@@ -43,21 +45,27 @@ class UnionOfHalfSpaces:
         return float(np.mean(self.predict(x) == np.asarray(labels)))
 
 
-def learn_union(x: Array, labels: Array, width: int | None = None, *, rng: Generator | int = 0) -> UnionOfHalfSpaces:
+def learn_union(
+    x: Array, labels: Array, width: int | None = None, *, method: HighThreshold | None = None, rng: Generator | int = 0,
+) -> HalfSpaceUnion:
     """Half-spaces whose union holds the rows of x (n, dim) with the label 1 and none with the label 0.
 
     Parameters
     ----------
     x : array (n, dim), standard normal up to an affine map
-    labels : array (n,) of zeros and ones (or bools), fewer than half of them ones
+    labels : array (n,) of zeros and ones (or bools); the theory, and the start, have fewer than half of them ones
     width : int, optional
         Number of half-spaces; counted if not given.
+    method : HighThreshold, optional
+        By default HighThreshold(activation=step, baseline=0.0, top=None): the label 0 is outside.
     rng : Generator or int
+
+    `lb.UnionOfHalfSpaces` is the same as a classifier of scikit-learn.
     """
     y = np.asarray(labels)
     if y.ndim != 1 or not np.isin(y, (0, 1)).all():
         raise InvalidInput(
             f"The labels have shape {y.shape} and {len(np.unique(y))} different values.", "A row is inside the union or outside.",
             "Give one label for each row, 0 or 1.")
-    found = recover_layer(Samples(x, y.astype(float)), HighThreshold(activation=step, top=None), width, rng=rng)
-    return UnionOfHalfSpaces(found.layer.weights, found.thresholds, found.certificate)
+    found = recover_layer(Samples(x, y.astype(float)), method or OF_LABELS, width, rng=rng)
+    return HalfSpaceUnion(found.layer.weights, found.thresholds, found.certificate)

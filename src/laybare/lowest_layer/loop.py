@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,13 @@ from laybare.pipeline.provenance import provenance_of
 from laybare.refinement.problem import Problem, pose
 from laybare.shapes import Array, Progress
 from laybare.source import Oracle, Source
+from laybare.source.checkpoint import with_checkpoint
 from laybare.source.protocol import Parts
 
 
 def recover_layer(
     source: Source, method: HighThreshold | None = None, width: int | None = None, *,
-    rng: Generator | int = 0, progress: Any = None,
+    rng: Generator | int = 0, progress: Any = None, checkpoint: str | PathLike[str] | None = None,
 ) -> LayerRecovery:
     """Recover the lowest layer of the network behind a source, whatever lies above it.
 
@@ -45,13 +47,16 @@ def recover_layer(
         Same seed, same bits.
     progress : callable or True, optional
         Called with an Event at every step; True: a bar in the terminal or the notebook.
+    checkpoint : folder, optional
+        What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
     method = HighThreshold() if method is None else method
     _check_arguments(method, width)
     method.check(source, width)
-    origin = provenance_of("recover_layer", source, rng, method=method, width=width)
+    origin, draws = provenance_of("recover_layer", source, rng, method=method, width=width), np.random.default_rng(rng)
+    source = with_checkpoint(source, checkpoint, verb="recover_layer", method=method, width=width, rng=draws)
     with shown(progress) as told:
-        found = _found(source, method, width, rng=np.random.default_rng(rng), progress=told)
+        found = _found(source, method, width, rng=draws, progress=told)
     return replace(found, provenance=origin)
 
 

@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.errors import InvalidInput
-from laybare.lowest_layer.activity import is_silent
+from laybare.lowest_layer.activity import is_silent, told_baseline
 from laybare.lowest_layer.cliques import is_exponential
 from laybare.lowest_layer.facets import FacetSearch
 from laybare.lowest_layer.finding import LayerFinding
@@ -43,6 +43,8 @@ class HighThreshold:
         Attempts to find units that the start missed.
     degree, powers : int
         Of how many smooth units the polynomial may have products, and up to which power each enters alone.
+    baseline : float or None
+        The output while all units sleep, if it is known; else it is what more than half of the rows have.
     queries : FacetSearch or None
         How to search for facets; None treats an Oracle like samples.
     printed : PrintedRoute or None
@@ -62,6 +64,7 @@ class HighThreshold:
     repairs: int = 6
     degree: int = 2
     powers: int = 1
+    baseline: float | None = None
     queries: FacetSearch | None = FacetSearch()
     printed: PrintedRoute | None = None
     top: TopFitter | None = MonomialTop()
@@ -98,7 +101,8 @@ class HighThreshold:
         if self.printed is not None:
             return self.printed.find(used, fresh, width, self.activation, rng=rng)
         if is_silent(self.activation):
-            return find_silent(used, fresh, width, self.silent_choices, rng=rng)
+            rule = None if self.baseline is None else told_baseline(used, self.baseline)
+            return find_silent(used, fresh, width, self.silent_choices._replace(rule=rule), rng=rng)
         if is_exponential(self.activation):
             return find_exponential(used, fresh, width, self.activation)
         choices = SmoothChoices(self.activation, self.start, self.degree, self.powers)

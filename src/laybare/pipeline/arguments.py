@@ -18,7 +18,8 @@ from laybare.activations import Activation, activation_named
 from laybare.errors import InvalidInput
 from laybare.methods import Method
 from laybare.methods.lines import Lines
-from laybare.source import Oracle, Samples, Source, as_law, open_samples
+from laybare.source import DaskSamples, Oracle, Samples, Source, as_law, open_samples
+from laybare.source.dask_samples import is_dask
 
 TABLES = (".npz", ".npy", ".csv", ".parquet")
 """Endings of files that hold pairs; any other text names a black box."""
@@ -76,8 +77,9 @@ def as_activation(given: Any) -> Activation | None:
 
 def _source(source: Any, pair: tuple[Any, Any] | None, law: Any) -> Any:
     if pair is not None:
-        return Samples(*pair) if law is None else Samples(*pair, law=as_law(law))
-    if _is_source(source):
+        kind = DaskSamples if is_dask(pair[0]) else Samples
+        return kind(*pair) if law is None else kind(*pair, law=as_law(law))
+    if is_source(source):
         if law is not None:
             raise InvalidInput(
                 f"law={law!r} was given beside a source.", "A source has a law already.",
@@ -121,10 +123,10 @@ def _is_array(given: Any) -> bool:
     """Numbers in rows: arrays, data frames, series, tensors, nested lists; no model and no text."""
     if isinstance(given, list):
         return bool(given) and (np.isscalar(given[0]) or isinstance(given[0], list | tuple)) and not isinstance(given[0], str)
-    return hasattr(given, "__array__") and hasattr(given, "shape") and not inspect.isclass(given)
+    return is_dask(given) or (hasattr(given, "__array__") and hasattr(given, "shape") and not inspect.isclass(given))
 
 
-def _is_source(given: Any) -> bool:
+def is_source(given: Any) -> bool:
     """By its class alone: to look at the number of outputs of an oracle would cost queries."""
     return all(hasattr(type(given), verb) for verb in ("sum", "split", "read"))
 

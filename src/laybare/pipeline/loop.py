@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,12 @@ from laybare.refinement.problem import Problem, pose
 from laybare.refinement.pruning import parameter_count
 from laybare.shapes import Progress, tell
 from laybare.source import Oracle, Source
+from laybare.source.checkpoint import with_checkpoint
 
 
 def recover(
     source: Any, *further: Any, method: Any = None, width: Any = None, activation: Any = None, law: Any = None,
-    rng: Generator | int = 0, progress: Any = None,
+    rng: Generator | int = 0, progress: Any = None, checkpoint: str | PathLike[str] | None = None,
 ) -> Recovery:
     """Recover the network behind a source.
 
@@ -60,11 +62,16 @@ def recover(
         Same seed, same bits.
     progress : callable or True, optional
         Called with an Event (stage, done, total, detail) at every step; True: a bar in the terminal or the notebook.
+    checkpoint : folder, optional
+        What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
     source, method, width, activation = meant(source, further, law=law, method=method, width=width, activation=activation)
     origin = provenance_of("recover", source, rng, method=method, width=width, activation=activation)
+    draws = np.random.default_rng(rng)
+    source = with_checkpoint(
+        source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=draws)
     with shown(progress) as told:
-        found = _found(source, method, width, activation, rng=np.random.default_rng(rng), progress=told)
+        found = _found(source, method, width, activation, rng=draws, progress=told)
     return replace(found, provenance=origin)
 
 
@@ -127,11 +134,15 @@ def _recovered(
         progress=progress, queries=_queries(source))
 
 
-def refine(source: Source, start: Network, *, rng: Generator | int = 0, progress: Any = None) -> Recovery:
-    """Refinement and certificate only, from any start; the start's biases are refined if it has any."""
+def refine(
+    source: Source, start: Network, *, rng: Generator | int = 0, progress: Any = None,
+    checkpoint: str | PathLike[str] | None = None,
+) -> Recovery:
+    """Refinement and certificate only, from any start; the start's biases are refined if it has any. Checkpoint as in recover."""
     begun, draws = time.perf_counter(), np.random.default_rng(rng)
     _check_start(source, start)
     origin = provenance_of("refine", source, rng, start=start.architecture)
+    source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=draws)
     with single_blas_thread(), shown(progress) as told:
         problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=told)
         white = problem.white(start)

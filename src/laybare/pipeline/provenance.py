@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.random import Generator
 
 from laybare.source import Samples
 from laybare.source.columns import Columns
+from laybare.source.fingerprint import fingerprint
 
 FINGERPRINT_BYTES = 64 << 20
 """Bytes of the data that a fingerprint reads: all rows up to that, then blocks spread evenly."""
@@ -43,7 +43,7 @@ def provenance_of(verb: str, source: Any, rng: Generator | int, **choices: Any) 
     data = described(source)
     return Provenance(
         laybare.__version__, f"{verb}({', '.join(part for part in (data, given, f'rng={_spelled(rng)}') if part)})", seed, data,
-        fingerprint(source) if isinstance(source, Samples) else "", getattr(source, "columns", Columns()))
+        spread_fingerprint(source) if isinstance(source, Samples) else "", getattr(source, "columns", Columns()))
 
 
 def described(source: Any) -> str:
@@ -55,16 +55,14 @@ def described(source: Any) -> str:
     return f"{kind}({source.dim} inputs{'' if budget is None else f', budget={budget:,}'})"
 
 
-def fingerprint(source: Samples) -> str:
-    """BLAKE2b of the shape and the numbers as float64; of blocks spread evenly where there are more than 64 MB of them."""
-    digest = blake2b(digest_size=16)
-    digest.update(f"{source.size} {source.dim} {source.outputs}".encode())
+def spread_fingerprint(source: Samples) -> str:
+    """Of the shape and the numbers as float64; of blocks spread evenly where there are more than 64 MB of them."""
     blocks = -(-source.size // BLOCK)
     most = max(1, FINGERPRINT_BYTES // (8 * BLOCK * (source.dim + source.outputs)))
-    for block in np.unique(np.linspace(0, blocks - 1, min(blocks, most)).astype(int)).tolist():
-        for part in source.read(block * BLOCK, min((block + 1) * BLOCK, source.size)):
-            digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()
+    chosen = np.unique(np.linspace(0, blocks - 1, min(blocks, most)).astype(int)).tolist()
+    return fingerprint(
+        (source.size, source.dim, source.outputs),
+        [fingerprint(*source.read(block * BLOCK, min((block + 1) * BLOCK, source.size))) for block in chosen])
 
 
 def _spelled(value: Any) -> str:

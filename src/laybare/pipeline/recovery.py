@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from laybare.certificate import Certificate
 from laybare.damping import Trace
@@ -12,6 +13,9 @@ from laybare.networks import Network
 from laybare.pipeline.provenance import Provenance
 from laybare.shapes import Array
 from laybare.source.columns import Columns
+
+if TYPE_CHECKING:
+    from laybare.report.plotting import RecoveryPlots
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,18 @@ class Recovery:
         from laybare.pipeline.saved import save
 
         save(self, path)
+
+    @property
+    def plot(self) -> RecoveryPlots:
+        """Drawings as matplotlib axes: plot.weights(), plot.convergence(), plot.residual(x, y), …; plot() for several at once."""
+        from laybare.report.plotting import RecoveryPlots
+
+        return RecoveryPlots(self)
+
+    def _repr_html_(self) -> str:
+        from laybare.report.notebook import recovery_html
+
+        return recovery_html(self)
 
     def report(self, path: str) -> None:
         """Write a self-contained HTML page."""

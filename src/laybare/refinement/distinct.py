@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from laybare.shapes import Array
+from laybare.shapes import Array, Sums
 from laybare.source import Affine, Source
 from laybare.source.protocol import Parts
-from laybare.source.sums import block_rows
-from laybare.source.views import View
+from laybare.source.views import View, block_results
 
 SEED = 0x1A7BA2E
 
@@ -34,13 +33,11 @@ class RowGroups(NamedTuple):
 
 def row_groups(source: Source) -> RowGroups:
     """Copies and repeated inputs among the rows of `source`; one reading, sixteen bytes a row, n log n."""
-    source.ready(0, source.size, source.schedule.progress)
     inputs, rows = np.empty((2, source.size), dtype=np.uint64)
-    step = block_rows(source.dim + source.outputs, source.schedule.block_bytes)
-    for start in range(0, source.size, step):
-        block = source.read(start, min(start + step, source.size))
-        inputs[start : start + step] = _keys(block.x)
-        rows[start : start + step] = _mixed(inputs[start : start + step] + _keys(block.y))
+    done = 0
+    for of_inputs, of_rows in block_results(source, _block_keys):
+        inputs[done : done + len(of_rows)], rows[done : done + len(of_rows)] = of_inputs, of_rows
+        done += len(of_rows)
     first = np.sort(np.unique(rows, return_index=True)[1])
     return RowGroups(first, np.unique(inputs[first], return_inverse=True)[1].reshape(-1))
 
@@ -58,6 +55,11 @@ def split_groups(source: Source, groups: RowGroups, held: int, *, rng: Generator
 
 def _chosen(source: Source, rows: Array) -> View:
     return View(source, rows, Affine.identity(source.dim), source.law, source.schedule)
+
+
+def _block_keys(x: Array, y: Array) -> Sums:
+    inputs = _keys(x)
+    return inputs, _mixed(inputs + _keys(y))
 
 
 def _keys(values: Array) -> Array:

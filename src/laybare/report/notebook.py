@@ -1,4 +1,4 @@
-"""What a notebook shows for a network, a match, a certificate: a heading and a small table, no script, nothing fetched."""
+"""What a notebook shows for a network, a match, a certificate, a recovery: headings and small tables, no script."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from laybare.report.numbers import fixed, power, short
 if TYPE_CHECKING:
     from laybare.certificate import Certificate
     from laybare.networks import Layer, LayerMatch, Match, Network
+    from laybare.pipeline import Recovery
     from laybare.shapes import Array
 
 UNITS, INPUTS = 8, 6
@@ -31,6 +32,12 @@ def network_html(network: Network) -> str:
         ("a linear part", network.linear is not None), ("a black box above the layers", network.top is not None)) if there]
     note = f" with {' and '.join(beside)}" if beside else ""
     return _box(f"Network {network.architecture}{note}", "".join(tables))
+
+
+def recovery_html(found: Recovery) -> str:
+    """How it was found, the certificate, and the network."""
+    line = str(found).split("\n", 1)[0]
+    return _box(escape(line), certificate_html(found.certificate) + network_html(found.network))
 
 
 def match_html(match: Match) -> str:

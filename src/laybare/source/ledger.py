@@ -15,6 +15,7 @@ from laybare.errors import BudgetExhausted, InvalidInput, LaybareError
 from laybare.shapes import Array
 from laybare.source.answered import Stretch, Table
 from laybare.source.links import Link
+from laybare.source.remote_answers import RemoteTarget
 from laybare.source.wire import Wire, WireAnswers
 
 
@@ -69,7 +70,13 @@ class Ledger:
         if self.refusal is not None:
             raise copy.copy(self.refusal)
         purpose = self._purposes[-1] if self._purposes else "drawn"
-        y, self.refusal = self._ask(x, self.kept, purpose, drawn=True)
+        try:
+            y, self.refusal = self._ask(x, self.kept, purpose, drawn=True)
+        except BaseException:
+            self._set_aside(purpose)
+            raise
+        if self.refusal is not None:
+            self._set_aside(purpose)
         y = y[: _usable_rows(y)]
         if len(y):
             self._keep(x[: len(y)], y, purpose)
@@ -109,6 +116,12 @@ class Ledger:
         self.outputs = y.shape[1] or self.outputs
         bad = _usable_rows(y)
         return WireAnswers(y, finding if bad == len(y) else self.link.why(given[bad], first + bad))
+
+    def _set_aside(self, purpose: str) -> None:
+        """Rows that workers answered ahead of one that failed: they are counted, and handed out when they are asked for."""
+        for x, y in self.wire.ask.left() if isinstance(self.wire.ask, RemoteTarget) else ():
+            self._count(purpose, True, len(x))
+            self.wire.waiting.add(x, y, counted=True)
 
     def _count(self, purpose: str, drawn: bool, rows: int) -> None:
         self.queries[purpose] += rows

@@ -25,7 +25,9 @@ from laybare.source.laws import Gaussian, as_law
 from laybare.source.ledger import Ledger
 from laybare.source.log import Log
 from laybare.source.protocol import Law, Rows, Source
+from laybare.source.remote_answers import RemoteTarget
 from laybare.source.rounding import Rounding, measure_rounding
+from laybare.source.simulation import Redrawn
 from laybare.source.sums import GRAIN, Schedule
 from laybare.source.targets import as_target
 from laybare.source.targets.target import digest
@@ -55,7 +57,7 @@ class Oracle(Verbs):
     link : "identity", "logit" or "softmax"; by default rows of probabilities that add to one are recognised
     box : (low, high), numbers or arrays, optional; no query leaves it
     rng : seed or Generator, fixes every input
-    schedule : Schedule, how passes are carried out
+    schedule : Schedule, how passes are carried out; with an engine, workers draw and ask, and are counted here
     inputs : callable (rng, n) -> x (n, dim), optional; draws the inputs instead of the law, which then only describes them
     batch : rows in one call, at most; by default what the target says, else all
     name : what a log calls the target, if its own name does not tell it from others
@@ -101,7 +103,9 @@ class Oracle(Verbs):
             object.__setattr__(self, attribute, value)
         chosen = links.link_named(link)
         opened = None if log is None else Log(Path(log), self._identity())
-        wire = Wire(resolved.ask, batch=batch or resolved.batch, log=opened, labels=link is not None)
+        ask, engine, most = resolved.ask, schedule.engine, batch or resolved.batch
+        asked = ask if engine is None else RemoteTarget(ask, self._drawing, engine, most)
+        wire = Wire(asked, batch=most, log=opened, labels=link is not None)
         object.__setattr__(self, "_ledger", Ledger(wire, chosen, budget, dim, memory))
 
     @property
@@ -179,6 +183,22 @@ class Oracle(Verbs):
         object.__setattr__(view, "box", Box.of(box, self.dim))
         return view
 
+    def scheduled(self, schedule: Schedule) -> Oracle:
+        """The same black box with the same budget and answers; passes are carried out in another way."""
+        view = copy(self)
+        object.__setattr__(view, "schedule", schedule)
+        return view
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides every row and answer."""
+        return {"budget": self.budget, **self._identity()}
+
+    @property
+    def logged(self) -> bool:
+        """Whether answers are on disk."""
+        return self._ledger.wire.log is not None
+
     def purpose(self, name: str) -> AbstractContextManager[None]:
         """`with oracle.purpose("kinks"):` books every query inside, drawn or chosen, under that name."""
         return self._ledger.purpose(name)
@@ -228,6 +248,7 @@ class Oracle(Verbs):
                     f"The budget of {self.budget} queries has room for {self.size} drawn rows, and is never exceeded.",
                     "Grant a larger budget, or use fewer rows.", budget=self.budget, spent=self.spent, rows=stop)
             while self._ledger.kept < stop:
+                self._ask_ahead(stop)
                 self._ledger.buy(self._drawing.rows(self._ledger.kept, min(self._ledger.kept + GRAIN, self.size)))
                 if progress is not None:
                     progress(Event("queries", self._ledger.kept, stop))
@@ -237,6 +258,24 @@ class Oracle(Verbs):
         self.ready(start, max(stop, 1), None)
         kept = self._ledger.inputs(start, stop)
         return Rows(self._drawing.rows(start, stop) if kept is None else kept, self._ledger.answers(start, stop))
+
+    def bought(self, start: int, stop: int) -> Source:
+        """Rows start..stop, which have been paid for, as a worker can read them: it draws the inputs itself."""
+        return Redrawn(self._drawing, start, np.array(self._ledger.answers(start, stop)))
+
+    def _ask_ahead(self, stop: int) -> None:
+        """Have workers answer the next rows, if there are workers and nothing waits. What a log knows is not asked."""
+        remote, start = self._ledger.wire.ask, self._ledger.kept
+        if not isinstance(remote, RemoteTarget) or self._ledger.refusal is not None or remote.here or start % GRAIN:
+            return
+        last = start
+        for grain in range(start, min(self.size, start + remote.window(), -(-stop // GRAIN) * GRAIN), GRAIN):
+            end = min(grain + GRAIN, self.size)
+            if self._ledger.wire.waiting.known(self._drawing.rows(grain, end)).any():
+                break
+            last = end
+        if last > start:
+            remote.ahead(start, last)
 
     def _reused(self, x: Array, purpose: str | None, gaps: bool) -> Array:
         known, found = self._ledger.points.find(x)

@@ -47,6 +47,12 @@ class Replay:
         heads = (self._saved.get(key) for key in set(row_keys(x)))
         return sum(saved.counted for head in heads if head for saved in head)
 
+    def known(self, x: Array) -> Array:
+        """Which of these rows have an answer waiting."""
+        if not self._saved:
+            return np.zeros(len(x), dtype=bool)
+        return np.array([key in self._saved for key in row_keys(x)], dtype=bool)
+
     def take(self, x: Array) -> Taken:
         """Give out what is here for these rows."""
         known = np.zeros(len(x), dtype=bool)

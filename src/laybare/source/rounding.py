@@ -42,22 +42,30 @@ STEPS = (1e-3, 1e-5, 1e-2, 1e-7, 1e-1)
 ARITHMETIC = 64.0
 """Residuals below so many roundings of an answer are the arithmetic of a network, and need no second look."""
 
+SPARE = 2.0
+"""The second largest of four pairs of second differences estimates the standard deviation within about this factor."""
+
+LEAST_INNER, LEAST_COARSE = 2.0, 0.125
+"""Units of rounding that the sums inside lose at least: of float64, in which the inputs themselves are rounded, and of anything
+coarser. The steepness is a guess from a few slopes; a float64 tolerance may be generous."""
+
 
 @dataclass(frozen=True)
 class Rounding:
     """Resolution of answers: the error of an answer y at x has the standard deviation
 
-        absolute + relative · (|y| + steepness · |x|)
+        absolute + relative · |y| + inner · steepness · |x|
 
-    The last size is that of the sums inside a network, which may cancel in y; it is 0 unless it was measured (`calibrated`).
-    `kind` is float64, float32, float16, "k decimals" or noise; `unit` is one rounding of that kind, `queries` what it took to
-    find out. For log-odds the levels are those of the probabilities, and `level` and `sd` carry them over.
+    The last part is the rounding of the sums inside a network, which may cancel in y; it is 0 unless it was
+    measured (`calibrated`). `kind` is float64, float32, float16, "k decimals" or noise; `unit` is one rounding of that kind,
+    `queries` what it took to find out. For log-odds the levels are those of the probabilities; `level` and `sd` carry them over.
     """
 
     kind: str
     unit: float
     relative: float
     absolute: float = 0.0
+    inner: float = 0.0
     steepness: float = 0.0
     queries: int = 0
     log_odds: bool = False
@@ -71,8 +79,17 @@ class Rounding:
 
     def sd(self, x: Array, y: Array) -> Array:
         """Standard deviations (n,) of the worst output of answers y (n, outputs) at x (n, dim)."""
-        inside = self.relative * self.steepness * np.linalg.norm(x, axis=1)
+        inside = self.inner * self.steepness * np.linalg.norm(x, axis=1)
         return np.asarray(self.level(np.abs(y).max(axis=1)) + inside)
+
+    def coarser(self, factor: float) -> Rounding:
+        """With more rounding inside."""
+        return replace(self, inner=factor * self.inner)
+
+    @property
+    def fine(self) -> bool:
+        """Whether the answers are float64 numbers, with all their digits."""
+        return self.unit < 1e-9 and self.absolute == 0.0
 
     @property
     def sentence(self) -> str:
@@ -98,14 +115,16 @@ def representation(y: Array) -> Rounding:
 
 
 def calibrated(rounding: Rounding, x: Array, y: Array, bends: Array, steepness: float) -> Rounding:
-    """The same with `relative` measured by second differences `bends` (n, outputs) at x that should be zero.
+    """The same with `inner` measured by second differences `bends` (n, outputs) at x that should be zero; n is at least two.
 
-    The largest of a dozen estimates the standard deviation within a factor of two, which is spared.
+    The largest one is not counted: a weak kink may hide in it. One rounding is at most `unit`, and half of it on average.
     """
-    size = np.abs(y).max(axis=1) + steepness * np.linalg.norm(x, axis=1)
-    left = np.maximum(np.abs(bends).max(axis=1) - 2.0 * np.sqrt(6.0) * rounding.absolute, 0.0)
-    worst = float((left / np.maximum(size, 1e-300)).max(initial=0.0)) / np.sqrt(6.0)
-    return replace(rounding, relative=max(0.5 * rounding.unit, 2.0 * worst), steepness=steepness)
+    outer = replace(rounding, relative=0.5 * rounding.unit, inner=0.0, steepness=steepness)
+    excess = np.maximum(np.abs(bends).max(axis=1) / np.sqrt(6.0) - outer.sd(x, y), 0.0)
+    size = np.maximum(steepness * np.linalg.norm(x, axis=1), 1e-300)
+    coarse = LEAST_COARSE * rounding.unit if rounding.unit > BINARY["float64"] else 0.0
+    least = max(LEAST_INNER * BINARY["float64"], coarse)
+    return replace(outer, inner=max(least, SPARE * float(np.sort(excess / size)[-2])))
 
 
 def residual_level(t: Array, y: Array, degree: int = 2) -> float:

@@ -42,7 +42,7 @@ class Samples(Verbs):
         if self.columns == Columns():
             object.__setattr__(self, "columns", columns_of(self.x, self.y))
         x, y = numeric("x", self.x), numeric("y", self.y)
-        _check_shapes(x.shape, y.shape)
+        check_shapes(x.shape, y.shape)
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "law", as_law(self.law))
@@ -73,7 +73,8 @@ class Samples(Verbs):
         return Rows(floats(self.x[start:stop]), floats(self.y[start:stop]).reshape(stop - start, self.outputs))
 
 
-def _check_shapes(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+def check_shapes(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    """Refuse what cannot be inputs and outputs."""
     if len(x) != 2 or x[1] == 0:
         raise InvalidInput(
             f"x has shape {x}.", "Inputs are rows of numbers, one row a sample.",
@@ -103,9 +104,14 @@ def _check_values(samples: Samples) -> None:
             varies[name] = varies[name] or bool((values != reference).any())
     for name, does in varies.items():
         if not does:
-            raise InvalidInput(
-                f"All {samples.size} rows of {name} are the same.", "A constant tells nothing about hidden units.",
-                f"Give samples in which {name} varies.", size=samples.size)
+            raise constant(name, samples.size)
+
+
+def constant(name: str, size: int) -> InvalidInput:
+    """The refusal of inputs or outputs that do not vary."""
+    return InvalidInput(
+        f"All {size} rows of {name} are the same.", "A constant tells nothing about hidden units.",
+        f"Give samples in which {name} varies.", size=size)
 
 
 def _check_finite(name: str, values: Array, start: int) -> None:

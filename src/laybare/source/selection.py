@@ -8,7 +8,7 @@ import numpy as np
 
 from laybare.shapes import Array
 from laybare.source.protocol import Rows, Source
-from laybare.source.sums import block_rows
+from laybare.source.views import block_results
 
 Key = Callable[[Array, Array], Array]
 
@@ -18,14 +18,11 @@ def closest_rows(source: Source, key: Key, limit: int) -> Rows:
 
     Rows whose key is inf are left out. The result may have no rows.
     """
-    source.ready(0, source.size, source.schedule.progress)
-    step = block_rows(source.dim + source.outputs, source.schedule.block_bytes)
     x, y, keys = np.empty((0, source.dim)), np.empty((0, source.outputs)), np.empty(0)
-    for start in range(0, source.size, step):
-        block = source.read(start, min(start + step, source.size))
-        found = np.asarray(key(*block), dtype=float)
+    for some, their in block_results(source, Rows):  # the key is asked here, block after block: it may draw
+        found = np.asarray(key(some, their), dtype=float)
         wanted = np.isfinite(found)
-        x, y = np.vstack([x, block.x[wanted]]), np.vstack([y, block.y[wanted]])
+        x, y = np.vstack([x, some[wanted]]), np.vstack([y, their[wanted]])
         keys = np.concatenate([keys, found[wanted]])
         if len(keys) > limit:
             kept = np.sort(np.argsort(keys, kind="stable")[:limit])

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from laybare.blas import single_blas_thread
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Event, Progress, Statistic, Sums
+from laybare.source.tree import Tree
 
 GRAIN = 1024
 """Rows of the smallest block; every block starts at a multiple of it, so that generators can address rows by it."""
@@ -35,17 +37,43 @@ BLOCK_BYTES = 4 << 20
 Read = Callable[[int, int], tuple[Array, Array]]
 
 
+@runtime_checkable
+class Engine(Protocol):
+    """Whoever adds up blocks elsewhere: on the workers of a cluster."""
+
+    def carries(self, source: Any) -> bool:
+        """Whether the rows of this source can be read there."""
+
+    def total(self, source: Any, statistic: Statistic, rows: int) -> Sums:
+        """`statistic` added up over blocks of so many rows, in the tree of `laybare.source.tree`."""
+
+    def results(self, source: Any, function: Statistic, rows: int) -> Iterator[Sums]:
+        """What `function` returns for each block, in order."""
+
+
+@runtime_checkable
+class Once(Protocol):
+    """Whoever remembers what a pass returned."""
+
+    def once(self, run: Callable[[], Sums], about: tuple[Any, ...]) -> Sums:
+        """What `run` returns, or returned when this same pass, about the same things, was carried out before a crash."""
+
+
 @dataclass(frozen=True)
 class Schedule:
-    """How a pass is carried out; never what it returns. `workers` None means one for each core.
+    """How a pass is carried out; never what it returns. `workers` None means one thread for each core, or LAYBARE_THREADS.
 
-    `block_bytes` is about what one block takes, `keep_bytes` what the rows of a problem may take to be kept in memory.
+    `block_bytes` is about what one block takes, `keep_bytes` what the rows of a problem may take to be kept in memory. With an
+    `engine` (DaskEngine), rows that do not lie in this process are added up by its workers. A `journal` writes down what passes
+    returned and gives it back after a crash (see `laybare.source.journal`).
     """
 
     workers: int | None = None
     block_bytes: int = BLOCK_BYTES
     progress: Progress | None = None
     keep_bytes: int = KEEP_BYTES
+    engine: Engine | None = None
+    journal: Once | None = None
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -65,8 +93,8 @@ def add_up(read: Read, size: int, row_floats: int, statistic: Statistic, schedul
     """
     rows = block_rows(row_floats + int(getattr(statistic, "row_floats", 0)), schedule.block_bytes)
     starts = range(0, size, rows)
-    one = partial(_one_block, read, statistic, size, rows)
-    total = _Tree()
+    one = partial(one_block, read, statistic, size, rows)
+    total = Tree()
     with single_blas_thread(), closing(in_order(one, starts, schedule.threads(len(starts)))) as results:
         for done, sums in enumerate(results, start=1):
             total.add(sums)
@@ -81,11 +109,19 @@ def block_rows(row_floats: int, block_bytes: int = BLOCK_BYTES) -> int:
 
 
 def _cores() -> int:
-    """Cores that this process may use; a container often has fewer than the machine."""
+    """LAYBARE_THREADS, or the cores that this process may use; a container often has fewer than the machine."""
+    told = os.environ.get("LAYBARE_THREADS", "").strip()
+    if told:
+        if not told.isdecimal() or int(told) < 1:
+            raise InvalidInput(
+                f"LAYBARE_THREADS is {told!r}.", "It is the number of threads of a pass.",
+                "Set it to a whole number, at least 1, or unset it.", threads=told)
+        return int(told)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _one_block(read: Read, statistic: Statistic, size: int, rows: int, start: int) -> Sums:
+def one_block(read: Read, statistic: Statistic, size: int, rows: int, start: int) -> Sums:
+    """The statistic of the block that begins at `start`."""
     with single_blas_thread():  # once more for this thread: some libraries keep a limit for each
         sums = statistic(*read(start, min(start + rows, size)))
     if not isinstance(sums, tuple):
@@ -112,40 +148,3 @@ def in_order(one: Callable[[int], Sums], starts: range, threads: int) -> Generat
         finally:
             for future in waiting:
                 future.cancel()
-
-
-class _Tree:
-    """Pairwise summation of a stream: partial[i] holds the sum of 2^i consecutive blocks, or nothing."""
-
-    def __init__(self) -> None:
-        self.partial: list[Sums | None] = []
-
-    def add(self, sums: Sums) -> None:
-        for level, held in enumerate(self.partial):
-            if held is None:
-                self.partial[level] = sums
-                return
-            sums = _plus(held, sums, own=level > 0)  # from the second level on, held is a sum that nobody else has
-            self.partial[level] = None
-        self.partial.append(sums)
-
-    def value(self) -> Sums:
-        total: Sums | None = None
-        for held in self.partial:
-            if held is not None:
-                total = held if total is None else _plus(held, total)
-        return total if total is not None else ()
-
-
-def _plus(left: Sums, right: Sums, *, own: bool = False) -> Sums:
-    """The sum of both; into `left` if that may be overwritten."""
-    shapes = [part.shape for part in left], [part.shape for part in right]
-    if shapes[0] != shapes[1]:
-        raise InvalidInput(
-            f"The statistic returned arrays of shapes {shapes[0]} for one block and {shapes[1]} for another.",
-            "Only arrays whose shape does not depend on the number of rows can be added up.",
-            "Sum over the rows inside the statistic.", shapes=shapes)
-    if own:
-        return tuple(np.add(a, b, out=a) if a.dtype == b.dtype and a.ndim else np.asarray(a + b) for a, b in zip(
-            left, right, strict=True))
-    return tuple(np.asarray(a + b) for a, b in zip(left, right, strict=True))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import InvalidInput
-from laybare.shapes import Array, Progress, Statistic, Sums
+from laybare.shapes import Array, Progress, Statistic, Sums, tell
 from laybare.source.affine import Affine
 from laybare.source.protocol import Law, Parts, Rows, Source, Whitened
-from laybare.source.sums import GRAIN, Schedule, add_up, block_rows, in_order
+from laybare.source.sums import GRAIN, Engine, Schedule, add_up, block_rows, in_order, one_block
 from laybare.source.whitening import whitening_map
 
 
@@ -23,7 +26,8 @@ class Verbs(Protocol):
     def sum(self: Source, statistic: Statistic, *, stage: str = "pass") -> Sums:
         """`statistic` added up over all rows (see `laybare.source.sums`)."""
         self.ready(0, self.size, self.schedule.progress)
-        return add_up(self.read, self.size, self.dim + self.outputs, statistic, self.schedule, stage)
+        run, journal = partial(_added_up, self, statistic, stage), self.schedule.journal
+        return run() if journal is None else journal.once(run, (stage, self.size, self.dim, self.outputs, statistic))
 
     def split(self: Source, fraction: float, *, rng: Generator | int) -> Parts:
         """Two parts at random; the first has round(fraction * size) rows, both keep the order of the rows."""
@@ -189,16 +193,53 @@ def keep(source: Source) -> Source:
     x, y = np.empty((source.size, source.dim)), np.empty((source.size, source.outputs))
     rows = block_rows(source.dim + source.outputs, source.schedule.block_bytes)
     starts = range(0, source.size, rows)
+    engine = engine_of(source)
 
     def fill(start: int) -> Sums:
         stop = min(start + rows, source.size)
         x[start:stop], y[start:stop] = source.read(start, stop)
         return ()
 
-    for _ in in_order(fill, starts, source.schedule.threads(len(starts))):
-        pass
+    if engine is None:
+        deque(in_order(fill, starts, source.schedule.threads(len(starts))), maxlen=0)
+    else:
+        for start, (some, their) in zip(starts, engine.results(source, Rows, rows), strict=True):
+            x[start : start + rows], y[start : start + rows] = some, their
     transform = getattr(source, "transform", None) or Affine.identity(source.dim)
-    return KeptRows(x, y, transform, source.law, source.schedule, source.exchangeable)
+    return KeptRows(x, y, transform, source.law, replace(source.schedule, engine=None), source.exchangeable)
+
+
+def block_results(source: Source, function: Statistic) -> Iterator[Sums]:
+    """What `function` returns for each block of rows, in their order; where the rows are, one block at a time."""
+    source.ready(0, source.size, source.schedule.progress)
+    rows = block_rows(source.dim + source.outputs, source.schedule.block_bytes)
+    engine = engine_of(source)
+    if engine is not None:
+        return engine.results(source, function, rows)
+    return map(partial(one_block, source.read, function, source.size, rows), range(0, source.size, rows))
+
+
+def leaf_of(source: Source) -> Source:
+    """Where the rows of views and of changed rows come from."""
+    while isinstance(source, View | Derived):
+        source = source.origin
+    return source
+
+
+def engine_of(source: Source) -> Engine | None:
+    """Whoever adds up the rows of this source elsewhere, if anybody can."""
+    engine = source.schedule.engine or leaf_of(source).schedule.engine
+    return engine if engine is not None and engine.carries(source) else None
+
+
+def _added_up(source: Source, statistic: Statistic, stage: str) -> Sums:
+    engine, schedule, floats = engine_of(source), source.schedule, source.dim + source.outputs
+    if engine is None:
+        return add_up(source.read, source.size, floats, statistic, schedule, stage)
+    rows = block_rows(floats + int(getattr(statistic, "row_floats", 0)), schedule.block_bytes)
+    sums = engine.total(source, statistic, rows)
+    tell(schedule.progress, stage, -(-source.size // rows), -(-source.size // rows))
+    return sums
 
 
 def _view(source: Source, rows: range | Array, transform: Affine | None = None, law: Law | None = None) -> View:

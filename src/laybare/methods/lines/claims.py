@@ -40,7 +40,7 @@ def error_bars(bar: float, network: Network) -> StandardErrors:
 def _complete(found: LinesFound) -> Claim:
     spent = sum(found.queries.values())
     told = ", ".join(f"{count:,} for {purpose}" for purpose, count in found.queries.items())
-    text = f"{spent:,} queries: {told}."
+    text = f"{spent:,} queries: {told}. Units that share a hyperplane and its active side are one: no query tells them apart."
     if not found.complete:
         text += f" They ended before the network was complete; about {found.needed or 2 * spent:,} would do."
     return Claim("units read", float(found.width), float(found.width), found.complete, "tested", text)
@@ -72,7 +72,7 @@ def _predicted(found: LinesFound) -> Claim:
 def _known(found: LinesFound) -> Claim:
     return Claim(
         "largest error bar of a unit", found.error_bar, COARSE, bool(found.error_bar < COARSE), "tested",
-        f"standard deviation of a weight, a distance or a relative readout; the answers are resolved as {found.rounding.name}.")
+        f"standard deviation of a weight, a distance or a relative readout; the answers are resolved as {found.rounding.kind}.")
 
 
 def _signs(found: LinesFound) -> Claim:

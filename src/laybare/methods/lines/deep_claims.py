@@ -83,4 +83,4 @@ def _fits(found: DeepFound) -> tuple[Claim, ...]:
 def _known(found: DeepFound) -> Claim:
     return Claim(
         "largest error bar of a number", found.error_bar, COARSE, bool(found.error_bar < COARSE), "tested",
-        f"standard deviation of a weight or bias; the answers are resolved as {found.rounding.name}.")
+        f"standard deviation of a weight or bias; the answers are resolved as {found.rounding.kind}.")

@@ -1,0 +1,142 @@
+"""NetworkRecovery: `recover` as a regressor of scikit-learn, whose hidden units are features for whatever comes after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from laybare.certificate import Certificate
+from laybare.errors import InvalidInput
+from laybare.estimator.fitting import generator_of, schedule_of, weighted_rows
+from laybare.estimator.nested import NestedChoices
+from laybare.networks import Network
+from laybare.pipeline import recover
+from laybare.pipeline.arguments import is_source
+from laybare.shapes import Array
+from laybare.source import Gaussian, Samples, Source, as_law
+
+
+class NetworkRecovery(
+    ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin, NestedChoices,  # type: ignore[misc, unused-ignore]
+):
+    """The network behind samples, as a regressor: `fit`, `predict`, `score`; `transform` gives its hidden units.
+
+    Parameters
+    ----------
+    method : Method, optional
+        How to find the start, as in `recover`. Its choices are parameters too: `method__search__hops`.
+    width : int, optional
+        Number of hidden units; detected if not given.
+    activation : str or Activation
+        Of the hidden units; a method brings its own, and may then only be contradicted by something else than "relu".
+    random_state : int, RandomState or None
+        Same seed, same bits, whatever `n_jobs` is.
+    law : Law or its name, optional
+        What is assumed about the inputs: "gaussian" (by default), "symmetric", "unknown".
+    n_jobs : int, optional
+        Threads; by default one for each core.
+    progress : callable or True, optional
+        Told every step; True: a line on the screen, or in the notebook.
+
+    Attributes
+    ----------
+    network_ : Network
+    certificate_ : Certificate
+    recovery_ : Recovery
+        Network, certificate, start and steps together: `recovery_.report("report.html")`, `recovery_.plot.weights()`.
+    n_iter_ : int
+        Steps that the solver took.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        If X was a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import laybare as lb
+    >>> truth = lb.random_network(4, 3, rng=0)
+    >>> x = np.random.default_rng(0).normal(size=(300, 4))
+    >>> model = lb.NetworkRecovery(random_state=0).fit(x, truth(x))
+    >>> model.certificate_.verdict, model.network_.width
+    ('verified', 3)
+    """
+
+    def __init__(
+        self, method: Any = None, width: Any = None, activation: Any = "relu", random_state: Any = None, *,
+        law: Any = None, n_jobs: Any = None, progress: Any = None,
+    ) -> None:
+        self.method = method
+        self.width = width
+        self.activation = activation
+        self.random_state = random_state
+        self.law = law
+        self.n_jobs = n_jobs
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NetworkRecovery:
+        """Recover the network behind X (n, dim) and y, (n,) or (n, outputs); or behind a source, given in place of X.
+
+        Weights of samples may be zero (the row is left out) or equal; others are refused, since the certificate's statistics take
+        all rows to be alike.
+        """
+        source = self._given_source(X, y, sample_weight) if is_source(X) else self._samples(X, y, sample_weight)
+        known = None if self.method is not None and self.activation == "relu" else self.activation
+        self.recovery_ = recover(
+            source, method=self.method, width=self.width, activation=known, rng=generator_of(self.random_state),
+            progress=self.progress)
+        self.n_iter_ = sum(len(trace.rows) - 1 for trace in self.recovery_.traces)
+        self._n_features_out = self.network_.widths[-1]
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Outputs at the rows of X, in the shape that y had."""
+        network, rows = self.network_, self._rows(X)
+        return network(rows).reshape(len(rows), *self._tail)
+
+    def transform(self, X: Any) -> Array:
+        """Values of the hidden units (of the highest layer) at the rows of X, (n, width)."""
+        return self.network_.features(self._rows(X))
+
+    @property
+    def network_(self) -> Network:
+        """The recovered network; `network_.save(path)` keeps it without pickle."""
+        check_is_fitted(self, "recovery_")
+        return self.recovery_.network
+
+    @property
+    def certificate_(self) -> Certificate:
+        """What is known about the network without the truth."""
+        check_is_fitted(self, "recovery_")
+        return self.recovery_.certificate
+
+    def _rows(self, X: Any) -> Array:
+        check_is_fitted(self, "recovery_")
+        rows: Array = validate_data(self, X, reset=False, dtype="float64")
+        return rows
+
+    def _samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
+        x, y = validate_data(self, X, y, dtype="float64", multi_output=True, y_numeric=True, ensure_min_samples=2)
+        if sample_weight is not None:
+            counted = weighted_rows(x, sample_weight)
+            x, y = x[counted], y[counted]
+        self._tail = y.shape[1:]
+        return Samples(x, y, law=Gaussian() if self.law is None else as_law(self.law), schedule=schedule_of(self.n_jobs))
+
+    def _given_source(self, source: Source, *beside: Any) -> Source:
+        """A source as it is: it has its outputs, its law and its threads already."""
+        if any(given is not None for given in (*beside, self.law, self.n_jobs)):
+            raise InvalidInput(
+                f"A {type(source).__name__} was given, and outputs, weights, a law or n_jobs beside it.",
+                "A source has all of them already.", "Give them to the source, or give arrays X and y.")
+        self.n_features_in_ = source.dim
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._tail = () if source.outputs == 1 else (source.outputs,)
+        return source
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,69 @@
+"""scikit-learn's own checks. What cannot pass is listed with its reason; if it passes one day, the test fails."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import laybare as lb
+
+pytestmark = pytest.mark.usefixtures("unchecked")  # hundreds of fits: shapes are checked in the other tests
+
+UNEQUAL = "weights from 1 to 10: the certificate takes rows to be alike, and refuses others than zero or equal ones"
+FEW = "more free numbers than rows: a network that fits means nothing there, so TooFewSamples is raised"
+SINGULAR = "fewer rows than inputs: the covariance is singular, and inputs cannot be whitened"
+
+REGRESSOR = {
+    "check_sample_weights_not_overwritten": UNEQUAL,
+    "check_sample_weight_equivalence_on_dense_data": SINGULAR + "; and its weights are unequal",
+    "check_sample_weights_shape": FEW,
+    "check_estimators_nan_inf": FEW,
+    "check_regressors_no_decision_function": FEW,
+    "check_regressor_multioutput": SINGULAR,
+}
+CLASSIFIER = {
+    "check_sample_weights_not_overwritten": UNEQUAL,
+    "check_sample_weight_equivalence_on_dense_data": SINGULAR + "; and its weights are unequal",
+    "check_sample_weights_shape": FEW,
+    "check_n_features_in_after_fitting": FEW,
+}
+WIDE = dict.fromkeys((
+    "check_dont_overwrite_parameters", "check_n_features_in_after_fitting", "check_estimators_dtypes",
+    "check_sample_weights_pandas_series", "check_sample_weights_not_an_array", "check_dtype_object",
+    "check_f_contiguous_array_estimator", "check_regressors_int", "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance", "check_fit2d_1feature", "check_dict_unchanged", "check_fit2d_predict1d"), FEW)
+"""Without a width the search begins with four units, for which these data sets are too small."""
+
+QUICK = lb.RandomStart(search=lb.Search(spares=0, hops=0, effort=lb.Effort(max_steps=15)))
+QUICK_UNION = lb.HighThreshold(
+    activation=lb.step, baseline=0.0, top=None, repairs=0, annealing=lb.Annealing(temperatures=(0.5, 0.1), max_steps=20))
+
+
+def short(part: object) -> str:
+    """Names that are the same in every process: those of scikit-learn show the address of a function."""
+    if isinstance(part, lb.NetworkRecovery | lb.UnionOfHalfSpaces):
+        return type(part).__name__ + "-of-any-width" * (part.width is None)
+    return getattr(part, "func", part).__name__
+
+
+def checks(*estimators):
+    mark = parametrize_with_checks(list(estimators), expected_failed_checks=listed)
+    return pytest.mark.parametrize(*mark.args, ids=short)
+
+
+def listed(estimator: object) -> dict[str, str]:
+    """Checks that are expected to fail, with the reason."""
+    if isinstance(estimator, lb.UnionOfHalfSpaces):
+        return CLASSIFIER
+    return REGRESSOR if estimator.width else REGRESSOR | WIDE
+
+
+@checks(lb.NetworkRecovery(QUICK, width=1), lb.UnionOfHalfSpaces(width=1, method=QUICK_UNION))
+def test_scikit_learn_checks_with_little_effort(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@checks(lb.NetworkRecovery(), lb.NetworkRecovery(width=1), lb.UnionOfHalfSpaces(width=1))
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
