@@ -34,8 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez("data.npz", x=x, y=truth(x))
     for name in ("truth", "network"):
         truth.save(f"{name}.safetensors")
-    smooth = lb.random_network(2, 2, lb.tanh, rng=3)
-    lines = [f"h{i},{a!r},{b!r},{'' if i == 5 else repr(float(smooth(np.array([[a, b]]))[0]))}" for i, (a, b) in enumerate(
+    houses = lb.random_network(2, 2, rng=3)
+    lines = [f"h{i},{a!r},{b!r},{'' if i == 5 else repr(float(houses(np.array([[a, b]]))[0]))}" for i, (a, b) in enumerate(
         x[:200, :2].tolist())]
     with gzip.open("houses.csv.gz", "wt") as file:
         file.write("\n".join(["id,area,age,price", *lines]) + "\n")

@@ -74,7 +74,7 @@ def _samples(data: str, reading: dict[str, Any]) -> lb.Samples:
 
 @click.command("recover", epilog=examples(
     "laybare recover data.npz --width 3 --out network.safetensors --report page.html",
-    "laybare recover houses.csv.gz --target price --drop-columns id --drop-missing --activation tanh"))
+    "laybare recover houses.csv.gz --target price --drop-columns id --drop-missing"))
 @_reading
 @click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
 @click.option(
