@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from laybare.blas import threads_for
 from laybare.levels import GRAM
 from laybare.shapes import Array
 
@@ -17,11 +16,6 @@ def solve_spd(matrix: Array, right: Array) -> Array:
     (van der Sluis 1969), so that units of very different size do not spoil each other. Where a number is not finite, or becomes
     so by scaling, the solution is NaN: a solver then rejects the step. (LAPACK's eigenvalue routines may never return from NaN.)
     """
-    with threads_for(len(matrix)):
-        return _solved(matrix, right)
-
-
-def _solved(matrix: Array, right: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
         scaled = matrix * scale[:, None] * scale

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from click.testing import CliRunner
 import laybare as lb
 from laybare import cli
 from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
+from laybare.studies import STUDIES
+from laybare.studies.lines import LinesGrid
 
 MODEL = "import numpy as np\n\ndef predict(x):\n    return np.maximum(x @ np.ones(4), 0.0) - np.maximum(x[:, 0] - 0.5, 0.0)\n"
 
@@ -47,9 +50,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", cli.HOMES)
-def test_examples_of_the_help_run(command: str, folder: Path) -> None:
+def test_every_help_has_examples(command: str) -> None:
     lines = examples_of(command)
     assert lines and all(line.split()[0] == command for line in lines)
+
+
+@pytest.mark.parametrize("command", [name if name != "demo" else pytest.param(name, marks=pytest.mark.slow) for name in cli.HOMES])
+def test_examples_of_the_help_run(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the demonstration runs in the default tests too, in test_cli; a study runs on the smallest of its cells."""
+    monkeypatch.setitem(STUDIES, "lines", replace(STUDIES["lines"], quick=LinesGrid(((4, 2),))))
+    lines = [line.replace("0-4", "0-0") for line in examples_of(command)]
     for line in lines:
         result = CliRunner().invoke(cli.commands, shlex.split(line), catch_exceptions=False)
         assert result.exit_code in (0, 3), result.output

@@ -71,7 +71,7 @@ def test_the_joint_polish_has_the_network_as_its_fixed_point_and_returns_to_it()
     moved = Deep(
         tuple((w + 1e-8 * rng.standard_normal(w.shape), b + 1e-8 * rng.standard_normal(b.shape)) for w, b in network.layers),
         network.readout, network.offset)
-    fitted = polish_deep(moved, x, y, np.full(len(x), 1e-15))
+    fitted = polish_deep(moved, lb.Samples(x, y), lambda x, y: np.full(len(x), 1e-15))
     assert np.abs(moved(x) - y).max() > 1e-9
     assert np.abs(fitted.network(x) - y).max() < 1e-13
 

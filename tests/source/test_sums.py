@@ -48,7 +48,7 @@ def test_block_size_matters_only_by_rounding(rng: np.random.Generator) -> None:
         assert_allclose(found, wanted, rtol=1e-12, atol=1e-10)
 
 
-def test_summation_is_pairwise() -> None:
+def test_summation_is_pairwise(unchecked: None) -> None:
     # 2^16 blocks of one grain, each contributing 0.1: a running sum would be off by about 1e-9, the tree by one rounding a level.
     def tenth(x: Array, y: Array) -> Sums:
         return (np.array(0.1),)

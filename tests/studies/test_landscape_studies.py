@@ -44,11 +44,11 @@ def test_figures_1_and_2_count_their_ends():
 @pytest.mark.parametrize("model", ["relu", "free rows"])
 def test_figures_1_and_2_run_both_kinds_of_descent(model):
     """Five units: the squared loss has no spurious minimum in reach, and a short stochastic run comes closer to the truth."""
-    walk = LossWalk(model, 4, Steps(step=0.02 if model == "relu" else 0.2, count=1500, record=500))
+    walk = LossWalk(model, 4, Steps(step=0.1 if model == "relu" else 0.5, count=150, record=50))
     study = squared_loss.RELU_LOSS
     runs = study.measure(Settings(range(7), LossGrid((LossCell(model, 4),), (walk,))))
     assert len(runs.descents[LossCell(model, 4)]) == 7 and len(runs.walks[walk]) == 5
-    assert all(run.at == (0, 500, 1000, 1500) and run.values[-1] < 0.3 * run.values[0] for run in runs.walks[walk])
+    assert all(run.at == (0, 50, 100, 150) and run.values[-1] < 0.3 * run.values[0] for run in runs.walks[walk])
 
 
 def test_designed_objectives_land_at_the_truth():

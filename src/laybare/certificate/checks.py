@@ -66,7 +66,7 @@ def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[
         _enough_samples(state),
         _fresh_residual(state),
         nothing_left(state, probes),
-        one_more(state, probes),
+        one_more(state, probes, spread.gram),
         one_fewer(state),
         _nothing_hides(state),
         _separated(state),

@@ -33,12 +33,14 @@ LEAST_REST = 1e-3
 
 class Spread(NamedTuple):
     """Standard errors on the given inputs; the largest of a unit relative to its row or readout, where columns have variance one,
-    and which unit that is; the largest step to the minimum in standard errors (0 for an exact fit)."""
+    and which unit that is; the largest step to the minimum in standard errors (0 for an exact fit); the Gram matrix of a step
+    behind them (none beyond `LARGEST` parameters)."""
 
     errors: StandardErrors
     loosest: float
     unit: int
     away: float
+    gram: Array | None
 
 
 def standard_errors(network: Network, source: Source, noise: float, *, biases: bool, offset: bool) -> StandardErrors:
@@ -63,9 +65,9 @@ def spread_of(state: State) -> Spread:
     unit = float(np.sqrt(state.variance))
     point = state.point.moved(state.point.units, state.point.coefficients / unit)
     if _numbers(point) > LARGEST:
-        return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0)
+        return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, None)
     step, inverse = _informed(state, point)
-    covariance = inverse.matrix @ _scores(state, point, unit, inverse.matrix) @ inverse.matrix
+    covariance = _covariance(state, point, unit, inverse.matrix)
     white = np.where(inverse.open, np.inf, _root(covariance))
     transform = state.problem.transform
     given = np.where(inverse.open, np.inf, _carried(covariance, point, transform).errors)
@@ -74,7 +76,7 @@ def spread_of(state: State) -> Spread:
     worst = int(np.argmax(relative)) if len(relative) else 0
     plain = np.sqrt(state.noise) / unit * _root(inverse.matrix)  # robust errors vanish where noise does; least squares still errs
     away = 0.0 if state.exact else _away(inverse.matrix @ slope(step, point) / unit, np.maximum(white, plain))
-    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away)
+    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away, step.gram)
 
 
 def _informed(state: State, point: Point) -> tuple[Step, Inverse]:
@@ -101,6 +103,10 @@ class _ScoreGram:
     def row_floats(self) -> int:
         return 3 * _numbers(self.point)
 
+    @property
+    def sum_floats(self) -> int:
+        return _numbers(self.point) ** 2
+
     def __call__(self, x: Array, y: Array) -> Sums:
         point, n = self.point, len(x)
         k, p = point.units.shape
@@ -120,10 +126,13 @@ class _ScoreGram:
         return (scores.T @ scores,)
 
 
-def _scores(state: State, point: Point, unit: float, inverse: Array) -> Array:
+def _covariance(state: State, point: Point, unit: float, inverse: Array) -> Array:
+    """H⁻¹ S H⁻¹; for an exact fit, whose residuals are rounding, σ² H⁻¹."""
+    if state.exact:
+        return np.asarray(state.noise / unit**2 * inverse)
     part = _part(state)
     (gram,) = part.sum(_ScoreGram(point, inverse, unit), stage="robust errors")
-    return np.asarray(gram * (state.view.size / part.size))
+    return np.asarray(inverse @ (gram * (state.view.size / part.size)) @ inverse)
 
 
 def _part(state: State) -> Source:

@@ -23,37 +23,49 @@ import numpy as np
 
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
+from laybare.certificate.further_unit import Further, linearised, settle_beside
 from laybare.certificate.likelihood import Gain, robust_gain
 from laybare.certificate.splits import likely_splits, split_unit
 from laybare.damping import Effort
-from laybare.refinement.levenberg import Refined, project
+from laybare.refinement.levenberg import project
 from laybare.refinement.minimise import minimise
-from laybare.refinement.normal import Fit, FitStatistic, Point
+from laybare.refinement.normal import Fit, FitStatistic, Point, StepStatistic
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
+from laybare.source import Source
 
 MORE, SPLITS, FEWER = 2, 3, 2
 """Starts of the refits: the best new units, the likeliest splits, the units that are cheapest to leave out."""
 
+SEEMS = 0.5
+"""Share of the price of a unit beyond which one that was found beside the linearised others is fitted with all of them."""
+
 FIRST_STEPS = 4
 """Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
+
+ROWS_AN_UNKNOWN, FEWEST_ROWS = 10, 4000
+"""Rows on which the places of a further unit are compared, and on which a unit is left out first."""
 
 CLEAR = 1.5
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
 
-SHORT, SAMPLES_AN_UNKNOWN, FEWEST_ROWS = Effort(max_steps=20), 8, 4000
-"""Steps and samples for a refit without noise: a unit that is not needed is made up for in a few steps, down to rounding."""
+SHORT = Effort(max_steps=20)
+"""Steps of a refit without noise: a unit that is not needed is made up for in a few steps, down to rounding."""
+
+PLAIN = 4.0
+"""Times its price that a unit must be worth on some of the rows alone, so that all rows need not be asked."""
 
 
-def one_more(state: State, units: Array) -> Claim:
+def one_more(state: State, units: Array, gram: Array | None) -> Claim:
     """What another unit gains: a few steps from the likeliest splits and from the first of `units` (rows w, b), then the best.
 
-    Cost: five short refits and a long one; fewer if one is worth it at once.
+    `gram` is that of a step at the fit (`normal.Step`), with which the others are linearised while a new one looks for its place
+    (`further_unit`); a unit that seems worth it is fitted with all of them. Without `gram`: five short refits and a long one.
     """
     gain, limit = Gain(0.0, 1.0), price_of_a_unit(state)
     value = 0.0
     if state.equations > state.unknowns + parameters_per_unit(state.point) and not state.exact:
-        best = _tried(state, units, CLEAR * limit)
+        best = _refitted(state, units, CLEAR * limit) if gram is None else _beside(state, units, gram, SEEMS * limit)
         value = max(0.0, _ratio(state, float(state.fit.loss), best.loss, wider=1))
         gain = _gain(state, best) if value >= limit else gain
         value /= gain.local
@@ -64,17 +76,47 @@ def one_more(state: State, units: Array) -> Claim:
         decisive=min(value, gain.counted) >= CLEAR * limit)
 
 
-def _tried(state: State, units: Array, clear: float) -> Refined:
-    """The best fit with one unit more; the first that is clearly worth it, if any."""
+def _starts(state: State, units: Array) -> list[Point]:
+    """Where a unit may be missing: the likeliest splits, then the first of `units`; the new unit stands last."""
     likely = likely_splits(state.view, state.point, float(np.sqrt(state.noise)))
-    splits = [split_unit(state.point, split) for split in likely[:SPLITS]]
-    best, loss = None, float(state.fit.loss)
-    for start in (*splits, *(_with(state.point, row) for row in units[:MORE])):
+    return [*(split_unit(state.point, split) for split in likely[:SPLITS]), *(_with(state.point, row) for row in units[:MORE])]
+
+
+def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
+    """The best place of a further unit, found on some of the rows and settled on all; all are refitted if it seems worth it."""
+    unit = float(np.sqrt(state.variance))
+    point = state.point.moved(state.point.units, state.point.coefficients / unit)
+    part, first, tried = _part(state), replace(_effort(state), max_steps=FIRST_STEPS), []
+    some = gram if part is state.view else part.sum(StepStatistic(state.point), stage="certificate")[0]
+    for start in _starts(state, units):
+        moved = np.flatnonzero(np.any(start.units[:-1] != point.units, axis=1))
+        split = int(moved[0]) if len(moved) else None
+        rows = start.units[[*moved, -1]]
+        tried.append((settle_beside(part, linearised(some, point, split), rows, unit, first), split, len(rows)))
+    found, split, count = min(tried, key=lambda one: one[0].loss)
+    last = settle_beside(state.view, linearised(gram, point, split), found.point.units[-count:], unit, _effort(state))
+    if _ratio(state, float(state.fit.loss), last.loss, wider=1) < worth:
+        return last
+    refit = minimise(state.view, last.point, state.variation, effort=_effort(state))
+    return Further(refit.point, refit.loss)
+
+
+def _part(state: State) -> Source:
+    """Some of the used rows, at random: enough to tell a place from another."""
+    rows = max(FEWEST_ROWS, ROWS_AN_UNKNOWN * state.unknowns // state.view.outputs)
+    return state.view if 2 * rows > state.view.size else state.view.split(rows / state.view.size, rng=1).first.kept()
+
+
+def _refitted(state: State, units: Array, clear: float) -> Further:
+    """The best fit with one unit more, all units refitted; the first that is clearly worth it, if any."""
+    best, loss = Further(state.point, float(state.fit.loss)), float(state.fit.loss)
+    for start in _starts(state, units):
         tried = minimise(state.view, start, state.variation, effort=replace(_effort(state), max_steps=FIRST_STEPS))
-        best = tried if best is None or tried.loss < best.loss else best
+        best = Further(tried.point, tried.loss) if tried.loss < best.loss else best
         if _ratio(state, loss, best.loss, wider=1) >= clear:
             return best
-    return minimise(state.view, state.point if best is None else best.point, state.variation, effort=_effort(state))
+    last = minimise(state.view, best.point, state.variation, effort=_effort(state))
+    return Further(last.point, last.loss)
 
 
 def one_fewer(state: State) -> Claim:
@@ -97,7 +139,7 @@ def price_of_a_unit(state: State) -> float:
     return float(parameters_per_unit(state.point) * np.log(state.equations))
 
 
-def _gain(state: State, wider: Refined) -> Gain:
+def _gain(state: State, wider: Further) -> Gain:
     """What the rows one by one say of a wider fit."""
     rest = max(1, state.equations - state.unknowns - parameters_per_unit(state.point))
     return robust_gain(state.view, state.point, wider.point, max(wider.loss / rest, state.floor))
@@ -117,19 +159,37 @@ def _effort(state: State) -> Effort:
 
 def _worth_of(state: State, unit: int) -> float:
     """What the samples lose without a unit, the others refitted. Without noise some of the samples do: what cannot fit those
-    cannot fit all."""
+    cannot fit all; with noise they do if they leave no doubt."""
     rest = without(state.point, np.delete(np.arange(state.point.width), unit))
     loss = float(state.fit.loss)
     if rest.width == 0:
         point, narrow = project(rest, Fit(*state.view.sum(FitStatistic(rest), stage="certificate")))
         return _smaller(state, point, _ratio(state, narrow, loss, wider=0))
-    rows = max(FEWEST_ROWS, SAMPLES_AN_UNKNOWN * state.unknowns // state.view.outputs)
-    if state.exact and rows < state.view.size:
-        share = rows / state.view.size
-        part = state.view.split(share, rng=0).first
-        return _ratio(state, minimise(part, rest, share * state.variation, effort=quick(SHORT, rest)).loss / share, loss, wider=0)
+    on_part = _worth_on_part(state, rest)
+    if on_part is not None and (state.exact or on_part > PLAIN * price_of_a_unit(state)):
+        return on_part
     refit = minimise(state.view, rest, state.variation, effort=quick(SHORT, rest) if state.exact else _effort(state))
     return _smaller(state, refit.point, _ratio(state, refit.loss, loss, wider=0))
+
+
+def _worth_on_part(state: State, rest: Point) -> float | None:
+    """The same on some of the rows, if they are much fewer: what is worth so much there is worth more on all.
+
+    The network was fitted to all rows, the narrower one is fitted to these alone: that speaks against the unit, if for any. The
+    refit ends when three steps gain less than a tenth, from where none of what is left could make up for `PLAIN` times the price.
+    """
+    part = _part(state)
+    if part is state.view:
+        return None
+    share = part.size / state.view.size
+    effort = quick(SHORT, rest) if state.exact else replace(_effort(state), stall_gain=0.1)
+    refit = minimise(part, rest, share * state.variation, effort=effort)
+    if state.exact:
+        return _ratio(state, refit.loss / share, float(state.fit.loss), wider=0)
+    loss = float(part.sum(FitStatistic(state.point), stage="certificate")[2])
+    ratio = max(1, part.size * part.outputs - state.unknowns) * float(np.log(refit.loss / loss))
+    gain = robust_gain(part, refit.point, state.point, state.noise)
+    return min(ratio / gain.local, gain.counted)
 
 
 def _smaller(state: State, narrow: Point, ratio: float) -> float:

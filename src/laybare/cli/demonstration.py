@@ -24,8 +24,8 @@ def demo(*, report: str, width: int, queries: int, seed: int, speech: Speech) ->
     from laybare.studies import trained_mlp
 
     speech.say(
-        f"1. The hidden network: scikit-learn trains an MLPRegressor (10-{width}-1, ReLU) on the diabetes data. From here on it",
-        "   is a black box, a function that answers queries; nobody is told its weights.",
+        f"1. The hidden network: scikit-learn trains an MLPRegressor (10-{width}-1, ReLU) on the diabetes data.",
+        "   From here on it is a black box, a function that answers queries; nobody is told its weights.",
         f"2. The queries: laybare asks at most {queries:,}, and is not told the width.\n")
     truth = trained_mlp.train(width, seed)
     with speech.bar() as progress:
@@ -36,14 +36,15 @@ def demo(*, report: str, width: int, queries: int, seed: int, speech: Speech) ->
     speech.say(f"largest difference of any weight, bias or readout: {match.max_error:.1e}\n")
     if speech.in_text:
         print_summary(str(found), found.certificate.verdict)
-    speech.say("\n3. Training, from random samples of the same black box, the true width told, best of ten starts of L-BFGS:")
+    speech.say(
+        "\n3. Training: random samples of the same black box, the width told, best of ten starts of L-BFGS.")
     with speech.bar() as progress:
         students = [trained_mlp.retrain(truth, rows, seed, progress) for rows in (found.samples_used, queries)]
     for student in students:
         speech.say(
             f"   {student.samples:,} samples: {student.right} of {width} units right to 1 %; error on fresh inputs "
-            f"{student.test_error:.0e} of the spread of y")
-    speech.say("   and nothing that says which of these it is.\n")
+            f"{student.test_error:.0e} of sd(y)")
+    speech.say("   Nothing in training says which of its units are right.\n")
     write_report(found, report, truth)
     speech.tell(
         status=status, verdict=found.certificate.verdict, width=width, recovered=width - len(match.missing),

@@ -27,7 +27,7 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> ran
 
 
 @click.command("reproduce", epilog=examples(
-    "laybare reproduce --list", "laybare reproduce tan-alpha --seeds 0-1 --out studies"))
+    "laybare reproduce --list", "laybare reproduce lines --seeds 0-4 --out studies"))
 @click.argument("study", required=False, shell_complete=_known)
 @click.option("--list", "listing", is_flag=True, help="List the studies and what each measures.")
 @click.option("--seeds", default="0-19", show_default=True, callback=_seeds, help="Seeds to run, as FIRST-LAST.")

@@ -24,16 +24,22 @@ from laybare.lines.above import Above
 from laybare.lines.asking import Answers, Ask, Booking, Purpose, Purse
 from laybare.lines.branches import read_last_layer
 from laybare.lines.floors import Floor, ground
+from laybare.lines.folding import folded_layer
 from laybare.lines.joint_polish import Deep, Fitted, polish_deep
 from laybare.lines.layers import LayerRead, Seen, follow, layer_of
 from laybare.lines.line import Line
 from laybare.lines.recognise import first_look
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
+from laybare.source import Samples, Unknown
 from laybare.source.rounding import Rounding
 
 QUIET = (2, 4, 10)
 """Lines in a row that bring no unit to a complete layer: on floor 0, where every line meets every unit, on floor 1, and above."""
+
+GATHER, FOLD = 8, 14
+"""Quiet lines on floor 1 after which all gradients are measured, and after which what is left of them is taken for units that
+never bend."""
 
 FEWEST = 20
 """Lines at least on a floor above the first, where no set of lines meets every unit."""
@@ -185,8 +191,12 @@ class Climber:
         fewest = seen.lines + (0, seen.floor.width, FEWEST)[min(number, 2)] * (seen.lines == 0)
         most = fewest + MOST_LINES
         while True:
-            seen = follow(self.purse, seen, seen.floor.line(seen.lines, self.rng), self.rounding, rng=self.rng)
+            every = number == 1 and GATHER <= seen.quiet < FOLD and seen.lines >= fewest
+            line = seen.floor.line(seen.lines, self.rng)
+            seen = follow(self.purse, seen, line, self.rounding, every=every, rng=self.rng)
             read = layer_of(seen)
+            if read.trouble and number == 1 and seen.quiet >= FOLD and seen.lines >= fewest:
+                read = folded_layer(seen) or read
             wide = len(seen.surfaces) > seen.floor.width
             ready = not read.trouble and seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
             if ready or wide or seen.lines >= most:
@@ -219,7 +229,7 @@ class Climber:
             if purpose == "polish":
                 aimed, prior = self._ask_aimed(reads), PRIOR * max(float(read.sd.max()) for read in reads)
                 kept = self._kept(max(int(WORK / network.size**2), len(fresh.x) + aimed))
-                fitted = polish_deep(network, kept.x, kept.y, self.rounding.sd(kept.x, kept.y), prior=prior)
+                fitted = polish_deep(network, Samples(kept.x, kept.y, Unknown()), self.rounding.sd, prior=prior)
         return fitted, off, np.empty((0, network.layers[0][0].shape[1]))
 
     def _ask_aimed(self, reads: tuple[LayerRead, ...]) -> int:
@@ -232,7 +242,7 @@ class Climber:
                 share = self.rng.random((count, 1))
                 between = share * surface.beyond[0] + (1.0 - share) * surface.beyond[1]
                 away = np.array([floor.point(self.rng) for _ in range(count)])
-                aside = ASIDE * self.rng.random((count, 1))
+                aside = ASIDE * 10.0 ** (-3.0 * self.rng.random((count, 1)))
                 self.purse.ask((1.0 - aside) * between + aside * away, "polish")
         return self.purse.total - before
 

@@ -4,28 +4,33 @@
 
 With D_l = ∂y/∂z_l the derivatives are D_l h_{l-1} and D_l for the rows and biases of layer l, h_L and 1 for the readout. The
 network is so near that it tells for every answer which units are active. Gauge: rows keep their length (wᵢ·δwᵢ = 0), because a
-unit's length is free against the column above it. The normal equations are summed over blocks of answers and scaled by columns;
-the inverse gives the error bars. Cost n p² for p parameters; beyond `DENSE` of them the step is solved by LSMR, from products
-with the Jacobian alone, once, and there are no error bars.
+unit's length is free against the column above it. Every pass over the answers is a sum (`source.sum`): the normal equations,
+scaled by columns, whose inverse gives the error bars, at a cost of n p² for p parameters; beyond `DENSE` of them their
+products with vectors, for conjugate gradients, and there are no error bars.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from scipy.sparse.linalg import LinearOperator, lsmr
 
 from laybare.shapes import Array
+from laybare.source import Source
 
 DENSE, QUICK = 4500, 1500
 """Parameters up to which the normal matrix is formed (160 MB, ten seconds); beyond the second number, once and without bars."""
 
-ITERATIONS = 200
-"""Products of the one matrix-free step."""
+ITERATIONS, SOLVED = 300, 1e-9
+"""Products of the one matrix-free step, and the relative residual at which it ends."""
 
-ROWS, STEPS, DAMPING = 1024, 3, 1e-14
+STEPS, DAMPING = 3, 1e-14
+
+Deviation = Callable[[Array, Array], Array]
+"""Standard deviations (n,) of answers y (n, outputs) at x (n, dim)."""
 
 
 class Deep(NamedTuple):
@@ -53,24 +58,29 @@ class Fitted(NamedTuple):
     misfit: float
 
 
-def polish_deep(network: Deep, x: Array, y: Array, sd: Array, *, prior: float = 1e-3) -> Fitted:
-    """Fit all numbers to answers y (n, outputs) with standard deviations sd (n,), from a network that is nearly right.
+def polish_deep(network: Deep, source: Source, sd: Deviation, *, prior: float = 1e-3) -> Fitted:
+    """Fit all numbers to the answers of `source` with standard deviations sd(x, y), from a network that is nearly right.
 
     A number that the answers leave open stays where it is within `prior`, the standard deviation of what is known before.
     """
-    misfit, bar = _misfit(network, x, y, sd), np.inf
+    misfit, bar = _misfit(network, source, sd), np.inf
+    step = _dense_step if network.size <= DENSE else _free_step
     for _ in range(STEPS if network.size <= QUICK else 1):
-        moved, now_bar = _step(network, x, y, sd, prior) if network.size <= DENSE else _free_step(network, x, y, sd)
-        now = _misfit(moved, x, y, sd)
+        moved, now_bar = step(network, source, sd, prior)
+        now = _misfit(moved, source, sd)
         if not now <= 1.5 * misfit:
             break
         network, misfit, bar = moved, now, now_bar
-    free = y.size / max(y.size - network.size, 1)
+    count = source.size * source.outputs
+    free = count / max(count - network.size, 1)
     return Fitted(network, bar * max(1.0, misfit * float(np.sqrt(free))), misfit)
 
 
-def _misfit(network: Deep, x: Array, y: Array, sd: Array) -> float:
-    return float(np.sqrt(np.mean(((y - network(x)) / sd[:, None]) ** 2)))
+def _misfit(network: Deep, source: Source, sd: Deviation) -> float:
+    def squares(x: Array, y: Array) -> tuple[Array]:
+        return (np.sum(((y - network(x)) / sd(x, y)[:, None]) ** 2, axis=0),)
+
+    return float(np.sqrt(source.sum(squares)[0].sum() / (source.size * source.outputs)))
 
 
 def _features(network: Deep, x: Array) -> list[Array]:
@@ -94,16 +104,33 @@ def _jacobian(network: Deep, x: Array, output: int) -> Array:
     return np.hstack(parts)
 
 
-def _step(network: Deep, x: Array, y: Array, sd: Array, prior: float) -> tuple[Deep, float]:
-    A, b = np.zeros((network.size, network.size)), np.zeros(network.size)
-    for start in range(0, len(x), ROWS):
-        block = slice(start, start + ROWS)
-        rest = (y[block] - network(x[block])) / sd[block, None]
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """JᵀJ (p, p) and Jᵀr (p,) of the answers, each divided by its standard deviation."""
+
+    network: Deep
+    sd: Deviation
+
+    @property
+    def row_floats(self) -> int:
+        """Numbers of a row of J."""
+        return self.network.size
+
+    def __call__(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """The sums over one block."""
+        A, b = np.zeros((self.network.size, self.network.size)), np.zeros(self.network.size)
+        sd = self.sd(x, y)[:, None]
+        rest = (y - self.network(x)) / sd
         for output in range(y.shape[1]):
-            J = _jacobian(network, x[block], output)
-            J /= sd[block, None]
+            J = _jacobian(self.network, x, output)
+            J /= sd
             A += J.T @ J
             b += J.T @ rest[:, output]
+        return A, b
+
+
+def _dense_step(network: Deep, source: Source, sd: Deviation, prior: float) -> tuple[Deep, float]:
+    A, b = source.sum(NormalEquations(network, sd))
     A[np.diag_indices(len(A))] += prior**-2
     _fix_lengths(A, network)
     scale = 1.0 / np.sqrt(np.maximum(np.diag(A), 1e-300))
@@ -118,21 +145,37 @@ def _step(network: Deep, x: Array, y: Array, sd: Array, prior: float) -> tuple[D
     return _moved(network, delta), float((scale * np.sqrt(np.maximum(np.diag(inverse), 0.0))).max())
 
 
-def _free_step(network: Deep, x: Array, y: Array, sd: Array) -> tuple[Deep, float]:
-    features, weight = _features(network, x), 1.0 / sd[:, None]
+def _free_step(network: Deep, source: Source, sd: Deviation, prior: float) -> tuple[Deep, float]:
+    def gradient(x: Array, y: Array) -> tuple[Array, Array]:
+        features, weight = _features(network, x), 1.0 / sd(x, y)[:, None]
+        return _pulled(network, features, weight**2 * (y - network(x))), _column_squares(network, features, weight)
 
-    scale = 1.0 / np.sqrt(np.maximum(_column_squares(network, features, weight), 1e-300))
+    b, squares = source.sum(gradient)
+    scale = 1.0 / np.sqrt(squares + prior**-2)
 
-    def forward(v: Array) -> Array:
-        return np.asarray(weight * _pushed(network, features, scale * v)).ravel()
+    def product(v: Array) -> Array:
+        def curved(x: Array, y: Array) -> tuple[Array]:
+            features, weight = _features(network, x), 1.0 / sd(x, y)[:, None]
+            return (_pulled(network, features, weight**2 * _pushed(network, features, scale * v)),)
 
-    def backward(u: Array) -> Array:
-        return scale * _pulled(network, features, weight * u.reshape(y.shape))
+        return np.asarray(scale * (source.sum(curved)[0] + prior**-2 * scale * v))
 
-    J = LinearOperator((y.size, network.size), matvec=forward, rmatvec=backward, dtype=float)
-    rest = (weight * (y - network(x))).ravel()
-    delta = scale * lsmr(J, rest, atol=1e-14, btol=1e-14, conlim=0.0, maxiter=ITERATIONS)[0]
-    return _moved(network, delta), np.inf
+    return _moved(network, scale * _conjugate_gradients(product, scale * b)), np.inf
+
+
+def _conjugate_gradients(product: Callable[[Array], Array], b: Array) -> Array:
+    x, r = np.zeros_like(b), b.copy()
+    p, square = r.copy(), float(r @ r)
+    begun = square
+    for _ in range(ITERATIONS):
+        if square <= SOLVED**2 * begun:
+            break
+        q = product(p)
+        step = square / float(p @ q)
+        x, r = x + step * p, r - step * q
+        last, square = square, float(r @ r)
+        p = r + square / last * p
+    return x
 
 
 def _column_squares(network: Deep, features: list[Array], weight: Array) -> Array:

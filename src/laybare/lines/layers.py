@@ -22,7 +22,7 @@ from laybare.lines.floors import Floor
 from laybare.lines.kinks import Bends, find_kinks
 from laybare.lines.line import Line
 from laybare.lines.search import end_piece
-from laybare.lines.surfaces import PieceSlope, Surface, along_line, feels, judge, read_slope, surface_at
+from laybare.lines.surfaces import PieceSlope, Surface, along_line, feels, judge, read_slope, read_surface
 from laybare.shapes import Array
 from laybare.source.rounding import Rounding
 
@@ -62,7 +62,8 @@ class LayerRead:
     """Weights (m, width) of norm 1, biases (m,), the active side of each unit decided, and the coefficients of all gradients.
 
     `trouble` says why the layer is not complete; empty if it is. `readout` (m, outputs) and `offset` (outputs,) are there if the
-    layer is the last one: then the coefficients of active units are the same everywhere.
+    layer is the last one: then the coefficients of active units are the same everywhere. The last `folded` units never bend: they
+    stand for an affine map of the features. Beside such a map the active side of `untold` units makes no difference.
     """
 
     seen: Seen
@@ -72,10 +73,12 @@ class LayerRead:
     trouble: str = ""
     readout: Array | None = None
     offset: Array | None = None
+    folded: int = 0
+    untold: int = 0
 
 
-def follow(purse: Purse, seen: Seen, line: Line, rounding: Rounding, *, rng: Generator) -> Seen:
-    """Read a line, and measure what no known unit explains."""
+def follow(purse: Purse, seen: Seen, line: Line, rounding: Rounding, *, every: bool = False, rng: Generator) -> Seen:
+    """Read a line, and measure what no known unit explains; the gradients on all of its pieces if `every`."""
     along = along_line(purse, line, rounding)
     try:
         bends = find_kinks(along, line, [end_piece(along, line, line.low), end_piece(along, line, line.high)])
@@ -83,14 +86,13 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: Rounding, *, rng: Gen
         return replace(seen, lines=seen.lines + 1, quiet=0)
     strange = [i for i in range(len(bends.kinks)) if not _explained(seen, bends, i)]
     strange = _novel(purse, seen, bends, strange, rounding, rng)
-    beside = sorted({i + d for i in strange for d in (0, 1)})
+    beside = range(len(bends.pieces)) if every else sorted({i + d for i in strange for d in (0, 1)})
     slopes = {k: read_slope(purse, seen.floor, bends, k, rounding, rng=rng) for k in beside}
     fresh = replace(
         seen, lines=seen.lines + 1, quiet=seen.quiet + 1,
         slopes=seen.slopes + tuple(slope for slope in slopes.values() if slope is not None))
     for i in strange:
-        left, right = slopes[i], slopes[i + 1]
-        surface = None if left is None or right is None else surface_at(seen.floor, bends, i, left, right, rounding)
+        surface = read_surface(purse, seen.floor, bends, i, slopes, rounding, rng=rng)
         if surface is not None and not any(_same(surface, other) for other in (*fresh.surfaces, *fresh.suspects)):
             fresh = _judged(purse, fresh, surface, rounding, rng)
     return fresh
@@ -142,14 +144,14 @@ def _same(one: Surface, other: Surface) -> bool:
 
 def layer_of(seen: Seen) -> LayerRead:
     """The layer as far as it is known, with its signs, and what is missing; with those suspects that the gradients need."""
-    first = _layer(seen, seen.surfaces)
+    first = _signed(unsigned(seen, seen.surfaces))
     if not first.trouble or len(seen.surfaces) > seen.floor.width:
         return first
-    reads = (_layer(seen, (*seen.surfaces, *chosen)) for chosen in _choices(seen.suspects))
+    reads = (_signed(unsigned(seen, (*seen.surfaces, *chosen))) for chosen in choices(seen.suspects))
     return next((read for read in reads if not read.trouble), first)
 
 
-def _choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
+def choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
     """All of them, then one, two, three; no more than a few hundred."""
     if suspects:
         yield suspects
@@ -158,7 +160,8 @@ def _choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
             yield from combinations(suspects, count)
 
 
-def _layer(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
+def unsigned(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
+    """The layer of these surfaces, their active sides not decided."""
     width, m = seen.floor.width, len(surfaces)
     normals = np.array([s.normal for s in surfaces]).reshape(m, width)
     shifts, sd = np.array([s.shift for s in surfaces]), np.array([s.sd for s in surfaces])
@@ -169,10 +172,12 @@ def _layer(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
         return replace(read, trouble=f"it is wider than its input ({m} units, {width} features): signs are not known")
     if np.linalg.cond(normals) > MOST_CONDITION:
         return replace(read, trouble="the normals of its units are not independent")
-    return _signed(read)
+    return read
 
 
 def _signed(read: LayerRead) -> LayerRead:
+    if read.trouble:
+        return read
     slopes, inverse = exact_slopes(read.seen.slopes), np.linalg.pinv(read.weights)
     g = np.array([slope.values for slope in slopes])  # (n, width, outputs)
     coefficients = np.einsum("nko,km->nmo", g, inverse)
@@ -192,7 +197,7 @@ def _signed(read: LayerRead) -> LayerRead:
         return replace(read, trouble=f"the active side of {int((both | none).sum())} units cannot be told: a unit is missing")
     sign = np.where(ahead.any(axis=0), 1.0, -1.0)
     signed = replace(read, weights=sign[:, None] * read.weights, biases=sign * read.biases)
-    return _with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
+    return with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
 
 
 def exact_slopes(slopes: tuple[PieceSlope, ...]) -> list[PieceSlope]:
@@ -201,7 +206,7 @@ def exact_slopes(slopes: tuple[PieceSlope, ...]) -> list[PieceSlope]:
     return [slope for slope in slopes if slope.sd <= level]
 
 
-def _with_readout(read: LayerRead, slopes: list[PieceSlope], coefficients: Array, level: Array) -> LayerRead:
+def with_readout(read: LayerRead, slopes: list[PieceSlope], coefficients: Array, level: Array) -> LayerRead:
     """The readout, if the coefficients (n, outputs, m) of active units are everywhere the same."""
     h = read.seen.floor.features(np.array([slope.x for slope in slopes]))
     before = h @ read.weights.T + read.biases

@@ -82,12 +82,12 @@ def along_line(purse: Purse, line: Line, rounding: Rounding) -> Along:
 
 
 def read_slope(
-    purse: Purse, floor: Floor, bends: Bends, k: int, rounding: Rounding, *, rng: Generator
+    purse: Purse, floor: Floor, bends: Bends, k: int, rounding: Rounding, *, share: float | None = None, rng: Generator
 ) -> PieceSlope | None:
     """The gradient on piece k, width + 1 queries; None if no place on it agrees with the slope along the line."""
     line, piece = bends.line, bends.pieces[k]
     left, right = _ends(bends, k)
-    share = STEP if rounding.fine else COARSE_STEP
+    share = share or (STEP if rounding.fine else COARSE_STEP)
     for turn in range(TRIES):
         tau = left + PLACES[turn] * (right - left)
         x = line(tau)[0]
@@ -117,6 +117,8 @@ def _adds_up(
 def _ends(bends: Bends, k: int) -> tuple[float, float]:
     """Where piece k begins and ends; the outer pieces no longer than what lies between them and the middle of the line."""
     line, t = bends.line, [kink.t for kink in bends.kinks]
+    if not t:
+        return max(line.low, -2.0 * line.scale), min(line.high, 2.0 * line.scale)
     left = t[k - 1] if k > 0 else max(line.low, t[0] - 2.0 * line.scale - abs(t[0]))
     return left, t[k] if k < len(t) else min(line.high, left + 2.0 * line.scale + abs(left))
 
@@ -152,24 +154,40 @@ def _steps(floor: Floor, x: Array, size: float) -> Array:
     return np.asarray(np.where(up >= down, 1.0, -1.0) * lengths)
 
 
-def surface_at(
-    floor: Floor, bends: Bends, i: int, left: PieceSlope, right: PieceSlope, rounding: Rounding
+def read_surface(
+    purse: Purse, floor: Floor, bends: Bends, i: int, slopes: dict[int, PieceSlope | None], rounding: Rounding, *,
+    rng: Generator,
 ) -> Surface | None:
-    """The surface of kink i from the gradients on its two sides; None if they do not differ by a matrix of rank one."""
-    kink, x = bends.kinks[i], bends.line(bends.kinks[i].t)[0]
+    """The surface of kink i from the gradients on its two sides, measured again by longer steps if they leave it unsure.
+
+    None if one of them could not be measured, if they do not differ by a matrix of rank one, or if it stays unsure.
+    """
+    sides = [slopes[i], slopes[i + 1]]
+    surface = _surface(floor, bends, i, *sides)
+    if surface is not None and surface.sd > _well(rounding):
+        again = [read_slope(purse, floor, bends, k, rounding, share=COARSE_STEP, rng=rng) for k in (i, i + 1)]
+        surface = _surface(floor, bends, i, *again)
+    return surface if surface is not None and surface.sd <= _well(rounding) else None
+
+
+def _well(rounding: Rounding) -> float:
+    return float(WELL * max(1.0, rounding.unit / 2.0**-53) ** 0.5)
+
+
+def _surface(floor: Floor, bends: Bends, i: int, left: PieceSlope | None, right: PieceSlope | None) -> Surface | None:
+    if left is None or right is None:
+        return None
+    kink, x, line = bends.kinks[i], bends.line(bends.kinks[i].t)[0], bends.line
     jump = right.values - left.values
     normal = jump @ kink.jump
     size = float(np.linalg.norm(normal))
     sd = float(np.hypot(left.sd, right.sd)) * float(np.linalg.norm(kink.jump))
-    if size <= 30.0 * sd:
+    if size == 0.0:
         return None
     normal, sd = normal / size, sd / size
     rest = jump - np.outer(normal, normal @ jump)
     if np.abs(rest).max() > 1e-6 * np.abs(jump).max() + 10.0 * np.hypot(left.sd, right.sd):
         return None
-    if sd > WELL * max(1.0, rounding.unit / 2.0**-53) ** 0.5:
-        return None
-    line = bends.line
     away = BEYOND * (line.scale + abs(kink.t))
     beyond = line(max(line.low, kink.t - away))[0], line(min(line.high, kink.t + away))[0]
     return Surface(normal, -float(normal @ floor.features(x[None])[0]), sd, x, beyond)
@@ -186,7 +204,7 @@ def judge(purse: Purse, floor: Floor, surface: Surface, rounding: Rounding, *, r
         x = _between(floor, surface, across, rng)
         everywhere = everywhere and x is not None
         x = _beside(floor, surface, rng) if x is None else x
-        score += 1 if _bends(purse, floor, surface, x, across, rounding) else -1
+        score += _bends(purse, floor, surface, x, across, rounding)
         if score >= ACCEPT or score <= REJECT:
             break
     return "bent" if score < ACCEPT else "hyperplane" if everywhere else "suspect"
@@ -220,12 +238,17 @@ def _height(floor: Floor, surface: Surface, x: Array) -> float:
     return float(surface.normal @ floor.features(x[None])[0]) + surface.shift
 
 
-def _bends(purse: Purse, floor: Floor, surface: Surface, x: Array, across: Array, rounding: Rounding) -> bool:
-    """Whether the function bends where the hyperplane is supposed to be."""
+def _bends(purse: Purse, floor: Floor, surface: Surface, x: Array, across: Array, rounding: Rounding) -> int:
+    """1 if the function bends where the hyperplane is supposed to be, -1 if not, 0 if it does not change there at all.
+
+    Where all units above are off, nothing can be seen.
+    """
     unsure = 10.0 * surface.sd * float(np.linalg.norm(floor.features(x[None])[0]) + 1.0)
     low, high = floor.room(x, across)
     step = min(max(APART * floor.spread, unsure), 0.5 * high, -0.5 * low)
     points = x + step * np.array([[-1.0], [0.0], [1.0]]) * across
     y = purse.ask(points, "checks")
-    second = np.abs(y[0] - 2.0 * y[1] + y[2]).max()
-    return bool(second > 2.0 * SIGMAS * np.sqrt(6.0) * rounding.sd(points, y).max())
+    noise = 2.0 * SIGMAS * rounding.sd(points, y).max()
+    if np.abs(y[0] - 2.0 * y[1] + y[2]).max() > np.sqrt(6.0) * noise:
+        return 1
+    return 0 if np.abs(y[2] - y[0]).max() <= np.sqrt(2.0) * noise else -1

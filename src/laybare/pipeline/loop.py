@@ -76,7 +76,7 @@ def recover(
 
 
 def _found(
-    source: Source, method: Method | Lines | None, width: int | None, activation: Activation | None, *, rng: Generator,
+    source: Any, method: Method | Lines | None, width: int | None, activation: Activation | None, *, rng: Generator,
     progress: Progress | None,
 ) -> Recovery:
     """By asking, if the source can be asked and nobody chose otherwise; else from its rows."""

@@ -32,8 +32,8 @@ GROWTH, AGAIN = 4, 2
 """A search that fails on some of the samples is repeated on so many times as many, with no more than two repairs: what is
 left then is most often noise."""
 
-SAMPLES_A_NUMBER, FEWEST = 8, 4000
-"""Samples that the search sees first: 8 per free number (5 are enough from random directions) and at least 4000."""
+SAMPLES_A_NUMBER, FEWEST = 6, 4000
+"""Samples that the search sees first: 6 per free number (5 are enough from random directions) and at least 4000."""
 
 
 class NetworkFit(NamedTuple):

@@ -161,6 +161,10 @@ class StepStatistic:
     def row_floats(self) -> int:
         return 2 * (self.point.units.size + len(self.point.coefficients))
 
+    @property
+    def sum_floats(self) -> int:
+        return (self.point.units.size + len(self.point.coefficients)) ** 2
+
     def __call__(self, x: Array, y: Array) -> Sums:
         point = self.point
         X1 = point.extended(x)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 
 from laybare.errors import InvalidInput
+from laybare.shapes import Array
+from laybare.source.arrays import DiskArray, Stacked
+from laybare.source.data_sets import is_dataset, is_zarr, read_dataset, read_zarr
+from laybare.source.disk_arrays import staying
 from laybare.source.laws import Gaussian
 from laybare.source.log_files import is_log, read_log
 from laybare.source.missing import complete_rows
@@ -31,13 +36,16 @@ def open_samples(
     Parameters
     ----------
     path : a file .npz, .csv, .tsv (also .csv.gz, .bz2, .xz) or .parquet, a directory of .npy blocks (x_000.npy, y_000.npy,
-        ...; or x.npy, y.npy), or the log of an Oracle
+        ...; x.npy, y.npy; or folders x and y with 0.npy, 1.npy, ...), of Parquet files with the same columns, a Zarr group, or
+        the log of an Oracle
     target : name of the outputs: an array of the .npz, a block name, or one or several columns ("a,b" or a sequence)
     drop : columns of a table that are neither inputs nor outputs ("a,b" or a sequence)
     drop_missing : leave out rows in which a number is missing; they are refused otherwise
     law, schedule : as in Samples
 
-    Arrays that lie uncompressed on disk are memory-mapped; tables are parsed into memory. Nothing is ever unpickled.
+    Arrays that lie uncompressed on disk are memory-mapped; tables are parsed into memory. What is larger than
+    `schedule.keep_bytes`, and everything where the schedule has an engine, is read block by block instead, as are Zarr groups and
+    directories of Parquet files: memory is then that of a few blocks, and workers read for themselves. Nothing is ever unpickled.
     """
     place = Path(path)
     wanted = Wanted(_names(target), _names(drop), drop_missing)
@@ -50,11 +58,17 @@ def open_samples(
             "Check the path and its permissions.", path=str(place)) from None
     if drop_missing:
         x, y = complete_rows(x, y)
+    if schedule.engine is not None or _bytes(x) + _bytes(y) > schedule.keep_bytes:
+        x, y = staying(x), staying(y)
     return Samples(x, y, law, schedule, columns)
 
 
 def _names(given: str | Sequence[str]) -> list[str]:
     return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else list(given)
+
+
+def _bytes(array: Array | Stacked | DiskArray) -> int:
+    return 8 * math.prod(array.shape)
 
 
 def _one(read: Callable[[Path, str], ArrayPair]) -> Callable[[Path, Wanted], ArrayPair]:
@@ -86,7 +100,8 @@ def _ending(path: Path) -> str:
 
 def _reader(path: Path) -> Callable[[Path, Wanted], ArrayPair]:
     if path.is_dir():
-        return _one(read_log if is_log(path) else read_blocks)
+        kinds = (is_log, _one(read_log)), (is_zarr, _one(read_zarr)), (is_dataset, read_dataset)
+        return next((read for is_it, read in kinds if is_it(path)), _one(read_blocks))
     if not path.exists():
         raise InvalidInput(f"{path} does not exist.", "There is nothing to open.", "Check the path.", path=str(path))
     if _ending(path) not in _READERS:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.shapes import Array
-from laybare.source.arrays import Stacked, numeric
+from laybare.source.arrays import DiskArray, Stacked, numeric
+
+Rows: TypeAlias = Array | Stacked | DiskArray
 
 BLOCK = 1 << 16
 """Rows that are looked at a time."""
 
 
-def complete_rows(x: Array | Stacked, y: Array | Stacked) -> tuple[Array | Stacked, Array | Stacked]:
+def complete_rows(x: Rows, y: Rows) -> tuple[Rows, Rows]:
     """Both without the rows that have a NaN in either; as they are, and where they are, if there is none."""
     x, y = numeric("x", x), numeric("y", y)
     if x.shape[0] != y.shape[0]:

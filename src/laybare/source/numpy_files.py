@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 
 from laybare.errors import InvalidInput
 from laybare.shapes import Array
-from laybare.source.arrays import Stacked
+from laybare.source.arrays import DiskArray, Stacked
 from laybare.source.columns import Columns
 
 LOCAL_HEADER = 30
@@ -30,8 +30,8 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 class ArrayPair(NamedTuple):
     """Inputs and outputs as they lie in a file, with their names where it has any."""
 
-    x: Array | Stacked
-    y: Array | Stacked
+    x: Array | Stacked | DiskArray
+    y: Array | Stacked | DiskArray
     columns: Columns = Columns()
 
 
@@ -51,8 +51,13 @@ def read_npz(path: Path, target: str) -> ArrayPair:
 
 
 def read_blocks(path: Path, target: str) -> ArrayPair:
-    """A directory with x.npy and <target>.npy, or blocks x_000.npy, <target>_000.npy, ..., mapped and stacked in their order."""
-    inputs, outputs = _blocks(path, "x"), _blocks(path, target)
+    """A directory with x.npy and <target>.npy, or blocks x_000.npy, <target>_000.npy, ..., mapped and stacked in their order.
+
+    Blocks may also lie in folders x and <target> as 0.npy, 1.npy, ... (Dask's npy stacks; their pickled `info` is not read).
+    """
+    stacks = path / "x", path / target
+    folders = all(folder.is_dir() for folder in stacks)
+    inputs, outputs = (_stack_blocks(folder) for folder in stacks) if folders else (_blocks(path, "x"), _blocks(path, target))
     if not inputs or inputs.keys() != outputs.keys():
         odd = sorted(inputs.keys() ^ outputs.keys())
         raise InvalidInput(
@@ -94,6 +99,10 @@ def _blocks(path: Path, name: str) -> dict[str, Path]:
     pattern = re.compile(re.escape(name) + r"(?:_(\d+))?\.npy")
     found = ((pattern.fullmatch(file.name), file) for file in path.iterdir())
     return {match[1] or "": file for match, file in found if match}
+
+
+def _stack_blocks(folder: Path) -> dict[str, Path]:
+    return {file.stem: file for file in folder.iterdir() if file.suffix == ".npy" and file.stem.isdecimal()}
 
 
 def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:

@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from laybare.errors import InvalidInput, LaybareError
+from laybare.errors import LaybareError
 from laybare.shapes import Array, Statistic, Sums
 from laybare.source.affine import Affine
-from laybare.source.arrays import Stacked, floats
+from laybare.source.arrays import Stacked, checked_rows
 from laybare.source.joined import Listed
 from laybare.source.laws import Unknown
 from laybare.source.protocol import Source
@@ -138,30 +138,12 @@ def _rebuilt(work: Work, share: Share, rows: RunRows) -> Source:
 def _leaf(work: Work, share: Share, rows: RunRows) -> Source:
     """Rows low..high of the leaf."""
     if isinstance(rows, tuple):
-        x, y = (Stacked([usable(piece) for piece in part]) for part in rows)
+        x, y = (Stacked([checked_rows(np.asarray(piece.values), piece.rows, piece.name) for piece in part]) for part in rows)
         return Listed(x, y)
     if rows is not None:
         return rows
     assert work.leaf is not None
     return View(work.leaf, range(share.low, share.high), Affine.identity(work.leaf.dim), Unknown(), Schedule())
-
-
-def usable(piece: ChunkRows) -> Array:
-    """The piece as float64 with two axes; refused if rows are missing or a number is not finite."""
-    values = np.asarray(piece.values)
-    if values.ndim not in (1, 2) or len(values) != piece.rows:
-        raise InvalidInput(
-            f"{piece.name} came as an array of shape {values.shape}.", f"{piece.rows} rows were announced.",
-            "Write that block again, or correct the chunks of the array.", shape=values.shape, rows=piece.rows)
-    block = floats(values).reshape(piece.rows, -1)
-    with np.errstate(all="ignore"):
-        clean = bool(np.isfinite(block.sum())) or bool(np.isfinite(block).all())
-    if not clean:
-        row, column = (int(at) for at in np.argwhere(~np.isfinite(block))[0])
-        raise InvalidInput(
-            f"{piece.name} has {block[row, column]} in its row {row}, column {column} (counted from 0).",
-            "One such number spoils every sum it enters.", "Mend that block, or leave the row out.", row=row, column=column)
-    return block
 
 
 def _small(picked: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress
-from laybare.source.arrays import floats, numeric
+from laybare.source.arrays import DiskArray, Stacked, floats, numeric
 from laybare.source.columns import Columns, columns_of
 from laybare.source.laws import Gaussian, as_law
 from laybare.source.protocol import Law, Rows
@@ -64,6 +64,11 @@ class Samples(Verbs):
     @property
     def exchangeable(self) -> bool:
         return False
+
+    @property
+    def travels(self) -> bool:
+        """Whether these are files that a worker can read for itself."""
+        return all(isinstance(part, DiskArray) or (isinstance(part, Stacked) and part.on_disk) for part in (self.x, self.y))
 
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """Samples are there and have no price."""

@@ -1,7 +1,8 @@
 """The one pass over the data: add a statistic up over blocks of rows, in a fixed order.
 
 A statistic is a pure function (x, y) -> tuple of arrays; `x` is (rows, dim), `y` is (rows, outputs). If it needs much memory
-a row (an outer product, a Khatri-Rao block), it says so in an attribute `row_floats`, and the blocks get smaller.
+a row (an outer product, a Khatri-Rao block), it says so in an attribute `row_floats`, and the blocks get smaller; if its sums
+are large (a Gram matrix), it says so in `sum_floats`, and the blocks get larger, so that adding them up costs little beside.
 
 Same bits for any number of workers: the blocks depend on the data and the statistic alone, every block runs with one BLAS
 thread, and the blocks are added in one fixed binary tree (pairwise summation, so rounding grows with log n).
@@ -30,6 +31,9 @@ GRAIN = 1024
 
 KEEP_BYTES = 512 << 20
 """Rows that take no more than this are kept in memory while a network is recovered; larger data are streamed."""
+
+LARGE_SUMS = 4
+"""Times the memory of its sums that a block takes at least: adding up a Gram matrix of 1,200 columns then costs a tenth of it."""
 
 BLOCK_BYTES = 4 << 20
 """About one core's share of a last-level cache: larger blocks gained nothing on Gram matrices of dimension 50."""
@@ -91,7 +95,8 @@ def add_up(read: Read, size: int, row_floats: int, statistic: Statistic, schedul
 
     `row_floats` counts the numbers of one row of the data itself. Memory: a few blocks a worker, log2(blocks) partial sums.
     """
-    rows = block_rows(row_floats + int(getattr(statistic, "row_floats", 0)), schedule.block_bytes)
+    least = 8 * LARGE_SUMS * int(getattr(statistic, "sum_floats", 0))
+    rows = block_rows(row_floats + int(getattr(statistic, "row_floats", 0)), max(schedule.block_bytes, least))
     starts = range(0, size, rows)
     one = partial(one_block, read, statistic, size, rows)
     total = Tree()

@@ -9,8 +9,9 @@ import csv
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TextIO, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from laybare.source.numpy_files import ArrayPair, refuse_pickle
 
 CHUNK = 1 << 14
 """Rows that are parsed at a time: a few megabytes."""
-
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 """Endings that stand after that of the table, and the module that opens them."""
@@ -62,7 +62,7 @@ def read_csv(path: Path, wanted: Wanted) -> ArrayPair:
             delimiter = "\t" if ".tsv" in path.suffixes else max(",;\t", key=line.count)
             names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
             _check_header(path, names)
-            header = _chosen(path, names, wanted)._replace(delimiter=delimiter)
+            header = chosen(path, names, wanted)._replace(delimiter=delimiter)
             return _stack((_parse(path, lines, header, wanted) for lines in _chunks(file)), header, path)
     except UnicodeDecodeError as error:
         if path.read_bytes()[:1] == b"\x80":
@@ -78,28 +78,22 @@ def read_csv(path: Path, wanted: Wanted) -> ArrayPair:
             "Compress it again, or give the table as it is.", path=str(path)) from None
 
 
-def _opened(path: Path) -> TextIO:
+def _opened(path: Path) -> TextIOWrapper:
     """The table as text, unpacked if its ending says so."""
     if path.suffix.lower() not in COMPRESSED:
         return path.open(encoding="utf-8-sig", newline="")
     unpack: Callable[..., Any] = import_module(COMPRESSED[path.suffix.lower()]).open
-    return cast(TextIO, unpack(path, "rt", encoding="utf-8-sig", newline=""))
+    return cast(TextIOWrapper, unpack(path, "rt", encoding="utf-8-sig", newline=""))
 
 
 def read_parquet(path: Path, wanted: Wanted) -> ArrayPair:
     """Numeric columns, batch by batch; a missing value becomes NaN, which Samples refuses by its row."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise InvalidInput(
-            f"{path} is a Parquet file and pyarrow is not installed.", "It is needed to read it.",
-            "Run pip install 'laybare[parquet]'.", path=str(path)) from None
+    pyarrow, parquet = parquet_reader(path)
     try:
         with parquet.ParquetFile(path) as file:
-            header = _chosen(path, file.schema_arrow.names, wanted)
+            header = chosen(path, file.schema_arrow.names, wanted)
             read = [header.names[i] for i in header.kept]
-            _check_types(path, [column for column in file.schema_arrow if column.name in read])
+            check_types(path, [column for column in file.schema_arrow if column.name in read])
             return _stack((_numbers(batch) for batch in file.iter_batches(CHUNK, columns=read)), header, path)
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInput(
@@ -107,8 +101,20 @@ def read_parquet(path: Path, wanted: Wanted) -> ArrayPair:
             "Write it again.", path=str(path)) from None
 
 
-def _chosen(path: Path, names: Sequence[str], wanted: Wanted) -> Header:
-    """Which columns are read, and which of those are outputs."""
+def parquet_reader(path: Path) -> tuple[Any, Any]:
+    """The packages that read Parquet files, or what to do about it."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InvalidInput(
+            f"{path} is a Parquet file and pyarrow is not installed.", "It is needed to read it.",
+            "Run pip install 'laybare[parquet]'.", path=str(path)) from None
+    return pyarrow, parquet
+
+
+def chosen(path: Path, names: Sequence[str], wanted: Wanted) -> Header:
+    """Which columns are read, and which of those are outputs; refuses a table without them, or without anything else."""
     for asked, option in ((wanted.targets, "target="), (wanted.dropped, "drop=")):
         missing = [name for name in asked if name not in names]
         if missing:
@@ -215,7 +221,8 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def _check_types(path: Path, schema: Any) -> None:
+def check_types(path: Path, schema: Any) -> None:
+    """Refuse columns that hold no numbers."""
     from pyarrow import types
 
     for column in schema:

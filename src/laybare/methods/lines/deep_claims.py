@@ -21,7 +21,8 @@ FITS = 30.0
 def deep_certificate(found: DeepFound, network: Network, depth: int | None = None) -> Certificate:
     """Claims about every layer and about the whole; `depth` if it was told."""
     claims = (
-        _complete(found), *_told(found, depth), *(_layer(found, level) for level in range(len(found.reads))), _predicted(found),
+        _complete(found), *_told(found, depth), *(_layer(found, level) for level in range(len(found.reads))), *_sides(found),
+        _predicted(found),
         *_fits(found), _known(found))
     level = float(np.max(found.rounding.sd(np.zeros((1, network.dim)), np.ones((1, network.outputs)))))
     return Certificate(claims, error_bars(found.error_bar, network), level)
@@ -50,9 +51,25 @@ def _layer(found: DeepFound, level: int) -> Claim:
     read = found.reads[level]
     seen = read.seen
     looked = f"{seen.lines} lines looked, the last {seen.quiet} brought no unit; {seen.bent} kinks belong to layers above."
-    text = f"{_what(read, level)} {looked}" + (f" Incomplete: {read.trouble}." if read.trouble else "")
+    text = f"{_what(read, level)}{_folded(read)} {looked}" + (f" Incomplete: {read.trouble}." if read.trouble else "")
     width = float(len(read.biases))
     return Claim(f"units of layer {level + 1}", width, width, not read.trouble, "tested", text)
+
+
+def _sides(found: DeepFound) -> tuple[Claim, ...]:
+    untold = sum(read.untold for read in found.reads)
+    if not untold:
+        return ()
+    return (Claim(
+        "units whose active side is not told", float(untold), 0.0, False, "tested",
+        "relu(z) = relu(-z) + z: beside units that never bend, either side gives the same function with as many units."),)
+
+
+def _folded(read: LayerRead) -> str:
+    if not read.folded:
+        return ""
+    stand = "1 unit that never bends stands" if read.folded == 1 else f"{read.folded} units that never bend stand"
+    return f" {stand} for an affine map of the features: how many there were, and their biases, no answer tells."
 
 
 def _what(read: LayerRead, level: int) -> str:
@@ -61,6 +78,8 @@ def _what(read: LayerRead, level: int) -> str:
         return "Coefficients of all gradients vanish where a unit is off. A unit that what lies above hides is not seen."
     if level == 1:
         return f"Lines along every feature meet each unit that bends anywhere, unless what lies above hides it. {folded}."
+    if read.readout is not None:
+        return f"Lines went along every feature that inputs can reach alone, and to every weight that was not known. {folded}."
     return f"Read where all units below are active; what bends only elsewhere shows in fresh answers alone. {folded}."
 
 

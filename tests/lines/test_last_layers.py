@@ -1,0 +1,116 @@
+"""Third layers, above a contracted one: where to look without a query, parts of rows, units that never bend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import laybare as lb
+from laybare.lines.deep import read_deep
+from laybare.lines.reach import Reach
+from laybare.networks import Layer, Network
+
+
+def _layers(seed: int, widths: tuple[int, ...], dim: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    network = lb.random_network(dim, widths=widths, rng=seed)
+    return tuple((layer.weights, np.asarray(layer.biases)) for layer in network.layers)
+
+
+def _features(layers, h):
+    for weights, biases in layers:
+        h = np.maximum(weights @ h + biases, 0.0)
+    return h
+
+
+@pytest.mark.parametrize("widths", [(6,), (8, 6)])
+def test_rays_have_one_feature_of_the_wanted_size_and_the_others_at_zero_where_inputs_reach_that(widths: tuple[int, ...]) -> None:
+    layers = _layers(3, widths, 14)
+    reach, alone = Reach(layers, 1.0), 0
+    for feature in range(6):
+        ends = reach.ray(feature, (0.1, 2.0))
+        if ends is None:
+            continue
+        for h, size in zip(ends, (0.1, 2.0), strict=True):
+            assert (h >= 0.0).all()
+            top = _features(layers, h)
+            assert top[feature] == pytest.approx(size)
+            alone += bool(np.delete(top, feature).max() < 1e-9)
+    assert alone >= 6  # of 12; 11 and 7 with these two networks
+
+
+@pytest.mark.parametrize("widths", [(6,), (8, 6)])
+def test_facets_are_crossed_where_the_surface_goes_on_beyond_the_wall_of_a_feature(widths: tuple[int, ...]) -> None:
+    layers, rng = _layers(5, widths, 14), np.random.default_rng(0)
+    reach, found = Reach(layers, 1.0), 0
+    row, bias = rng.standard_normal(6), 0.4
+    for feature in range(6):
+        known = np.arange(6) != feature
+        facet = reach.facet(np.where(known, row, 0.0), bias, known, feature)
+        if facet is None:
+            continue
+        t = np.linspace(-facet.reach, facet.reach, 9)
+        tops = np.array([_features(layers, facet.start + s * facet.direction) for s in t])
+        assert np.ptp((tops > 0.0).astype(int), axis=0).max() == 0  # one cell
+        assert (tops[:, feature] > 0.0).all()
+        assert np.ptp(tops[:, feature]) < 1e-9
+        z = tops @ row + bias  # with the weight that was not told
+        found += bool(z[0] * z[-1] < 0.0)
+    assert found >= 4
+
+
+def test_the_lowest_point_of_a_combination_is_as_low_as_any_of_many_points() -> None:
+    layers, rng = _layers(1, (5,), 9), np.random.default_rng(0)
+    row = np.abs(rng.standard_normal(5))
+    lowest = Reach(layers, 1.0).lowest(row)
+    assert lowest is not None
+    many = [row @ _features(layers, h) for h in rng.exponential(3.0, (2000, 9))]
+    assert row @ _features(layers, lowest) <= min(many) + 1e-2
+
+
+@pytest.mark.parametrize("seed", [6])
+def test_three_layers_are_read(seed: int) -> None:
+    network = lb.random_network(16, widths=(12, 6, 5), rng=seed)
+    found = read_deep(network, 16, rng=np.random.default_rng(seed))
+    assert found.complete
+    assert lb.compare(found.network, network).max_error < 1e-9
+
+
+@pytest.mark.slow
+def test_40_20_10_10_is_read_in_nine_of_ten() -> None:
+    right, queries = 0, []
+    for seed in range(10):
+        network = lb.random_network(40, widths=(20, 10, 10), rng=7000 + seed)
+        found = read_deep(network, 40, rng=np.random.default_rng(seed))
+        right += bool(found.complete and found.network.top is None and lb.compare(found.network, network).max_error < 1e-8)
+        queries.append(sum(found.queries.values()))
+    assert right >= 9
+    assert np.mean(queries) < 2**15
+
+
+def _always_on(seed: int, outputs: int) -> Network:
+    """A network of two layers, one unit of the second of which reads positive features with positive weights."""
+    network = lb.random_network(12, widths=(9, 6), outputs=outputs, rng=seed)
+    first, second = network.layers
+    weights, biases = second.weights.copy(), np.array(second.biases)
+    weights[2], biases[2] = np.abs(weights[2]), 0.7
+    return Network((first, Layer(weights, biases)), network.readout, network.offset)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_unit_that_never_bends_is_folded_into_the_map_above(outputs: int) -> None:
+    network = _always_on(0, outputs)
+    found = read_deep(network, 12, rng=np.random.default_rng(0))
+    assert found.complete
+    assert (found.reads[1].folded, found.reads[1].untold) == (1, 0)
+    x = 2.0 * np.random.default_rng(1).standard_normal((300, 12))
+    assert np.abs(found.network(x) - network(x)).max() < 1e-11
+    match = lb.compare(found.network, network)
+    assert match.weight_error < 1e-9  # its row is told, and the active sides of the others; its bias is free against the offset
+    assert match.bias_error > 0.1
+
+
+def test_the_certificate_says_what_was_folded() -> None:
+    found = lb.recover(lb.Oracle(_always_on(0, 1), dim=12, budget=50_000), lb.Lines(depth=None), rng=0)
+    text = next(claim for claim in found.certificate.claims if claim.name == "units of layer 2").explanation
+    assert "1 unit that never bends" in text
+    assert found.certificate.verdict == "verified"
