@@ -55,9 +55,9 @@ def test_every_help_has_examples(command: str) -> None:
     assert lines and all(line.split()[0] == command for line in lines)
 
 
-@pytest.mark.parametrize("command", [name if name != "demo" else pytest.param(name, marks=pytest.mark.slow) for name in cli.HOMES])
+@pytest.mark.parametrize("command", [name for name in cli.HOMES if name != "demo"])
 def test_examples_of_the_help_run(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of the demonstration runs in the default tests too, in test_cli; a study runs on the smallest of its cells."""
+    """That of the demonstration runs in test_cli; a study runs on the smallest of its cells."""
     monkeypatch.setitem(STUDIES, "lines", replace(STUDIES["lines"], quick=LinesGrid(((4, 2),))))
     lines = [line.replace("0-4", "0-0") for line in examples_of(command)]
     for line in lines:
