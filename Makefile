@@ -20,7 +20,7 @@ DOCS := $(VENV)/.docs-$(HERE)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-browser bench bench-peers docs lint clean distclean
+.PHONY: help demo test test-all test-browser bench bench-peers studies docs lint clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make test-browser  reports in Chromium, which it installs (Debian and Ubuntu)"
 	@echo "make bench      every measured claim against its baseline; writes benchmarks/results.json"
 	@echo "make bench-peers  laybare beside scikit-learn, TensorLy and others: table and figure (an hour)"
+	@echo "make studies    the studies of the five papers again, quick grids, into docs/studies (about half an hour on two cores)"
 	@echo "make docs       the documentation, in docs/_build/html"
 	@echo "make lint       ruff, mypy and the import layers"
 	@echo "make clean      remove caches and everything generated; distclean removes $(VENV) too"
@@ -54,6 +55,9 @@ bench: $(CORE)
 
 bench-peers: $(DEV)
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -W ignore benchmarks/peers/run.py --into docs $(BENCH_ARGS)
+
+studies: $(CORE)
+	@OPENBLAS_NUM_THREADS=1 $(VENV)/bin/laybare reproduce papers --out docs/studies
 
 docs: $(DOCS)
 	@$(RUN) -m sphinx -W -E --keep-going -q -b html docs docs/_build/html

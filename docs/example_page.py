@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "examples.md"
 ORDER = (
     "quick_start", "which_method", "pandas_pipeline", "extract_sklearn_model", "deep_model", "union_of_half_spaces",
-    "papers_figure", "streaming_from_disk", "own_activation", "own_method")
+    "papers_figure", "streaming_from_disk", "dask_cluster", "own_activation", "own_method")
 
 HEAD = """# Examples
 

@@ -3,8 +3,9 @@
     python docs/paper_index.py
 
 Docstrings are the markers. A docstring that names a paper ("Source: Zhong et al. (2017), Algorithm 1"), or stands in a room that
-is after one paper alone, is an entry for every item that it names. Tests are those that import the object; commands are the
-studies whose module names the item. A test compares the page with what this file writes.
+is after one paper alone, is an entry for every item that it names. Tests are those that name the item beside its paper, and
+those that import the object; commands are the studies whose module names the item. A test compares the page with what this file
+writes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 SOURCE, TESTS, PAGE = ROOT / "src" / "laybare", ROOT / "tests", ROOT / "docs" / "papers.md"
+FORMS = SOURCE / "cli" / "literal_forms.py"
 
 
 class Paper(NamedTuple):
@@ -32,25 +34,30 @@ class Paper(NamedTuple):
 PAPERS = (
     Paper(r"Zhong",
           "Zhong, Song, Jain, Bartlett and Dhillon (2017), Recovery guarantees for one-hidden-layer neural networks",
-          ("methods/tensor_init", "theory", "studies/zhong"), "tensor-init"),
+          ("methods/tensor_init", "theory/guarantees", "theory/condition", "theory/expected", "theory/hessian", "studies/zhong"),
+          "tensor-init"),
     Paper(r"Ge, Lee (?:&|and) Ma|Ge-Lee-Ma",
           "Ge, Lee and Ma (2018), Learning one-hidden-layer neural networks with landscape design",
           ("methods/landscape_design", "landscape", "studies/squared_loss", "studies/designed", "studies/spurious"),
           "landscape-design"),
     Paper(r"Ge et al \(2019\)|Kuditipudi",
           "Ge, Kuditipudi, Li and Wang (2019), Learning two-layer neural networks with symmetric inputs",
-          ("methods/symmetric_inputs", "studies/ge"), "symmetric-inputs"),
+          ("methods/symmetric_inputs", "theory/symmetric", "studies/ge"), "symmetric-inputs"),
     Paper(r"Awasthi",
           "Awasthi, Tang and Vijayaraghavan (2021), Efficient algorithms for learning depth-2 networks with general ReLU",
-          ("methods/general_relu", "assembly/relu_scalars", "studies/relu"), "general-relu"),
+          ("methods/general_relu", "assembly/relu_scalars", "theory/relu", "studies/relu"), "general-relu"),
     Paper(r"Goel|Panigrahy",
           "Goel and Panigrahy (2019), Recovering the lowest layer of deep networks with high threshold activations",
-          ("lowest_layer", "planted/high_thresholds", "studies/high_threshold", "studies/printed_high", "studies/deeper"),
+          ("lowest_layer", "planted/high_thresholds", "theory/delta", "theory/even", "theory/exponential", "theory/hermite_pairs",
+           "theory/rare", "theory/shift", "theory/unit_co", "studies/high_threshold", "studies/printed", "studies/deeper",
+           "studies/angle"),
           "high-threshold"))
 
-KINDS = ("Algorithm", "Theorem", "Lemma", "Claim", "Corollary", "Proposition", "Definition", "Property", "Figure", "Appendix")
+KINDS = ("Algorithm", "Theorem", "Lemma", "Claim", "Corollary", "Proposition", "Definition", "Assumption", "Property", "Figure",
+         "Footnote", "Appendix")
 NUMBER = r"[A-Z]?\.?\d+(?:\.\d+)*(?:\([a-z0-9]\))?|[A-Z]\b(?!\.)"
-ITEM = re.compile(rf"\b({'|'.join(KINDS)})s?\s+((?:{NUMBER})(?:(?:\s*,\s*|\s+(?:and|to|or)\s+|-)(?:{NUMBER}))*)", re.IGNORECASE)
+NAMES = "|".join((*KINDS, "Properties", "Corollaries"))
+ITEM = re.compile(rf"\b({NAMES})s?\s+((?:{NUMBER})(?:(?:\s*,\s*|\s+(?:and|to|or)\s+|-)(?:{NUMBER}))*)", re.IGNORECASE)
 LITERAL = re.compile(r"as printed|[Ll]iteral|the paper's own")
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef)
 
@@ -88,6 +95,26 @@ def entries() -> Iterator[Entry]:
                     yield Entry(path, f"{node.name}.{inner.name}", _text(inner), frozenset({node.name}))
 
 
+def named_in_tests() -> dict[Paper, dict[str, list[str]]]:
+    """Paper -> item -> files of tests whose docstrings name both."""
+    found: dict[Paper, dict[str, list[str]]] = {paper: defaultdict(list) for paper in PAPERS}
+    for file in sorted(TESTS.rglob("test_*.py")):
+        name = file.relative_to(ROOT).as_posix()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.Module, *DEFINITIONS)):
+                for paper, item in _named(Entry(name, "", _text(node), frozenset())):
+                    found[paper][item] = list(dict.fromkeys([*found[paper][item], name]))
+    return found
+
+
+def _named(entry: Entry) -> Iterator[tuple[Paper, str]]:
+    """The items that a docstring names, each with its paper."""
+    for place, item in items(entry.text):
+        paper = paper_of(entry, entry.text[:place], entry.text[place:])
+        if paper is not None:
+            yield paper, item
+
+
 def _text(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
     return re.sub(r"\s+", " ", ast.get_docstring(node) or "").replace("et al. ", "et al ")
 
@@ -95,7 +122,7 @@ def _text(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
 def paper_of(entry: Entry, before: str, after: str) -> Paper | None:
     """Of "Lemma 1 of Ge et al." that one; else what the sentence named last before, the room, what was named last before."""
     room = next((paper for paper in PAPERS if any(entry.file.startswith(room) for room in paper.rooms)), None)
-    following = re.match(r"[\w.,() ]{0,30}? of ([^:;.]{0,40})", after)
+    following = re.match(r"[-\w.,() ]{0,30}? of ([^:;.]{0,40})", after)
     named = _last_named(following.group(1)) if following else None
     return named or _last_named(re.split(r"\. ", before)[-1]) or room or _last_named(before)
 
@@ -108,18 +135,18 @@ def _last_named(text: str) -> Paper | None:
 def items(text: str) -> Iterator[tuple[int, str]]:
     """Items that a text names, each with its place: "Lemmas 6, 7" are two."""
     for match in ITEM.finditer(text):
-        kind = match.group(1).capitalize()
+        kind = re.sub("ies$", "y", match.group(1).capitalize())
         for number in re.findall(NUMBER, _spelled_out(match.group(2))):
             yield match.start(), f"{kind} {number}"
 
 
 def _spelled_out(numbers: str) -> str:
-    """"1 to 4" and "1-4" as "1, 2, 3, 4"."""
+    """"1 to 4" and "1-4" as "1, 2, 3, 4", "3.1-3.3" as "3.1, 3.2, 3.3"."""
     def between(match: re.Match[str]) -> str:
-        first, last = int(match.group(1)), int(match.group(2))
-        return ", ".join(map(str, range(first, last + 1))) if first < last < first + 20 else match.group(0)
+        before, first, last = match.group(1), int(match.group(2)), int(match.group(3))
+        return ", ".join(f"{before}{n}" for n in range(first, last + 1)) if first < last < first + 20 else match.group(0)
 
-    return re.sub(r"(?<![.\w])(\d+)\s*(?:-|to)\s*(\d+)(?![.\w(])", between, numbers)
+    return re.sub(r"(?<![.\w])((?:\d+\.)?)(\d+)\s*(?:-|to)\s*\1(\d+)(?![.\w(])", between, numbers)
 
 
 def used_names(text: str) -> frozenset[str]:
@@ -134,19 +161,30 @@ def used_names(text: str) -> frozenset[str]:
     return frozenset(imported | taken)
 
 
-def tests_of(some: list[Entry], used: dict[str, frozenset[str]]) -> list[str]:
-    """Test files that use one of the objects, those of their rooms first; no more than three."""
+def tests_of(some: list[Entry], used: dict[str, frozenset[str]], named: list[str]) -> list[str]:
+    """Test files that name the item, then those that use one of the objects, of their rooms first; no more than three."""
     words, rooms = frozenset().union(*(entry.words for entry in some)), {entry.file.split("/")[0] for entry in some}
     found = [name for name, names in used.items() if names & words]
-    return sorted(found, key=lambda name: (name.split("/")[1] not in rooms, name))[:3]
+    others = sorted(found, key=lambda name: (name.split("/")[1] not in rooms, name))
+    return list(dict.fromkeys([*named, *others]))[:3]
 
 
 def commands() -> dict[str, list[str]]:
-    """File of a study -> the names that `laybare reproduce` knows."""
+    """File of a study -> the commands that run its studies."""
     found: dict[str, list[str]] = defaultdict(list)
     for file in sorted((SOURCE / "studies").glob("*.py")):
         for name in re.findall(r'= Study\(\s*"([\w-]+)"', file.read_text(encoding="utf-8")):
-            found[f"studies/{file.name}"].append(name)
+            found[f"studies/{file.name}"].append(f"`laybare reproduce {name}`")
+    return found
+
+
+def literal_commands() -> dict[Paper, dict[str, list[str]]]:
+    """Paper -> item -> commands, from the lines "`command`  paper, items" in the docstring of the literal forms."""
+    found: dict[Paper, dict[str, list[str]]] = {paper: defaultdict(list) for paper in PAPERS}
+    lines = (ast.get_docstring(ast.parse(FORMS.read_text(encoding="utf-8"))) or "").splitlines()
+    for command, source in (match.groups() for line in lines if (match := re.match(r"\s*(`laybare [^`]*`)\s+(.*)", line))):
+        for paper, item in _named(Entry(FORMS.name, "", source.replace("et al. ", "et al "), frozenset())):
+            found[paper][item].append(command)
     return found
 
 
@@ -155,24 +193,26 @@ def page() -> str:
     used = {p.relative_to(ROOT).as_posix(): used_names(p.read_text(encoding="utf-8")) for p in sorted(TESTS.rglob("test_*.py"))}
     table: dict[Paper, dict[str, list[Entry]]] = {paper: defaultdict(list) for paper in PAPERS}
     for entry in entries():
-        for place, item in items(entry.text):
-            paper = paper_of(entry, entry.text[:place], entry.text[place:])
-            if paper is not None and entry not in table[paper][item]:
+        for paper, item in _named(entry):
+            if entry not in table[paper][item]:
                 table[paper][item].append(entry)
-    return HEAD + "\n".join(_section(paper, table[paper], used) for paper in PAPERS)
+    named, literally, studies = named_in_tests(), literal_commands(), commands()
+
+    def row(paper: Paper, item: str) -> str:
+        some = table[paper].get(item, [])
+        literal, other = (", ".join(e.where for e in some if e.literal is wanted) for wanted in (True, False))
+        asked = [*literally[paper].get(item, []), *(command for e in some for command in studies.get(e.file, []))]
+        tests = ", ".join(f"`{name}`" for name in tests_of(some, used, named[paper].get(item, [])))
+        return f"| {item} | {literal} | {other} | {tests} | {', '.join(dict.fromkeys(asked))} |"
+
+    return HEAD + "\n".join(
+        _section(paper, [row(paper, item) for item in sorted({*table[paper], *named[paper]}, key=_order)]) for paper in PAPERS)
 
 
-def _section(paper: Paper, found: dict[str, list[Entry]], used: dict[str, frozenset[str]]) -> str:
-    studies = commands()
+def _section(paper: Paper, rows: list[str]) -> str:
     lines = [f"## {paper.title}", "", f"See also [its page]({paper.page}.md).", "",
              "| item | as printed | stated, corrected or ours | tests | command |", "|---|---|---|---|---|"]
-    for item in sorted(found, key=_order):
-        some = found[item]
-        literal, other = (", ".join(e.where for e in some if e.literal is wanted) for wanted in (True, False))
-        asked = ", ".join(dict.fromkeys(f"`laybare reproduce {name}`" for e in some for name in studies.get(e.file, [])))
-        tests = ", ".join(f"`{name}`" for name in tests_of(some, used))
-        lines.append(f"| {item} | {literal} | {other} | {tests} | {asked} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *rows]) + "\n"
 
 
 def _order(item: str) -> tuple[int, list[tuple[int, str]]]:

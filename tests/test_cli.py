@@ -19,8 +19,8 @@ from rich.console import Console
 
 import laybare as lb
 from laybare import cli
-from laybare.cli import sampled
 from laybare.cli.interrupts import keeping
+from laybare.cli.literal_forms import literal_method
 from laybare.networks import max_angle
 from laybare.planted import random_network
 from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
@@ -338,8 +338,8 @@ def test_audit_prints_a_table_or_an_object(folder: Path) -> None:
 
 @pytest.mark.parametrize("method", ["general-relu", "landscape-design", "symmetric-inputs", "tensor-init"])
 def test_every_paper_has_its_literal_form(method: str) -> None:
-    assert sampled._method(method, lb.leaky_relu(0.2), literal=True).search is None
-    assert sampled._method(method, lb.leaky_relu(0.2), literal=True).activation == lb.leaky_relu(0.2)
+    assert literal_method(method, None, lb.leaky_relu(0.2)).search is None
+    assert literal_method(method, None, lb.leaky_relu(0.2)).activation == lb.leaky_relu(0.2)
 
 
 SLOW_BOX = """

@@ -31,7 +31,7 @@ def symmetric_rows(rng, rows=40, dim=3):
 
 @pytest.mark.parametrize(("p", "q"), [(0, 2), (1, 1), (2, 0), (2, 2), (3, 1)])
 def test_lemma_6_of_symmetric_inputs_needs_p_of_at_least_1(p, q, rng):
-    """E[relu(a·x)^p x^q] is ½ E[(a·x)^p x^q] for p + q even: stated for p ≥ 0, but at p = 0 the factor is 1."""
+    """Ge et al. (2019), Lemma 6: E[relu(a·x)^p x^q] is ½ E[(a·x)^p x^q] for p + q even, p ≥ 0. At p = 0 it is not."""
     x = symmetric_rows(rng)
     t = x @ rng.standard_normal(3)
     power = np.prod([x[:, i % 3] for i in range(q)], axis=0) if q else np.ones(len(x))
@@ -41,7 +41,7 @@ def test_lemma_6_of_symmetric_inputs_needs_p_of_at_least_1(p, q, rng):
 
 
 def test_equation_11_of_symmetric_inputs_needs_its_bracket(rng):
-    """With noise f(u) vanishes at a pure neuron only if E[x⊗x] multiplies both of the last two terms, as in Algorithm 3."""
+    """Ge et al. (2019), Algorithm 3 has it: with noise f(u) vanishes at a pure neuron only if E[x⊗x] multiplies both terms."""
     x = symmetric_rows(rng)
     W, A, noise = rng.standard_normal((2, 3)), rng.standard_normal((2, 2)), rng.standard_normal(2)
     x, signs = np.repeat(x, 2, axis=0), np.tile([1.0, -1.0], len(x))  # every input with both signs of one noise: independent
@@ -56,7 +56,7 @@ def test_equation_11_of_symmetric_inputs_needs_its_bracket(rng):
 
 
 def test_first_moment_in_the_proof_of_theorem_6_of_symmetric_inputs(rng):
-    """E[yxᵀ] is ½ AW E[xxᵀ] (Lemma 6); the proof that ends with Algorithm 4 has 2 AW E[xxᵀ]."""
+    """Ge et al. (2019), Theorem 6 and Algorithm 4: E[yxᵀ] is ½ AW E[xxᵀ] by Lemma 6; the proof has 2 AW E[xxᵀ]."""
     x = symmetric_rows(rng)
     W, A = rng.standard_normal((2, 3)), rng.standard_normal((4, 2))
     moment, C = (relu(x @ W.T) @ A.T).T @ x / len(x), x.T @ x / len(x)
@@ -68,14 +68,14 @@ def test_first_moment_in_the_proof_of_theorem_6_of_symmetric_inputs(rng):
 
 @pytest.mark.parametrize("n", [2, 4, 6, 8])
 def test_footnote_4_of_landscape_design_lost_a_sign(n):
-    """σ_n of ReLU is (-1)^(n/2+1) (n-3)!!/√(2πn!) for even n: printed without the sign, so σ₄ would be positive."""
+    """Ge, Lee and Ma (2018), Footnote 4: σ_n of ReLU is (-1)^(n/2+1) (n-3)!!/√(2πn!) for even n, without the sign."""
     double = float(np.prod(np.arange(n - 3, 0, -2))) if n > 2 else 1.0
     printed = double / sqrt(2 * np.pi * factorial(n))
     assert_allclose(coefficient(relu, n), (-1) ** (n // 2 + 1) * printed, rtol=1e-9)
 
 
 def test_item_2_of_theorem_2_3_has_the_other_sign(rng):
-    """A saddle of G has curvature at most -τ₀: printed is ≥ -τ₀, which B = 0 contradicts."""
+    """Ge, Lee and Ma (2018), Theorem 2.3: a saddle of G has curvature at most -τ₀. Printed is ≥ -τ₀, which B = 0 contradicts."""
     teacher = Teacher(np.array([1.0, 1.5, 2.0]), orthonormal_weights(3, 3, rng=rng), relu)
     chosen = theorem_2_3(Bounds(1.0, 2.0), 3)
     saddle = second_order(population_g(teacher, mu=chosen.mu, strength=chosen.strength), np.zeros((3, 3)), rng=rng)
@@ -102,7 +102,7 @@ def gammas(k, beta, z):
 
 @pytest.mark.parametrize(("k", "z"), list(product(range(4), (-1.3, 0.0, 0.4, 1.0, 2.2))))
 def test_lemma_4_5_of_general_relu_holds_from_order_0_on(k, z):
-    """Four consecutive γ tell z and β for k ≥ 0: the text asks for k ≥ 2, and uses it with k = l - 2 = 0."""
+    """Awasthi et al. (2021), Lemma 4.5: four consecutive γ tell z and β for k ≥ 0; stated is k ≥ 2, used is k = 0."""
     seen = gammas(k, 0.7, z)
     q = max((k + 1, k + 2), key=lambda j: abs(seen[j]))
     found = -(seen[q + 1] + q * seen[q - 1]) / seen[q]
@@ -111,11 +111,42 @@ def test_lemma_4_5_of_general_relu_holds_from_order_0_on(k, z):
 
 
 def test_claim_4_6_of_general_relu_needs_four_orders():
-    """Orders l, l+1, l+2, l+3: the text has l+2 twice. At z = 0, l = 2, order l+1 vanishes, and only order l+3 tells z."""
+    """Awasthi et al. (2021), Claim 4.6: orders l, l+1, l+2, l+3. The text has l+2 twice.
+
+    At z = 0, l = 2, order l+1 vanishes, and only order l+3 tells z.
+    """
     seen, other = gammas(0, 0.7, 0.0), gammas(0, 0.7, 0.1)
     assert seen[1] == 0.0 and seen[2] != 0.0
     assert_allclose(-(seen[3] + 2 * seen[1]) / seen[2], 0.0, atol=1e-15)
     assert seen[3] != other[3]
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_lemma_4_3_of_general_relu_holds_for_the_next_orders(k):
+    """Awasthi et al. (2021), Lemma 4.3: max(|He_k|, |He_{k+1}|) ≥ √(k!/2) fails; for k+1 and k+2 it holds."""
+    x = np.linspace(-6.0, 6.0, 200_001)
+    values = [np.abs(hermeval(x, np.eye(j + 1)[j])) for j in (k, k + 1, k + 2)]
+    bound = sqrt(factorial(k) / 2)
+    assert np.maximum(values[0], values[1]).min() < 0.91 * bound
+    assert np.maximum(values[1], values[2]).min() >= bound
+
+
+def test_claims_d_5_d_6_and_d_8_of_general_relu(rng):
+    """Awasthi et al. (2021), Claims D.5, D.6 and D.8: two unit vectors from their powers, near rank-one terms, Cramér's bound."""
+    for order in (2, 3, 4):
+        u, v = (rows / np.linalg.norm(rows, axis=1)[:, None] for rows in rng.standard_normal((2, 300, 3)))
+        c = np.sum(u * v, axis=1)
+        assert (np.sqrt(1 - np.abs(c)) >= np.sqrt(1 - np.abs(c) ** order) / sqrt(2 * order) - 1e-12).all()
+        alpha, beta = rng.uniform(0.5, 2.0, (2, 300))
+        near = u + 0.05 * v
+        near /= np.linalg.norm(near, axis=1)[:, None]
+        d = np.sum(u * near, axis=1)
+        error = np.sqrt(alpha**2 + beta**2 - 2 * alpha * beta * d**order)
+        kept = error < alpha / 2
+        assert kept.any() and (np.linalg.norm(u - near, axis=1) <= sqrt(2) * error / alpha)[kept].all()
+        assert (np.abs(alpha - beta) <= error + 1e-12).all()
+    x = np.linspace(-8.0, 8.0, 4001)
+    assert all((np.abs(hermeval(x, np.eye(k + 1)[k])) * np.exp(-(x**2) / 2) <= sqrt(factorial(k)) + 1e-9).all() for k in range(9))
 
 
 # Zhong, Song, Jain, Bartlett and Dhillon (2017)
@@ -123,7 +154,10 @@ def test_claim_4_6_of_general_relu_needs_four_orders():
 
 @pytest.mark.parametrize("activation", [relu, power_relu(2)])
 def test_assumption_5_3_of_tensor_init_has_one_index_too_few(activation, rng):
-    """Meant is: if M_j ≠ 0 then m_{j,i} ≠ 0 for all units i. Printed is m_{i,i}: for unit 3 of ReLU that is order 3, and 0."""
+    """Zhong et al. (2017), Assumption 5.3(1) means: if M_j ≠ 0 then m_{j,i} ≠ 0 for all units i.
+
+    Printed is m_{i,i}: for unit 3 of ReLU that is order 3, and 0.
+    """
     network = Network(Layer(rng.standard_normal((4, 4)), None, activation), np.array([1.0, -1.0, 1.0, 1.0]))
     lengths = np.linalg.norm(network.layer.weights, axis=1)
     for j in (1, 2, 3, 4):

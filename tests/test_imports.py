@@ -11,7 +11,7 @@ import pytest
 
 import laybare
 
-SLOW = {"sklearn", "matplotlib", "click", "rich", "dask", "torch", "jinja2", "pandas", "onnx", "pyarrow"}
+SLOW = {"sklearn", "matplotlib", "click", "rich", "dask", "torch", "jinja2", "pandas", "polars", "onnx", "pyarrow"}
 ALLOWED_SECONDS = 0.3
 
 MEASURE = """

@@ -47,11 +47,24 @@ def test_weights_are_those_of_the_teacher(fitted):
     assert_array_equal(fitted.predict(x), fitted.network_(x))
 
 
-def test_same_weights_on_two_runs_and_on_any_number_of_threads(fitted):
-    for jobs in (1, 2):
-        again = clone(fitted).set_params(n_jobs=jobs).fit(*pairs())
-        assert_array_equal(again.network_.layer.weights, fitted.network_.layer.weights)
-        assert_array_equal(again.network_.readout, fitted.network_.readout)
+def same(one, other):
+    parts = ((net.layer.weights, net.layer.biases, net.readout, net.offset) for net in (one.network_, other.network_))
+    return all(np.array_equal(*pair) for pair in zip(*parts, strict=True))
+
+
+def test_same_weights_on_two_runs_and_with_any_n_jobs(fitted):
+    assert same(clone(fitted).fit(*pairs()), fitted)
+    assert same(clone(fitted).set_params(n_jobs=2).fit(*pairs()), fitted)
+
+
+def test_same_weights_on_one_and_two_threads():
+    """Rows enough for three blocks, which threads share."""
+    x, y = pairs(rows=3000)
+    one, two = (
+        lb.NetworkRecovery(width=WIDTH, random_state=0).fit(
+            lb.Samples(x, y, schedule=lb.Schedule(workers=workers, block_bytes=1 << 15))) for workers in (1, 2))
+    assert same(one, two)
+    assert lb.compare(one.network_, teacher()).max_error < RIGHT
 
 
 def test_several_outputs_agree_with_single_fits():
@@ -82,6 +95,13 @@ def test_data_frames_keep_their_names(frame, fitted):
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame(dict(zip(NAMES[::-1], x.T, strict=True))))
     assert not hasattr(model.fit(x, y), "feature_names_in_")
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_outputs_in_a_data_frame(frame):
+    x, y = pairs(outputs=2)
+    model = lb.NetworkRecovery(random_state=0).fit(x, frame(dict(zip("ab", y.T, strict=True))))
+    assert_allclose(model.predict(x), y, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
@@ -127,6 +147,10 @@ def test_source_in_place_of_arrays(fitted):
     assert box.predict(x).shape == (ROWS,)
     with pytest.raises(lb.InvalidInput, match="Samples was given, and outputs"):
         model.fit(lb.Samples(x, y), y)
+
+
+def test_page_of_the_estimator_in_a_notebook(fitted):
+    assert "NetworkRecovery" in fitted._repr_html_()
 
 
 # Parameters

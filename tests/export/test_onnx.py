@@ -42,6 +42,15 @@ def test_float32_is_the_network_in_single_precision(activation, tmp_path, rng):
     assert_allclose(lb.from_onnx(tmp_path / "net.onnx")(x), net(x), atol=2e-5 * (1 + np.abs(net(x)).max()))
 
 
+def test_float32_keeps_every_bit_of_single_precision(tmp_path, rng):
+    net, _ = sample(rng, [lb.relu, lb.tanh], 2, linear=True)
+    layers = [lb.Layer(*(part.astype("f4").astype("f8") for part in (layer.weights, layer.biases)), layer.activation)
+              for layer in net.layers]
+    single = lb.Network(layers, *(part.astype("f4").astype("f8") for part in (net.readout, net.offset, net.linear)))
+    lb.to_onnx(single, tmp_path / "net.onnx", dtype="float32")
+    assert same_bits(lb.from_onnx(tmp_path / "net.onnx"), single)
+
+
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_linear_part_is_a_path_of_its_own(outputs, tmp_path, rng):
     net, x = sample(rng, outputs=outputs, linear=True)

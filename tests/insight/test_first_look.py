@@ -1,4 +1,4 @@
-"""What a black box is, within 300 queries and 5 seconds, over twenty seeds each. Thresholds were set on the seeds 100 to 5019."""
+"""What a black box is, within 300 queries and 5 seconds: three seeds each, twenty if slow tests run. Set on seeds 100 to 5019."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laybare.shapes import Array
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-SEEDS = range(7000, 7020)
+THREE, TWENTY = range(7000, 7003), range(7000, 7020)
 
 Make = Callable[[int], Callable[[Array], Array]]
 
@@ -68,6 +68,12 @@ def probabilities(seed: int) -> Callable[[Array], Array]:
     return box
 
 
+@pytest.fixture(params=[THREE, pytest.param(TWENTY, marks=pytest.mark.slow)], ids=["three", "twenty"])
+def several(request: pytest.FixtureRequest) -> range:
+    """Seeds: three of them, all twenty if slow tests run."""
+    return request.param
+
+
 def look(make: Make, seed: int, dim: int = 10) -> Insight:
     asked = 0
     box = make(seed)
@@ -77,10 +83,10 @@ def look(make: Make, seed: int, dim: int = 10) -> Insight:
         asked += len(x)
         return box(x)
 
-    begun = time.perf_counter()
+    begun = time.process_time()
     found = first_look(lb.Oracle(counted, dim, rng=seed), rng=seed)
     assert asked == found.queries <= 300
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
     return found
 
 
@@ -95,10 +101,10 @@ def look(make: Make, seed: int, dim: int = 10) -> Insight:
     pytest.param(tree, "tree", (), id="tree"),
     pytest.param(noisy, "noisy", (), id="noise"),
 ])
-def test_kinds_and_activations_are_named(make: Make, kind: str, activation: tuple[str, ...]) -> None:
-    found = [look(make, seed) for seed in SEEDS]
-    assert [insight.kind for insight in found] == [kind] * len(SEEDS)
-    assert [insight.activations for insight in found] == [activation] * len(SEEDS)
+def test_kinds_and_activations_are_named(make: Make, kind: str, activation: tuple[str, ...], several: range) -> None:
+    found = [look(make, seed) for seed in several]
+    assert [insight.kind for insight in found] == [kind] * len(several)
+    assert [insight.activations for insight in found] == [activation] * len(several)
 
 
 @pytest.mark.parametrize(("make", "dim", "layers"), [
@@ -110,21 +116,21 @@ def test_kinds_and_activations_are_named(make: Make, kind: str, activation: tupl
     pytest.param(two_layers(10, 10, 10), 10, 2, id="10-10-10-1"),
     pytest.param(two_layers(20, 15, 10), 20, 2, id="20-15-10-1"),
 ])
-def test_one_layer_is_told_from_more(make: Make, dim: int, layers: int) -> None:
-    found = [look(make, seed, dim) for seed in SEEDS]
+def test_one_layer_is_told_from_more(make: Make, dim: int, layers: int, several: range) -> None:
+    found = [look(make, seed, dim) for seed in several]
     assert {(insight.kind, insight.activations[0]) for insight in found} == {("piecewise linear", "relu")}
-    assert [insight.layers for insight in found] == [layers] * len(SEEDS)
+    assert [insight.layers for insight in found] == [layers] * len(several)
 
 
-def test_a_wide_network_is_never_called_deep() -> None:
-    found = [look(network(lb.relu, 10, 50), seed).layers for seed in SEEDS]
+def test_a_wide_network_is_never_called_deep(several: range) -> None:
+    found = [look(network(lb.relu, 10, 50), seed).layers for seed in several]
     assert set(found) <= {1, None}
-    assert found.count(1) >= 18
+    assert found.count(1) >= 0.9 * len(several)
 
 
 @pytest.mark.parametrize(("make", "link", "outputs"), [(probability, "logit", 1), (probabilities, "softmax", 2)])
-def test_probabilities_are_seen_through(make: Make, link: str, outputs: int) -> None:
-    for seed in SEEDS:
+def test_probabilities_are_seen_through(make: Make, link: str, outputs: int, several: range) -> None:
+    for seed in several:
         found = look(make, seed)
         assert (found.kind, found.link, found.outputs) == ("piecewise linear", link, outputs)
         assert "log-odds" in found.explain()

@@ -8,7 +8,8 @@ from laybare.report.tables import text_table, written
 
 
 @pytest.mark.parametrize(("cell", "text"), [
-    (10_000.0, "10000"), (0.0, "0"), (123_456.7, "123457"), (3.14159, "3.142"), (0.00123, "0.0012"), (1.23456e-16, "1.23e-16"),
+    (10_000.0, "10000"), (0.0, "0"), (123_456.7, "123457"), (3.14159, "3.142"),
+    (0.00123, "0.001230"), (0.0123456, "0.01235"), (1.23456e-16, "1.23e-16"),
     (2.5e7, "2.5e+07"), (float("nan"), "none"), ("text", "text"), (7, "7"), (-0.5, "-0.5000"), (float("inf"), "inf")])
 def test_numbers_are_written_without_powers_of_ten_where_they_can_be(cell, text):
     assert written(cell) == text

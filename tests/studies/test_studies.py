@@ -78,7 +78,7 @@ def test_conditioned_matrices_have_their_condition(condition, rng):
     assert sizes[0] / sizes[1] == pytest.approx(sizes[-2] / sizes[-1])
 
 
-@pytest.mark.parametrize(("name", "points"), [("ge19-fig2", 7), ("ge19-fig3", 4), ("ge19-fig4", 4)])
+@pytest.mark.parametrize(("name", "points"), [("ge19-fig2", 9), ("ge19-fig3", 6), ("ge19-fig4", 6)])
 def test_symmetric_figures_say_what_they_ran(name, points):
     """Every point and arm has a row; the numbers in it are those of the runs."""
     ends = {arm: ge_arms.SymmetricRun(0.01 * i, 0.02 * i, 1e-3, 1e-15 if arm == "SymmetricInputs" else 1.0, 0.5)

@@ -4,7 +4,8 @@ Letters: w̃ᵢ = ξᵢwᵢ with unknown ξᵢ = ±1, b̃ᵢ = ξᵢbᵢ, φ and
 ζ_j the coefficient of w̃^⊗j in T_j = E[y He_j(x)]. For ReLU units ζ_j = (-1)^j a φ(b) He_{j-2}(b̃), j ≥ 2: orders ≥ 2 never see ξ.
 
 Lemma 4.5. With β = a φ(b), γ_j = (-1)^j β He_j(b̃) = ζ_{j+2}, j = k, …, k+3, and q the one of k+1, k+2 with the larger |γ_q|
-(two neighbouring Hermite polynomials have no common root), the recurrence He_{q+1} = z He_q - q He_{q-1} gives
+(two neighbouring Hermite polynomials have no common root: Lemma 4.3, whose bound is false as printed), the recurrence
+He_{q+1} = z He_q - q He_{q-1} gives
 
     b̃ = -(γ_{q+1} + q γ_{q-1}) / γ_q,        β = (-1)^q γ_q / He_q(b̃),        a = β / φ(b̃).
 
@@ -13,7 +14,8 @@ It holds from k = 0 on. For l = 1 two orders are enough: b̃ = -ζ₃/ζ₂, a =
 Signs: order 1 is Σ aᵢ Φ(bᵢ) wᵢ = Σ zᵢ aᵢ w̃ᵢ with zᵢ = ξᵢ Φ(bᵢ), which is Φ(b̃ᵢ) or Φ(b̃ᵢ) - 1. As printed the sign of z decides,
 with a margin of Φ(-|b|); deciding whether z is nearer to Φ(b̃) or to Φ(b̃) - 1 has the margin 1/2 for every unit, and order 0 adds
 an equation.
-Source: Awasthi, Tang and Vijayaraghavan (2021), Lemma 4.5, Algorithms 2 and 3, Lemma D.11; the centred form is ours.
+Source: Awasthi, Tang and Vijayaraghavan (2021), Lemmas 4.3 and 4.5, Claim 4.6, Algorithms 2 and 3, Lemmas D.10
+and D.11; the centred form is ours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""`laybare reproduce STUDY`."""
+"""`laybare reproduce STUDY`, or all of the five papers: `laybare reproduce papers`."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -11,6 +13,9 @@ from laybare.cli.screen import print_path
 from laybare.cli.speech import Speech, examples, speaking
 from laybare.report.tables import text_table
 
+if TYPE_CHECKING:
+    from laybare.studies import Study
+
 
 def _known(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from laybare.studies import STUDIES
@@ -18,8 +23,10 @@ def _known(context: click.Context, parameter: click.Parameter, incomplete: str) 
     return [CompletionItem(name, help=study.title) for name, study in STUDIES.items() if name.startswith(incomplete)]
 
 
-def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> range:
+def _seeds(context: click.Context, parameter: click.Parameter, text: str | None) -> range | None:
     """'3-7' -> range(3, 8)."""
+    if text is None:
+        return None
     first, _, last = text.partition("-")
     if not first.isdigit() or (last and not last.isdigit()) or int(last or first) < int(first):
         raise click.BadParameter("give FIRST-LAST, for example 0-19.", context, parameter)
@@ -30,33 +37,45 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> ran
     "laybare reproduce --list", "laybare reproduce lines --seeds 0-4 --out studies"))
 @click.argument("study", required=False, shell_complete=_known)
 @click.option("--list", "listing", is_flag=True, help="List the studies and what each measures.")
-@click.option("--seeds", default="0-19", show_default=True, callback=_seeds, help="Seeds to run, as FIRST-LAST.")
+@click.option("--seeds", callback=_seeds, help="Seeds to run, as FIRST-LAST; each study has its own number of them.")
 @click.option("--full", is_flag=True, help="The whole grid, which may take hours, instead of minutes.")
-@click.option("--out", default="studies", show_default=True, type=click.Path(file_okay=False), help="Folder for the table.")
+@click.option("--out", default="studies", show_default=True, type=click.Path(file_okay=False), help="Folder for page and tables.")
 @speaking
-def reproduce(study: str | None, *, listing: bool, seeds: range, full: bool, out: str, speech: Speech) -> None:
-    """Run STUDY: print its table, say what it shows, write table and figure (SVG, and its points as CSV)."""
-    from laybare.studies import STUDIES
+def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bool, out: str, speech: Speech) -> None:
+    """Run STUDY, or `papers` for all of the five papers: print its table, say what it shows, and write a page with it.
+
+    The page says how to get it again; beside it are the table as CSV, and the figure as SVG with its points as CSV.
+    """
+    from laybare.studies import PAPERS, STUDIES
 
     if listing or study is None:
         for one in STUDIES.values():
             speech.say(f"{one.name}: {one.title}.")
         speech.tell(studies={one.name: one.title for one in STUDIES.values()})
         return
-    if study not in STUDIES:
-        raise click.BadParameter(f"there is no study {study!r}; known are {', '.join(STUDIES)}.", param_hint="STUDY")
-    chosen = STUDIES[study]
+    if study not in STUDIES and study != "papers":
+        raise click.BadParameter(f"there is no study {study!r}; known are papers, {', '.join(STUDIES)}.", param_hint="STUDY")
+    names = PAPERS if study == "papers" else (study,)
+    speech.tell(results=[_run(STUDIES[name], seeds, Path(out), full=full, speech=speech) for name in names])
+
+
+def _run(study: Study[Any, Any], seeds: range | None, out: Path, *, full: bool, speech: Speech) -> dict[str, Any]:
+    """Measure, print, write."""
+    from laybare.studies.reading import StudyReading
+
+    begun, chosen = time.process_time(), range(study.seeds) if seeds is None else seeds
     with speech.bar() as progress:
-        outcome = chosen.run(chosen.settings(seeds, full=full, progress=progress))
-    files = outcome.write(Path(out), chosen.name)
-    speech.tell(
-        study=study, title=chosen.title, claim=chosen.claim, sentence=outcome.sentence, columns=list(outcome.columns),
-        rows=[[_plain(cell) for cell in row] for row in outcome.rows], files=[str(path) for path in files])
+        result = study.run(study.settings(chosen, full=full, progress=progress))
+    files = StudyReading(study, chosen, full, result, time.process_time() - begun).write(out)
     if speech.in_text:
-        speech.say(f"{chosen.title}\n\n{text_table(outcome.columns, outcome.rows, speech.width)}\n")
-        speech.say(f"Stated before: {chosen.claim}\nMeasured: {outcome.sentence}")
+        speech.say(f"{study.title}\n\n{text_table(result.columns, result.rows, speech.width)}\n")
+        speech.say(f"Stated before: {study.claim}\nMeasured: {result.sentence}")
         for path in files:
             print_path(path.suffix[1:], str(path))
+    return {
+        "study": study.name, "title": study.title, "claim": study.claim, "sentence": result.sentence,
+        "columns": list(result.columns), "rows": [[_plain(cell) for cell in row] for row in result.rows],
+        "files": [str(path) for path in files]}
 
 
 def _plain(cell: str | int | float) -> str | int | float | None:

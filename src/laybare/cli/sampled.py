@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from laybare.cli.endings import (
     with_wishes,
 )
 from laybare.cli.interrupts import keeping
+from laybare.cli.literal_forms import check_literal, literal_layer, literal_method
 from laybare.cli.screen import LISTED, layer_table, print_path, print_summary
 from laybare.cli.speech import examples
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
@@ -40,13 +40,7 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 """Names of methods on the command line; the only place where a name stands for an object."""
 
-LITERAL: dict[str, Callable[[], Any]] = {
-    "general-relu": GeneralReLU.literal,
-    "landscape-design": LandscapeDesign.literal,
-    "symmetric-inputs": SymmetricInputs.literal,
-    "tensor-init": TensorInit.literal,
-}
-"""The same as their papers print them."""
+FORM = click.option("--form", metavar="NAME", help="Which of the paper's algorithms --literal runs; a wrong name lists them.")
 
 
 LAYER_ENDINGS = (".npz", ".json")
@@ -81,10 +75,11 @@ def _samples(data: str, reading: dict[str, Any]) -> lb.Samples:
     "--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, metavar="NAME",
     help=f"How to start: {', '.join(sorted(METHODS))}.")
 @click.option("--literal", is_flag=True, help="The method as its paper prints it, with nothing after it.")
+@FORM
 @click.option("--activation", default="relu", show_default=True, help="For example relu, leaky_relu(0.1), tanh.")
 @with_wishes(*WRITERS)
 def recover(
-    data: str, *, width: int | None, method: str, literal: bool, activation: str, wishes: Wishes, **reading: Any
+    data: str, *, width: int | None, method: str, literal: bool, form: str | None, activation: str, wishes: Wishes, **reading: Any
 ) -> int:
     """Recover the network behind the samples in DATA.
 
@@ -92,7 +87,9 @@ def recover(
     The verdict is printed with its reasons. Ctrl-C keeps what was found, and writes it to --out and --report.
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
-    chosen = _method(method, lb.activation_named(activation), literal=literal)
+    check_literal(literal, form=form)
+    units = lb.activation_named(activation)
+    chosen = literal_method(method, form, units) if literal else METHODS[method](activation=units)
     with wishes.speech.bar() as progress, keeping(progress) as interrupts:
         found = lb.recover(
             _samples(data, reading), method=chosen, width=width, rng=wishes.seed, progress=interrupts.progress)
@@ -104,10 +101,12 @@ def recover(
 @click.option("--width", type=click.IntRange(1), help="Units of the layer; counted if not given.")
 @click.option("--activation", default="relu", show_default=True, help="For example relu, step, sigmoid, exponential(0.5).")
 @click.option("--literal", is_flag=True, help="The paper's own algorithm, with nothing after it.")
+@FORM
 @click.option("--threshold", type=click.FloatRange(0.0), help="Told to --literal; smooth units need it.")
 @with_wishes(*LAYER_ENDINGS)
 def recover_layer(
-    data: str, *, width: int | None, activation: str, literal: bool, threshold: float | None, wishes: Wishes, **reading: Any
+    data: str, *, width: int | None, activation: str, literal: bool, form: str | None, threshold: float | None, wishes: Wishes,
+    **reading: Any,
 ) -> int:
     """Recover the units u(w·x - t) of the lowest layer behind the samples in DATA, whatever lies above them.
 
@@ -115,10 +114,8 @@ def recover_layer(
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
     units = lb.activation_named(activation)
-    if threshold is not None and not literal:
-        raise lb.InvalidInput(
-            f"--threshold {threshold:g} was given without --literal.", "Only the literal form is told it.", "Leave it out.")
-    method = lb.HighThreshold.literal(units, threshold) if literal else lb.HighThreshold(activation=units)
+    check_literal(literal, threshold=threshold, form=form)
+    method = literal_layer(form, units, threshold) if literal else lb.HighThreshold(activation=units)
     with wishes.speech.bar() as progress, keeping(progress) as interrupts:
         found = lb.recover_layer(_samples(data, reading), method, width, rng=wishes.seed, progress=interrupts.progress)
     return _finish_layer(as_typed(found, wishes), wishes, status_of(found.certificate, interrupted=interrupts.wanted))
@@ -152,14 +149,3 @@ def _save_layer(found: lb.LayerRecovery, out: str) -> None:
     contents = BytesIO()
     np.savez(contents, weights=parts["weights"], biases=parts["biases"], thresholds=parts["thresholds"])
     put(Path(out), contents.getvalue())
-
-
-def _method(name: str, units: lb.Activation, *, literal: bool) -> Method:
-    """The object that a name stands for."""
-    if not literal:
-        return METHODS[name](activation=units)
-    if name not in LITERAL:
-        raise lb.InvalidInput(
-            f"--literal was given for {name}.", "No paper prints it: it is the control.", f"Use one of {', '.join(LITERAL)}.")
-    literally: Method = replace(LITERAL[name](), activation=units)
-    return literally

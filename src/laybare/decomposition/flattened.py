@@ -5,8 +5,8 @@ two sides are independent up to C(d+l-1, l) parts. Two random contractions of th
 columns v_l(wᵢ) of V, so that V holds the eigenvectors of A B⁺ inside the leading left singular space of T. Each is a packed
 tensor of order l: the leading left singular vector of its (1, l-1) flattening is ±wᵢ. All in packed coordinates, so nothing of
 size d^k is formed.
-Source: Awasthi, Tang and Vijayaraghavan (2021), Algorithm 1, steps 1 and 2, and Theorem A.5. Deviation: the best of several
-pencils.
+Source: Awasthi, Tang and Vijayaraghavan (2021), Algorithm 1, steps 1 and 2, Claim 4.4, Theorem A.5 and Lemma D.4. Deviation:
+the best of several pencils.
 """
 
 from __future__ import annotations

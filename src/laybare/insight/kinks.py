@@ -55,7 +55,7 @@ def isolated_kink(probe: Probe, line: ProbeLine, left: Shape, right: Shape) -> P
             return None
         meet = _meeting(left, right)
         if low < meet < high and _both_hold(probe, line, left, right, meet):
-            return _single(probe, line, meet, 0.8 * min(meet - low, high - meet))
+            return kink_at(probe, line, meet, 0.8 * min(meet - low, high - meet))
         (middle,) = shapes(probe, line, np.array([low + 0.5 * (high - low)]), np.array([SHARE * (high - low)]))
         if middle.kind not in ("straight", "flat"):
             return None
@@ -66,13 +66,18 @@ def isolated_kink(probe: Probe, line: ProbeLine, left: Shape, right: Shape) -> P
     return None
 
 
-def lies_on_hyperplane(probe: Probe, line: ProbeLine, kink: ProbeKink, unit: float, rng: Generator) -> bool | None:
-    """Follow a kink to parallel lines: False if it is missed on two of them; None if that could not be seen."""
+def lies_on_hyperplane(
+    probe: Probe, line: ProbeLine, kink: ProbeKink, unit: float, rng: Generator, away: tuple[float, ...] = AWAY
+) -> bool | None:
+    """Follow a kink to parallel lines: False if it is missed on two of them; None if that could not be seen.
+
+    `away` are their distances, in units of `unit`, beside the near ones from which the way of the kink is learnt.
+    """
     across = rng.standard_normal(len(line.point))
     across *= unit * np.linalg.norm(line.direction) / np.linalg.norm(across)
     seen, misses = [KinkReading(0.0, kink)], 0
     window = min(NEAR * unit, 0.3 * kink.room)
-    for distance in _distances(window / unit):
+    for distance in _distances(window / unit, away):
         shifted = ProbeLine(line.point + distance * across, line.direction)
         expected = _expected(seen, distance)
         found = _read(probe, shifted, expected.t, window)
@@ -92,13 +97,13 @@ def lies_on_hyperplane(probe: Probe, line: ProbeLine, kink: ProbeKink, unit: flo
     return True if len(seen) > LEARNT and not misses else None
 
 
-def _distances(window: float) -> list[float]:
+def _distances(window: float, away: tuple[float, ...]) -> list[float]:
     """At least two near ones, from which the way of a kink is learnt."""
-    steps = max(2, int(np.ceil(np.log(AWAY[0] / (BEGIN * window)) / np.log(GROWTH))))
-    return [*(AWAY[0] / GROWTH ** (steps - step) for step in range(steps)), *AWAY]
+    steps = max(2, int(np.ceil(np.log(away[0] / (BEGIN * window)) / np.log(GROWTH))))
+    return [*(away[0] / GROWTH ** (steps - step) for step in range(steps)), *away]
 
 
-def _single(probe: Probe, line: ProbeLine, t: float, room: float) -> ProbeKink | None:
+def kink_at(probe: Probe, line: ProbeLine, t: float, room: float) -> ProbeKink | None:
     """The kink at t, read twice: seen from near by, two that are close together fall apart."""
     far, near = _read(probe, line, t, room), _read(probe, line, t, room / CLOSE)
     if far is None or near is None or not _same(near, far, None):

@@ -10,6 +10,7 @@ With S = BᵀB and a symmetric tensor T,
     F   the same with penalty Σ(bⱼᵀMbⱼ - 1)², M = Σ aᵢ bᵢbᵢᵀ                                 (C.1), corrected; + δ: (C.5)
     P′  T = Σ aᵢ bᵢ^⊗4, p = 1, q = 0, on unit rows;  R: p = 0, q = μ;  P′ + R: both           section 3.2, (3.5)
 
+G in the population is Theorem 2.6, from Theorems A.5 and A.6; F is G of other weights by Theorems C.1 and C.2, Corollary C.3.
 The sum over pairs j ≠ k, as printed, costs n·m²·d; T[S, S] has it for n·m·d. Corrections: the mixed term of (2.9) has a minus
 sign, φ(v, w, x) = He₄[v,v,w,w]/2; the constants 2√6 and 1/√6 of (2.10) are √6 and 1/(2√6) (the ratio, and so the landscape, is
 the same with λ halved).

@@ -108,5 +108,5 @@ class Teacher:
 
 
 def coefficient(activation: Activation, order: int) -> float:
-    """σ_k = E[act(g) h_k(g)] with the normalised Hermite polynomial h_k = He_k/√k!."""
+    """σ_k = E[act(g) h_k(g)] with the normalised Hermite polynomial h_k = He_k/√k! (footnote 4 lost the sign of ReLU's)."""
     return float(activation.hermite(order)) / sqrt(factorial(order))

@@ -9,8 +9,9 @@ for F, which is G of 1/a in whitened coordinates, a is replaced by 1/a.
     Theorem C.4   μ ≤ c/κ              λ ≥ 1/(c a_min)                τ = c min{μ/(κ d a_max), λ} σ_min(M)
     Theorem C.5   as C.4, and δ ≤ min{c ε |σ₄| σ_min(M)^½ / (a_max m √d κ(M)^½), τ/2} for accuracy ε
 
-κ = a_max/a_min, c = 0.01. Below curvature -τ a point is a saddle. The δ of Theorem C.5 cannot be read in the copy we have; this
-one follows from Lemma C.7 and item 3 of Theorem C.4. All are far more cautious than runs ask for: `laybare reproduce glm-fig4`.
+κ = a_max/a_min, c = 0.01. Below curvature -τ a point is a saddle (Propositions B.6 and B.7). The δ of Theorem C.5 cannot be read
+in the copy we have; this one follows from Lemma C.7 and item 3 of Theorem C.4. All are far more cautious than runs ask for:
+`laybare reproduce glm-fig4`.
 """
 
 from __future__ import annotations

@@ -85,6 +85,10 @@ class Purse:
         self._blocks.append(star)
         return star.y
 
+    def count(self, queries: int, purpose: Purpose) -> None:
+        """Queries that somebody else has asked of the same black box."""
+        self.spent[purpose] = self.spent.get(purpose, 0) + queries
+
     def answers(self) -> Iterator[Answers]:
         """All points and answers, block by block, in the order in which they were asked."""
         for block in self._blocks:
@@ -98,7 +102,7 @@ class Purse:
                 spent=self.total, asked=len(x))
         with self._book(purpose):
             y = np.asarray(self._ask(x), dtype=float)
-        self.spent[purpose] = self.spent.get(purpose, 0) + len(x)
+        self.count(len(x), purpose)
         y = y.reshape(len(x), -1)
         if not np.isfinite(y).all():
             raise InvalidInput(

@@ -14,7 +14,7 @@ from laybare.lines.asking import Ask, AskBox, Booking, Purse
 from laybare.lines.book import Book
 from laybare.lines.polishing import DENSE, SURE, ask_random, contradictions, error_bar, misfits, parameters, polish
 from laybare.lines.remeasure import remeasure
-from laybare.lines.search import Patience, Reading, needed, read_lines, toward
+from laybare.lines.search import Patience, Reading, Watch, needed, read_lines, toward
 from laybare.lines.unfolding import name_units
 from laybare.networks import Network
 from laybare.shapes import Array
@@ -51,6 +51,7 @@ class Reader:
     spread : scale of the inputs
     patience : how many lines must show nothing new; None: 4, more in a box or with coarse answers
     fresh_share : queries for the polish at most, relative to the number of parameters
+    watch : looks at the kinks of the first line, and may refuse the black box
     """
 
     activation: Activation | None = relu
@@ -58,6 +59,7 @@ class Reader:
     spread: float = 1.0
     patience: Patience | None = None
     fresh_share: float = 1.2
+    watch: Watch | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +132,7 @@ def read_network(
 
 def _attempt(purse: Purse, dim: int, reader: Reader, rng: Generator) -> LinesFound:
     """From the first line to the result; answers of earlier attempts are used again by the polish."""
-    reading = read_lines(purse, dim, reader.patience, spread=reader.spread, rng=rng)
+    reading = read_lines(purse, dim, reader.patience, spread=reader.spread, watch=reader.watch, rng=rng)
     return _finished(purse, reading, reader, rng)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -47,6 +48,10 @@ hyperplanes, in units of the inputs' scale."""
 
 ENDS = (0.0, 0.02, 0.1)
 """Points of an end piece, relative to its distance from the middle of the line."""
+
+
+Watch: TypeAlias = Callable[[Bends, Rounding], int]
+"""Looks at the kinks of a first line before anything is measured, and tells how many queries that took."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +112,12 @@ def _unclear(purse: Purse, dim: int, bends: Bends) -> LaybareError:
         "Try another seed; if it fails again, use a method for samples.", kinks=len(bends.kinks))
 
 
-def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spread: float = 1.0, rng: Generator) -> Reading:
-    """Read a black box line by line. The box of the purse is never left."""
+def read_lines(
+    purse: Purse, dim: int, patience: Patience | None = None, *, spread: float = 1.0, watch: Watch | None = None, rng: Generator
+) -> Reading:
+    """Read a black box line by line. The box of the purse is never left. `watch` may refuse it after the first kinks."""
     try:
-        reading = _some_line(partial(_first_line, purse, dim, patience, spread, rng))
+        reading = _some_line(partial(_first_line, purse, dim, patience, spread, watch=watch, rng=rng))
     except BudgetExhausted as error:
         raise _too_few(purse, dim, int(error.values.get("kinks", error.values.get("units", 0))), "at least ") from None
     if reading.short is not None:
@@ -123,17 +130,19 @@ def read_lines(purse: Purse, dim: int, patience: Patience | None = None, *, spre
     return reading
 
 
-def _some_line(first_line: Callable[[bool], Reading]) -> Reading:
+def _some_line(first_line: Callable[..., Reading]) -> Reading:
     """The first line that can be measured: near-coincident kinks and coarse answers may spoil one."""
     for _ in range(RETRIES - 1):
         try:
-            return first_line(True)
+            return first_line(picky=True)
         except NotSeparated:
             continue
-    return first_line(False)
+    return first_line(picky=False)
 
 
-def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float, rng: Generator, picky: bool) -> Reading:
+def _first_line(
+    purse: Purse, dim: int, patience: Patience | None, spread: float, *, watch: Watch | None, picky: bool, rng: Generator
+) -> Reading:
     """The first line, read completely or as far as the budget goes."""
     line = random_line(dim, FARTHEST * spread * np.sqrt(dim), spread, purse.box, rng=rng)
     look = first_look(purse, line)
@@ -141,6 +150,8 @@ def _first_line(purse: Purse, dim: int, patience: Patience | None, spread: float
     reach = line.scale * float(np.clip(COARSENESS / np.sqrt(max(look.rounding.unit, look.rounding.absolute)), 20.0, FARTHEST))
     line = replace(line, low=max(line.low, -reach), high=min(line.high, reach))
     bends, rounding = _first_bends(purse, line, look, patience)
+    if watch is not None:
+        purse.count(watch(bends, rounding), "checks")
     gradients = read_gradients(purse, None, bends, rounding, np.zeros(len(bends.pieces), dtype=bool), picky=picky, rng=rng)
     if not gradients.good.any():
         raise _unclear(purse, dim, bends)

@@ -15,7 +15,7 @@ In numbers (`least_detected`): T = M B C with C svec(U) = ((AᵀUA)_ij)_{i<j} an
 
 The paper's Lemma 14 has no √2. Its proof takes (Aᵀ⊗Aᵀ)_{pq,ij} and (Aᵀ⊗Aᵀ)_{pq,ji} for equal, which they are not: a rotation A by
 45° has |Cᵀu| = |u|/√2.
-Source: Ge, Kuditipudi, Li & Wang (2019), Definition 1, Lemmas 14 (corrected) and 19.
+Source: Ge, Kuditipudi, Li & Wang (2019), Definition 1, Lemma 14 (corrected), Lemma 19.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ Symmetry of x is used for one thing only: L = 2/(1+a) E[yxᵀ] E[xxᵀ]⁻¹.
 T is the matrix of f in svec coordinates, (q(q+1)/2, m(m+1)/2) for q coordinates and m outputs. It fails where the inputs do not
 tell the pairs (i, j) apart (the smallest singular value of the distinguishing matrix), and for a = -1, where L is not seen.
 Error O(n^-½), all of it from L if there is no noise; time n·m²q²/2; memory T and a block.
-Source: Ge, Kuditipudi, Li & Wang (2019), Lemmas 6, 7 and Algorithms 2, 3; the centred form is ours, equal in the population.
+Source: Ge, Kuditipudi, Li & Wang (2019), Lemmas 1 to 4, 6, 7, 9 and 10, Corollary 1, Algorithms 2 and 3; the centred form is
+ours, equal in the population.
 """
 
 from __future__ import annotations

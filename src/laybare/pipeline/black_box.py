@@ -12,11 +12,13 @@ from laybare.activations import Activation
 from laybare.blas import single_blas_thread
 from laybare.certificate import Claim
 from laybare.errors import AssumptionViolated, InvalidInput
+from laybare.lines.search import Watch
 from laybare.methods.lines.claims import lines_certificate
 from laybare.methods.lines.deep_claims import deep_certificate
+from laybare.methods.lines.early import EarlyLook
 from laybare.methods.lines.method import Lines, applies, deep_applies
 from laybare.pipeline.recovery import Recovery
-from laybare.shapes import Progress
+from laybare.shapes import Progress, tell
 from laybare.source import Oracle
 
 
@@ -28,25 +30,28 @@ def read_black_box(
     if method is None and not applies(activation):
         return None, ()
     chosen = _agreed(method, activation)
+    watch = EarlyLook(oracle) if method is None and deep_applies(activation, oracle) else None
     try:
-        return recover_by_lines(oracle, chosen, width, rng=rng, progress=progress), ()
+        return recover_by_lines(oracle, chosen, width, watch=watch, rng=rng, progress=progress), ()
     except AssumptionViolated as refusal:
         if method is not None:
             raise
         if refusal.values.get("kind") == "deep" and deep_applies(activation, oracle):
+            tell(progress, "lines", oracle.spent, oracle.spent, "more than one hidden layer")
             return recover_layers(oracle, replace(chosen, depth=None), rng=rng, progress=progress), ()
         return None, (_why_not(refusal, oracle),)
 
 
 def recover_by_lines(
-    oracle: Oracle, method: Lines, width: int | None = None, *, rng: Generator, progress: Progress | None = None
+    oracle: Oracle, method: Lines, width: int | None = None, *, watch: Watch | None = None, rng: Generator,
+    progress: Progress | None = None,
 ) -> Recovery:
     """Read along lines: network, certificate, and what the queries were spent on."""
     if method.depth != 1:
         return recover_layers(oracle, method, width, rng=rng, progress=progress)
     begun, before = time.perf_counter(), oracle.spent
     with single_blas_thread():
-        found = method.read(oracle, rng=rng, progress=progress)
+        found = method.read(oracle, watch=watch, rng=rng, progress=progress)
         network = found.network.canonical()
         certificate = lines_certificate(found, network, width)
     return Recovery(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,9 @@ MARKED = 30
 
 TICKS = 7
 """A logarithmic axis of no more values than these has its ticks at them."""
+
+APART = 1.3
+"""Ratio of neighbouring values from which on their labels have room."""
 
 
 class Curve(NamedTuple):
@@ -135,7 +139,9 @@ def _draw(axes: Any, panel: Panel, names: list[str]) -> None:
                   markerfacecolor=colour if i < len(COLOURS) else "white", linestyle=style, label=line.name)
         if line.low is not None and line.high is not None:
             axes.fill_between(x, np.asarray(line.low), np.asarray(line.high), color=colour, alpha=0.15, linewidth=0)
-    if "x" in panel.logarithmic:
+    if "x" not in panel.logarithmic:
+        axes.locator_params(axis="x", nbins=TICKS - 1)
+    else:
         axes.set_xscale("log")
         _ticks_at_values(axes, sorted({float(value) for line in panel.lines for value in line.x}))
     if "y" in panel.logarithmic:
@@ -145,8 +151,8 @@ def _draw(axes: Any, panel: Panel, names: list[str]) -> None:
 
 
 def _ticks_at_values(axes: Any, values: list[float]) -> None:
-    """Ticks at the few values there are; many are left to the powers of ten."""
-    if len(values) <= TICKS:
+    """Ticks at the few values there are; many, or such as would be written over each other, are left to the powers of ten."""
+    if len(values) <= TICKS and all(b / a >= APART for a, b in pairwise(values)):
         axes.set_xticks(values, [f"{value:,g}" for value in values], rotation=90 if len(values) > ACROSS else 0)
         axes.set_xticks([], minor=True)
 

@@ -6,6 +6,7 @@ Headings are broken between words, cells never. Every block of a table that is f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor, log10
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -54,8 +55,7 @@ def written(cell: Cell) -> str:
         return str(round(cell))
     if not 1e-3 <= abs(cell) < 1e6:
         return f"{cell:.3g}"
-    before = len(str(int(abs(cell)))) if abs(cell) >= 1 else 0
-    return f"{cell:.{max(4 - before, 0)}f}"
+    return f"{cell:.{max(3 - floor(log10(abs(cell))), 0)}f}"
 
 
 def _column(name: str, cells: Sequence[Cell]) -> Column:

@@ -42,4 +42,15 @@ STUDIES: dict[str, Study[Any, Any]] = {
     )
 }
 
-__all__ = ["STUDIES", "StudyResult", "Settings", "Study"]
+PAPERS = (
+    "zhong-fig1a", "zhong-fig1b", "zhong-fig1c",
+    "glm-fig1", "glm-fig2", "glm-fig3", "glm-fig4", "glm-appendix-f",
+    "ge19-fig2", "ge19-fig3", "ge19-fig4",
+    "relu-error", "relu-factorial", "relu-phase",
+    "layer-error", "activation-probability", "tan-alpha", "layer-starts", "deeper-cut",
+    "gp19-theorem8", "gp19-theorem9", "gp19-theorem13", "gp19-powers",
+    "smoothed-analysis", "decomposition-noise",
+)
+"""Studies of the five papers: their figures, and their theorems where there is something to run."""
+
+__all__ = ["PAPERS", "STUDIES", "StudyResult", "Settings", "Study"]

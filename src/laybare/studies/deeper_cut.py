@@ -115,4 +115,4 @@ def summary(grid: CutGrid, runs: Mapping[int, CutRun]) -> StudyResult:
 DEEPER_CUT = Study(
     "deeper-cut", "Units of high threshold in the middle of a network: the cut first, then what lies above it",
     "Where products of units are rare, the cut is learnt without knowing the layers above.",
-    CutGrid(), CutGrid(), measure, summary)
+    CutGrid(), CutGrid(), measure, summary, seeds=10)

@@ -1,4 +1,4 @@
-"""Figures 3 and 4 of Ge, Lee & Ma (2018): descent on f′, on G and on F, in the population and with fresh samples.
+"""Figures 3 and 4 of Ge, Lee & Ma (2018): descent on f′, on G and on F, in the population and with fresh samples; footnote 11.
 
 The paper runs projected SGD on f′ (batch 8192) and SGD on G (batch 262,144), d = m = 50, B* = I, a* = 1, and both converge;
 steps, μ and λ are not stated. Here the population objectives are minimised from random starts in more settings, with the smallest
@@ -9,6 +9,7 @@ polynomial fitted to other samples: that subtraction, which the paper does not h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from laybare.landscape import (
 from laybare.networks import unsigned_error
 from laybare.planted import gaussian_rows, orthonormal_weights
 from laybare.report.plots import LinesFigure
-from laybare.studies.designed_walks import DesignedWalk, stochastic_run, strength
+from laybare.studies.designed_walks import HALF, DesignedWalk, stochastic_run, strength
 from laybare.studies.study import Settings, Study, StudyResult, every, headings
 from laybare.studies.walks import WalkRun, ends, walk_panels
 
@@ -197,7 +198,10 @@ def _g_cells() -> tuple[DesignedCell, ...]:
 
 
 def _f_prime_grid(dim: int, batch: int, steps: Steps) -> DesignedGrid:
-    walks = (DesignedWalk("f'", dim, batch, steps, False), DesignedWalk("f'", dim, batch, steps, True))
+    shorter = replace(steps, step=min(steps.step, 2.0 / dim))  # the mean of |z|/2 makes the loss steep along a, like dim
+    walks = (
+        DesignedWalk("f'", dim, batch, steps, False), DesignedWalk("f'", dim, batch, steps, True),
+        DesignedWalk(HALF, dim, batch, shorter, False))
     return DesignedGrid(tuple(DesignedCell("f'", shape) for shape in SHAPES), walks)
 
 
@@ -208,11 +212,11 @@ def _g_grid(dim: int, large: int, small: int, count: int) -> DesignedGrid:
 
 
 F_PRIME = Study(
-    "glm-fig3", "Descent on f': population ends in six settings, and projected stochastic gradients with fresh samples",
-    "The paper: projected SGD on f' converges to the truth; that it has no spurious minima is a conjecture.",
+    "glm-fig3", "Descent on f': population ends in six settings, and projected stochastic gradients, also with |z|/2 for f'",
+    "The paper: projected SGD on f' converges to the truth; that it has no spurious minima is a conjecture; |z|/2 works too.",
     _f_prime_grid(10, 2048, Steps(step=0.3, count=1500, hold=800, every=200, record=50)),
-    _f_prime_grid(50, 8192, Steps(step=0.3, count=4000, hold=2000, every=500, record=100)), measure, summary)
+    _f_prime_grid(50, 8192, Steps(step=0.3, count=4000, hold=2000, every=500, record=100)), measure, summary, seeds=12)
 G_AND_F = Study(
     "glm-fig4", "Descent on G and F: population ends for several mu, and stochastic gradients with fresh samples",
     "The paper: with mu <= 0.01/kappa all minima of G and F are the truth; SGD on G converges with batches of 262,144.",
-    _g_grid(10, 8192, 512, 1500), _g_grid(50, 262_144, 8192, 3000), measure, summary)
+    _g_grid(10, 8192, 512, 1500), _g_grid(50, 262_144, 8192, 3000), measure, summary, seeds=12)

@@ -1,4 +1,8 @@
-"""Stochastic gradients on f′ and G with fresh samples of the identity teacher, on y as it is or minus a fitted polynomial."""
+"""Stochastic gradients on f′ and G with fresh samples of the identity teacher, on y as it is or minus a fitted polynomial.
+
+Footnote 11 of Ge, Lee and Ma (2018) says that γ(z) = |z|/2 works in place of σ₂h₂ + σ₄h₄ too, and shows nothing: it is run
+here. It is the even part of ReLU, all orders of it; the odd part z/2 is noise to it.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +22,24 @@ from laybare.landscape import (
     orthogonal_design,
     population_g,
 )
+from laybare.landscape.batches import Response
 from laybare.moments import HermiteFit, Residual, fit_hermite, quartic
 from laybare.source import Source
 from laybare.studies.walks import WalkRun, fresh, identity_teacher, walk
 
-DEGREES = {"f'": 1, "G": 2}
+HALF = "|z|/2"
+"""The name of the squared loss with γ(z) = |z|/2."""
+
+RESPONSES: dict[str, Response] = {
+    "f'": even_response(relu), HALF: Response(lambda t: 0.5 * np.abs(t), lambda t: 0.5 * np.sign(t), np.zeros_like)}
+"""γ of the objectives that are squared losses."""
+
+DEGREES = {"f'": 1, HALF: 0, "G": 2}
 """Degree of the polynomial that may be subtracted: what the objective has no use for."""
 
 
 class DesignedWalk(NamedTuple):
-    """Stochastic runs: the objective ("f'" or "G"), dimension, samples per step, steps, whether a polynomial is subtracted."""
+    """Stochastic runs: the objective ("f'", HALF or "G"), dimension, samples per step, steps, if a polynomial is subtracted."""
 
     objective: str
     dim: int
@@ -37,8 +49,8 @@ class DesignedWalk(NamedTuple):
 
     @property
     def name(self) -> str:
-        less = {"f'": "minus linear part", "G": "minus quadratic fit"}[self.objective]
-        return f"{less if self.controlled else 'y as it is'}, batch {self.batch}"
+        less = "y minus quadratic fit" if DEGREES[self.objective] > 1 else "y minus linear part"
+        return f"{self.objective}, {less if self.controlled else 'y as it is'}, batch {self.batch}"
 
 
 def strength(largest: float) -> float:
@@ -52,18 +64,19 @@ def control(dim: int, degree: int, rng: Generator) -> HermiteFit:
 
 
 def stochastic_run(cell: DesignedWalk, seed: int) -> WalkRun:
-    """Projected SGD on f′, or SGD on G with μ = 1."""
-    return _on_f_prime(cell, seed) if cell.objective == "f'" else _on_g(cell, seed)
+    """Projected SGD on f′ or the loss with |z|/2, or SGD on G with μ = 1."""
+    return _on_g(cell, seed) if cell.objective == "G" else _on_squares(cell, seed)
 
 
-def _on_f_prime(cell: DesignedWalk, seed: int) -> WalkRun:
+def _on_squares(cell: DesignedWalk, seed: int) -> WalkRun:
     rng = np.random.default_rng([seed, cell.dim, 3])
-    fit = control(cell.dim, DEGREES["f'"], rng) if cell.controlled else None
+    response = RESPONSES[cell.objective]
+    fit = control(cell.dim, DEGREES[cell.objective], rng) if cell.controlled else None
 
     def stream(step: int) -> Objective:
-        return SampledRisk(source=_batch(cell, fit, rng), response=even_response(relu), width=cell.dim)
+        return SampledRisk(source=_batch(cell, fit, rng), response=response, width=cell.dim)
 
-    start = SampledRisk(source=fresh(cell.dim, 2, relu, rng), response=even_response(relu), width=cell.dim).start(rng)
+    start = SampledRisk(source=fresh(cell.dim, 2, relu, rng), response=response, width=cell.dim).start(rng)
     return walk(stream, start, cell.steps, lambda point: point[:, 1:])
 
 

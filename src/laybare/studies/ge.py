@@ -157,16 +157,16 @@ def _figure_4_grid(*conditions: float) -> SymmetricGrid:
 FIGURE_2 = Study(
     "ge19-fig2", "Symmetric inputs: errors of both layers and of the outputs over samples and dimension, no noise",
     "A few times as many samples as parameters suffice; the root of the normalised error is flat in the dimension.",
-    _figure_2_grid((160, 500, 2000, 10_000), (1600,), (10, 20)),
+    _figure_2_grid((160, 500, 2000, 10_000), (1200, 2400), (5, 10, 20)),
     _figure_2_grid((160, 500, 1000, 2000, 5000, 10_000), (1600, 2500, 5000, 10_000), (10, 16, 20, 26, 32)),
-    over(SymmetricGrid.cells, run_once, stage="points"), figure_2)
+    over(SymmetricGrid.cells, run_once, stage="points"), figure_2, seeds=5)
 FIGURE_3 = Study(
     "ge19-fig3", "Symmetric inputs: errors over label noise, Gaussian and mixture inputs",
     "The error of the outputs grows in step with the noise.",
-    _figure_3_grid(0.05, 0.5), _figure_3_grid(0.01, 0.05, 0.1, 0.2, 0.5, 1.0),
-    over(SymmetricGrid.cells, run_once, stage="points"), figure_3)
+    _figure_3_grid(0.05, 0.2, 0.5), _figure_3_grid(0.01, 0.05, 0.1, 0.2, 0.5, 1.0),
+    over(SymmetricGrid.cells, run_once, stage="points"), figure_3, seeds=5)
 FIGURE_4 = Study(
     "ge19-fig4", "Symmetric inputs: errors over the condition numbers of W and A, mixture inputs",
     "Steady for well-conditioned layers, then it fluctuates; the error of the outputs stays low.",
-    _figure_4_grid(10.0, 100.0), _figure_4_grid(1.0, 3.0, 10.0, 100.0, 1e3, 1e4),
-    over(SymmetricGrid.cells, run_once, stage="points"), figure_4)
+    _figure_4_grid(1.0, 10.0, 100.0), _figure_4_grid(1.0, 3.0, 10.0, 100.0, 1e3, 1e4),
+    over(SymmetricGrid.cells, run_once, stage="points"), figure_4, seeds=5)

@@ -131,7 +131,7 @@ LAYER_ERROR = Study(
     LayerGrid(
         (2500, 5000, 10_000, 20_000, 40_000, 80_000, 160_000),
         ((step, (1.5, 2.0, 2.5, 3.0)), (relu, (1.5, 2.0, 2.5, 3.0)), (sigmoid, (2.0, 3.0, 4.0, 5.0, 8.0)))),
-    over(LayerGrid.cells, run_once), errors)
+    over(LayerGrid.cells, run_once), errors, seeds=10)
 
 
 class RareGrid(NamedTuple):
@@ -189,4 +189,4 @@ def _rare_row(cell: LayerCell, runs: list[LayerRun]) -> RareRow:
 ACTIVATION_PROBABILITY = Study(
     "activation-probability", "Samples that a step layer takes, over the probability that a unit is active",
     "The number of active rows per unit, not the number of rows, decides: samples grow like 1/Pr[active].",
-    RareGrid((1.5, 2.0, 2.5)), RareGrid((1.5, 2.0, 2.5, 3.0)), first_success, needed)
+    RareGrid((1.5, 2.0, 2.5)), RareGrid((1.5, 2.0, 2.5, 3.0)), first_success, needed, seeds=10)

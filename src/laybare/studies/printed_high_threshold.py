@@ -85,4 +85,5 @@ def starts(grid: LayerStartGrid, runs: Mapping[LayerStartCell, list[float]]) -> 
 LAYER_STARTS = Study(
     "layer-starts", "Starts for the lowest layer: third moments against the printed objectives on fourth moments",
     "Third moments need several times fewer samples.",
-    LayerStartGrid((10_000, 40_000)), LayerStartGrid((10_000, 40_000, 160_000)), over(LayerStartGrid.cells, start_angle), starts)
+    LayerStartGrid((10_000, 40_000)), LayerStartGrid((10_000, 40_000, 160_000)), over(LayerStartGrid.cells, start_angle),
+    starts, seeds=10)

@@ -7,8 +7,9 @@ Three statements, each on an input that is degenerate without the perturbation:
     weights of general ReLU       Corollary 3.3 of Awasthi et al. (2021): all rows equal, noise of length τ: s_m of the l-th
                                   Khatri-Rao power with as many units as the corollary allows, l = 2
 
-The theorems say that the least singular value is at least a polynomial of the perturbation; its exponent is not stated. For
-Theorem 9 of Ge et al. (2019) the bound of Lemma 14 on what the detector sees (`least_detected`, corrected by √2) stands beside.
+Informally this is Theorem 3 of Ge et al. (2019). The theorems say that the least singular value is at least a polynomial of the
+perturbation; its exponent is not stated. For Theorem 9 of Ge et al. (2019) the bound of Lemma 14 on what the detector sees
+(`least_detected`, corrected by √2) stands beside.
 """
 
 from __future__ import annotations

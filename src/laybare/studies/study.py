@@ -84,6 +84,8 @@ class Study(Generic[Grid, Runs]):
     full: Grid
     measure: Callable[[Settings[Grid]], Runs]
     summary: Callable[[Grid, Runs], StudyResult]
+    seeds: int = 20
+    """Seeds that `laybare reproduce` takes unless it is told others: 0 to one less."""
 
     def settings(self, seeds: Sequence[int], *, full: bool = False, progress: Progress | None = None) -> Settings[Grid]:
         """Those seeds on the quick grid, or on the full one."""

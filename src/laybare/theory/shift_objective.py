@@ -7,7 +7,7 @@ block, so h is unbounded above; and at an interior local maximum with value a > 
 claim z_j ≥ 1. Ascent in a box ends at its boundary with several blocks, or at 0.
 
 The Hessian of g at 0 is E[f(xxᵀ - I)], whose entries are larger inside blocks than across: `cliques` reads the units off it.
-Source: Goel and Panigrahy (2019), Theorem 8, appendix D.2.
+Source: Goel and Panigrahy (2019), Theorem 8, Lemmas 21 to 23, appendix D.2.
 """
 
 from __future__ import annotations

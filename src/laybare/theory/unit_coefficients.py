@@ -4,7 +4,8 @@ General degrees (appendix B.8): each unit acts like one of its own activation q_
 
 q_i(X) collects the monomials of P in X_i alone. Then E[f H_l(z)] ≈ Σ_i E[q_i(u(g - t)) h_l(g)] (z·w_i)^l: whitening and third
 moments are unchanged as long as the coefficients of order 2 share a sign. For step units q_i∘u = (q_i(1) - q_i(0)) u.
-Source: Goel and Panigrahy (2019), appendix B.8, Assumption 4.
+Source: Goel and Panigrahy (2019), Lemmas 10 to 12 (how the coefficients fall with t; here exactly), appendix B.8, Assumption 4,
+Lemmas 17 and 18.
 """
 
 from __future__ import annotations

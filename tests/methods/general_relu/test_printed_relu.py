@@ -18,6 +18,7 @@ from laybare.methods.general_relu.printed import (
     robust_units,
     signed_network,
 )
+from laybare.methods.general_relu.truncated import PrintedSizes, UnitPairs, regressed_in_ball, truncated_network
 from laybare.moments import population_moments
 
 CASES = [(1, 8, 8), (1, 10, 6), (2, 6, 12), (2, 8, 20), (2, 8, 30), (3, 4, 14), (3, 5, 25)]
@@ -96,6 +97,37 @@ def test_regression_needs_two_units_more(rng: np.random.Generator) -> None:
     assert found.width == 9 and found.linear is None
     z = rng.standard_normal((50, 4))
     assert_allclose(found(z), truth(z), atol=1e-10)
+
+
+def test_printed_regression_ends_near_the_least_squares(rng: np.random.Generator) -> None:
+    """Algorithm 5 with truncation and projection: within ε²/100 of the minimum in mean squared error, in m + 2 units."""
+    truth = lb.random_network(4, 5, biases=1.0, readout="random", rng=rng)
+    signs = np.array([1, -1, 1, 1, -1])
+    scalars = Scalars(truth.readout, signs * truth.layer.biases)
+    x = rng.standard_normal((2000, 4))
+    for accuracy in (0.3, 0.03):
+        found, (gap,) = truncated_network(lb.Samples(x, truth(x)), signs[:, None] * truth.layer.weights, scalars, accuracy)
+        assert found.width == 7 and found.linear is None
+        assert gap.passed and np.mean((found(x) - truth(x)) ** 2) <= gap.value <= accuracy**2 / 100
+
+
+def test_projection_and_truncation_bind_when_they_are_small(rng: np.random.Generator) -> None:
+    """A small ball holds the coefficients on its surface, at the constrained minimum; a small τ leaves rows out."""
+    truth = lb.random_network(3, 2, biases=0.5, rng=rng)
+    x = rng.standard_normal((500, 3))
+    features = UnitPairs(truth.layer.weights, Scalars(truth.readout, truth.layer.biases))
+    small = regressed_in_ball(lb.Samples(x, truth(x)), features, PrintedSizes(np.inf, 0.5, 1e-9))
+    assert_allclose(np.linalg.norm(small.coefficients), 0.5, rtol=1e-6)
+    phi = features(x)
+    gradient = phi.T @ (phi @ small.coefficients - truth(x))
+    assert_allclose(gradient / np.linalg.norm(gradient), -small.coefficients / 0.5, atol=1e-3)  # the ball holds it
+    cut = float(np.median(np.linalg.norm(phi, axis=1)))
+    assert regressed_in_ball(lb.Samples(x, truth(x)), features, PrintedSizes(cut, 50.0, 1e-6)).truncated == 250
+
+
+def test_sizes_of_algorithm_5_are_those_printed() -> None:
+    sizes = PrintedSizes.of(Scalars(np.array([2.0, -0.25]), np.array([1.0, 3.0])), 3, 0.1)
+    assert_allclose(sizes, (20 * 2 * 19 * 4 * np.sqrt(np.log(2 * 3 * 4 * 2 / 0.1)), 4 + 2 * 5, 1e-4))
 
 
 @pytest.mark.parametrize("order", [1, 2])

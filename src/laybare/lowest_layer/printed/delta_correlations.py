@@ -8,7 +8,8 @@ Closed forms: `theory.delta_slopes`. Lemma 19 adds two terms that cancel.
 
 From samples, δ is a slab of width ε (`slab_correlations`), or the derivative of a Gaussian of width ε, which is smooth in z and
 can be climbed (`ascend`). Polynomially many samples suffice without any linear term in P, but the search is local.
-Source: Goel and Panigrahy (2019), section 3, Lemma 8, Claims 3-5, appendix C.
+Source: Goel and Panigrahy (2019), section 3, Theorems 3 and 6, Corollary 1, Lemma 8, Claims 3-5, appendix C,
+Lemmas 19 and 20.
 """
 
 from __future__ import annotations

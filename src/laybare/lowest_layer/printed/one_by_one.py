@@ -8,7 +8,8 @@ that). With fewer units than inputs G is taken in their span (`span`). Minima ar
 so the next one is looked for in the M₂-complement of those found (deflation), then polished without the constraint. Weights come
 from all columns together: rows of Z^{-T} are √cᵢ wᵢ up to sign.
 No information where u₄ = 0: step units at t = √3, ReLU at t = 1, sigmoid at t ≈ 3.01.
-Source: Goel and Panigrahy (2019), section 2, after Ge, Lee and Ma (2018). Definition 1 must read λ_min ≥ -τ.
+Source: Goel and Panigrahy (2019), section 2, Theorems 1 and 4, Claims 1 and 2, Lemma 13, after Ge, Lee and Ma (2018).
+Definition 1 must read λ_min ≥ -τ.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ quarter of the trials help in every dimension. With α/√d for each direction t
 is 20. Line 4 of Algorithm 1 accepts a perturbed direction if α' ≤ O(α/d), which no small perturbation achieves; its proof shows
 a decrease by Ω(α/d), so the test here is α' ≤ (1 - c/d) α. One unit at a time, one pass per trial, O(d log 1/ε) trials; the
 angle is only known to the accuracy of the estimate. Fitting all units at once (`union_fit`) is faster and more accurate.
-Source: Goel and Panigrahy (2019), Algorithms 1 and 2, Theorem 5, Lemma 7.
+Source: Goel and Panigrahy (2019), Algorithms 1 and 2, Theorems 2 and 5, Lemmas 3 to 7.
 """
 
 from __future__ import annotations

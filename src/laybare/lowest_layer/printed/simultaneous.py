@@ -5,7 +5,7 @@
 
 The printed ψ is no Hermite polynomial (`theory.hermite_pairs` has both), and sgn(u₄) is missing, without which u₄ < 0 turns
 minima into maxima. Minimum: W^{-T} = P D T W*, T = diag(√cᵢ) (T is missing in the text).
-Source: Goel and Panigrahy (2019), Theorem 11, after Ge, Lee and Ma (2018), Theorem 10.
+Source: Goel and Panigrahy (2019), Theorems 10 and 11, after Ge, Lee and Ma (2018).
 """
 
 from __future__ import annotations

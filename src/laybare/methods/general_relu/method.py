@@ -56,6 +56,7 @@ class GeneralReLU:
     def literal(cls, order: int = 1, *, centred: bool = False) -> GeneralReLU:
         """Algorithm 6 (order 1: at most as many units as inputs) or Algorithms 4 and 5 (order 2, 3: more), as printed.
 
+        Algorithm 5 is truncated least squares in a ball, by projected gradient descent (`PrintedReLU(accuracy=...)` is its ε).
         The number of units is what the moments show, whatever width is told.
         """
         return cls(route=PrintedReLU(order=order, centred=centred), search=None)
@@ -73,7 +74,8 @@ class GeneralReLU:
         tell(progress, "moments")
         if self.search is None:
             check_normal(normal)
-            return Start(unsolved(network_at(self.route(source, width, self.activation, rng=rng))))
+            start = self.route(source, width, self.activation, rng=rng)
+            return start._replace(network=unsolved(network_at(start)))
         search = replace(self.search, peel=self.search.peel and normal.plausible and self.activation.centre is None)
         return self._attempted(source, width, normal, rng)._replace(later=powers_apart, search=search)
 

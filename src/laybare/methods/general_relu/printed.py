@@ -4,7 +4,7 @@
     2   readouts and biases, given directions                                            assembly.relu_scalars.recover_scalars
     3   signs, for at most as many units as inputs                                       assembly.relu_scalars.fix_signs
     4   units up to sign from estimated moments                                          robust_units
-    5   a network of m' + 2 units by regression on the units of Algorithm 4              regressed_network
+    5   a network of m' + 2 units by regression on the units of Algorithm 4              truncated.truncated_network
     6   Algorithm 4 at order 1, then Algorithm 3                                         PrintedReLU(order=1)
 
 The text of Algorithms 1 to 3 is reconstructed from their proofs. Where the paper asks for η₁, η₂, η₃ of polynomial size we take
@@ -23,10 +23,12 @@ from numpy.random import Generator
 from laybare.activations import Activation, absolute, relu
 from laybare.assembly.relu_scalars import Scalars, fix_signs, recover_scalars
 from laybare.assembly.unfold import absorb_linear
+from laybare.certificate import Claim
 from laybare.decomposition import deduplicate, flattened_jennrich, flattened_spectrum
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.levels import ROUNDING
 from laybare.methods.general_relu.claims import units_shown
+from laybare.methods.general_relu.truncated import truncated_network
 from laybare.methods.start import Start
 from laybare.moments import HermiteMoments, Measurement, PackedMoments, controlled_moments, least_squares, measure_with_noise
 from laybare.networks import Layer, Network
@@ -36,9 +38,11 @@ from laybare.source import Source
 RANK_MARGIN, DROP_MARGIN = 1.1, 3.0
 """η₁ and η₂ as multiples of the noise of what they are compared with."""
 
+FARTHEST = 6.0
+"""Largest |bias| of a unit: one sample in a billion crosses such a kink."""
+
 SAME = sqrt(2.0 - 2.0 * 0.95)
 """η₃: two unit vectors closer than this (|cosine| above 0.95) are one."""
-
 
 
 class Etas(NamedTuple):
@@ -83,6 +87,12 @@ def robust_units(moments: PackedMoments, order: int, etas: Etas, *, rng: Generat
     return UnsignedUnits(directions, recover_scalars(moments, directions, order))
 
 
+def within_reach(units: UnsignedUnits) -> UnsignedUnits:
+    """Units with a bias that some sample could show; beyond it a direction is noise, and its readout β/φ(b) without bounds."""
+    kept = np.abs(units.scalars.biases) <= FARTHEST
+    return UnsignedUnits(units.directions[kept], Scalars(units.scalars.readout[kept], units.scalars.biases[kept]))
+
+
 def etas_from_noise(measured: Measurement[PackedMoments], order: int) -> Etas:
     """η₁ = 1.1 times the largest singular value of the noise, η₂ = 3 times its typical part along a unit, η₃ = cosine 0.95."""
     ranks, drops = [], []
@@ -97,8 +107,8 @@ def etas_from_noise(measured: Measurement[PackedMoments], order: int) -> Etas:
 def regressed_network(source: Source, units: UnsignedUnits) -> Network:
     """Algorithm 5 and Claim D.14: least squares on relu(±(w̃·x + b̃)), x and 1, merged to at most k + 2 ReLU units.
 
-    The two ReLUs of a unit and the linear part are collinear, so the regression is on |w̃·x + b̃|, x, 1: the same span. The
-    truncation of the paper serves its proof and is left out.
+    The two ReLUs of a unit and the linear part are collinear, so the regression is on |w̃·x + b̃|, x, 1: the same span. This is
+    the minimum that `truncated.truncated_network`, the algorithm as printed, comes close to: its truncation serves the proof.
     """
     layer = Layer(units.directions, units.scalars.biases, absolute)
     fit = least_squares(source, _UnitFeatures(layer)).coefficients[:, 0]
@@ -122,30 +132,37 @@ class PrintedReLU:
     """Algorithms 4 to 6 from samples: the `order` l of flattening, and whether Algorithm 3 is `centred`.
 
     l = 1 is Algorithm 6. For l > 1 half of the samples give the moments and the other half the regression, Algorithm 5.
-    `controlled` subtracts a quadratic fit before the moments are taken; the paper averages y·He_k(x) as it is.
+    `controlled` subtracts a quadratic fit before the moments are taken; the paper averages y·He_k(x) as it is. `accuracy` is ε of
+    Algorithm 5: its regression ends within ε²/100 of the minimum. None solves the least squares instead.
     """
 
     order: int = 1
     centred: bool = False
     controlled: bool = False
+    accuracy: float | None = 0.1
 
     def __call__(self, source: Source, width: int | None, activation: Activation, *, rng: Generator) -> Start:
         """A network of as many units as stand out of the noise (two more at l > 1), whatever the width."""
         self.check(source, activation)
         first, second = (source, source) if self.order == 1 else source.split(0.5, rng=rng)
         measured = self.moments(first)
-        units = robust_units(measured.value, self.order, etas_from_noise(measured, self.order), rng=rng)
+        units = within_reach(robust_units(measured.value, self.order, etas_from_noise(measured, self.order), rng=rng))
         if not len(units.directions):
             raise TooFewSamples(
                 f"No direction stands out of the noise of the moments of orders {2 * self.order + 1} and {2 * self.order + 2} "
                 f"({first.size:,} samples).", "The printed algorithm finds units there and nowhere else.",
                 "Give more samples, or use GeneralReLU(), which needs far fewer.", samples=first.size)
-        if self.order > 1:
-            network = regressed_network(second, units)
-        else:
-            network = signed_network(measured.value, units, centred=self.centred)
+        network, claims = self._network(measured.value, units, second)
         text = f"{len(units.directions)} directions from orders up to {2 * self.order + 2}, as printed"
-        return Start(network, (units_shown(len(units.directions), text),))
+        return Start(network, (units_shown(len(units.directions), text), *claims))
+
+    def _network(self, moments: PackedMoments, units: UnsignedUnits, rest: Source) -> tuple[Network, tuple[Claim, ...]]:
+        """Algorithm 3 at order 1, Algorithm 5 above."""
+        if self.order == 1:
+            return signed_network(moments, units, centred=self.centred), ()
+        if self.accuracy is None:
+            return regressed_network(rest, units), ()
+        return truncated_network(rest, units.directions, units.scalars, self.accuracy)
 
     def moments(self, source: Source) -> Measurement[PackedMoments]:
         """Moments of orders 0, …, 2l+2 with their noise."""

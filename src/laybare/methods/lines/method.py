@@ -10,6 +10,7 @@ from laybare.activations import Activation, relu
 from laybare.errors import InvalidInput
 from laybare.lines import LinesFound, Patience, Reader, read_network
 from laybare.lines.deep import DeepFound, read_deep
+from laybare.lines.search import Watch
 from laybare.shapes import Progress, tell
 from laybare.source import Oracle
 
@@ -52,11 +53,14 @@ class Lines:
     spread: float = 1.0
     patience: Patience | None = None
 
-    def read(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> LinesFound:
-        """The network behind the black box, or as much of it as the budget allows."""
+    def read(
+        self, oracle: Oracle, *, watch: Watch | None = None, rng: Generator, progress: Progress | None = None
+    ) -> LinesFound:
+        """The network behind the black box, or as much of it as the budget allows; `watch` may refuse it early."""
         check_activation(self.activation)
         tell(progress, "lines")
-        reader = Reader(activation=self.activation, precision=self.precision, spread=self.spread, patience=self.patience)
+        reader = Reader(
+            activation=self.activation, precision=self.precision, spread=self.spread, patience=self.patience, watch=watch)
         box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
         return read_network(
             oracle.ask, oracle.dim, reader, budget=oracle.budget - oracle.spent, box=box, purpose=oracle.purpose, rng=rng)

@@ -53,14 +53,16 @@ class TensorInit:
 
     @classmethod
     def literal(
-        cls, activation: Activation = relu, *, partition: bool = False, descent: Descent | None = None
+        cls, activation: Activation = relu, *, partition: bool = False, descent: Descent | None = None,
+        printed_step: bool = True,
     ) -> TensorInit:
         """Algorithm 1 as printed; `partition` uses a third of the samples for each of its steps, as the proof does.
 
-        With `descent` Algorithm 2: as many steps of gradient descent from there, with the paper's step.
+        With `descent` Algorithm 2: as many steps of gradient descent from there, with the step of the theorem; without
+        `printed_step` with that of `descent`, such as the 0.02 of the experiments in section 7.
         """
         first = PrintedMoments(partition=partition)
-        route = first if descent is None else PrintedDescent(route=first, descent=descent)
+        route = first if descent is None else PrintedDescent(route=first, descent=descent, printed_step=printed_step)
         return cls(activation=activation, route=route, search=None)
 
     @property

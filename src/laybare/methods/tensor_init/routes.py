@@ -54,7 +54,7 @@ class Orders(NamedTuple):
 def informative_orders(activation: Activation) -> Orders:
     """The orders whose moments show the weights; refuses an activation that shows nothing at orders 3 and 4, or no signs.
 
-    Source: Zhong et al. (2017), Definition 5.4 and Assumption 5.3.
+    Source: Zhong et al. (2017), Definition 5.4, Claim 5.5 and Assumption 5.3.
     """
     shown = tuple(j for j in range(1, HIGHEST + 1) if abs(float(activation.hermite(j))) > VANISHING)
     if not shown or shown[-1] < 3:

@@ -1,0 +1,179 @@
+"""Every algorithm of the five papers as printed, by Python and by command line: the same network, near the truth, "literal".
+
+Settings are the small ones of the papers' own experiments or below them; every method also with fewer units than inputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import laybare as lb
+from laybare import cli
+from laybare.cli.literal_forms import FORMS, LAYER_FORMS, SECTION_7
+from laybare.networks.polynomials import Polynomial, multilinear
+from laybare.planted import mixture_inputs, orthonormal_weights
+from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
+
+RELU2 = lb.power_relu(2)
+
+
+class Case(NamedTuple):
+    """A form on the command line, the same in Python, the truth, rows, and the largest angle to the nearest unit found.
+
+    `fit` is the largest mean squared error relative to the variance of y: what Algorithm 5 of Awasthi et al. (2021) is about.
+    """
+
+    name: str
+    method: Callable[[], object]
+    truth: lb.Network
+    rows: int
+    limit: float
+    mixture: bool = False
+    fit: float = np.inf
+
+    @property
+    def words(self) -> list[str]:
+        method, form = self.name.split(" ")
+        return ["--method", method, "--form", form, "--activation", self.truth.activation.name]
+
+
+def of_rows(rows, activation, readout=None):
+    return lb.Network(lb.Layer(rows, None, activation), np.ones(len(rows)) if readout is None else readout)
+
+
+def identity(dim: int, width: int) -> lb.Network:
+    return of_rows(orthonormal_weights(dim, width, rng=np.random.default_rng(5)), lb.relu)
+
+
+ZHONG = lb.random_network(10, 5, RELU2, biases=0, condition=2, rng=1)
+SQUARE = of_rows(orthonormal_weights(4, 4, rng=np.random.default_rng(5)), lb.relu, orthonormal_weights(4, 4, rng=5))
+WIDE = lb.random_network(6, 3, biases=0, outputs=5, rng=2)
+BIASES, FEWER = lb.random_network(3, 3, biases=0.7, rng=0), lb.random_network(5, 2, biases=0.7, rng=3)
+MORE = lb.random_network(2, 3, biases=0.5, readout="positive", rng=0)
+
+SLOW = {
+    ("tensor-init algorithm-1-in-thirds", 5), ("landscape-design G", 3), ("general-relu algorithm-6", 3),
+    ("general-relu algorithm-5-order-3", 1)}
+"""Cases, by name and width, that the quick tests leave out; another one of the same method stays."""
+
+CASES = [
+    Case("tensor-init algorithm-1", lambda: lb.TensorInit.literal(RELU2), ZHONG, 10_000, 0.5),
+    Case("tensor-init algorithm-1-in-thirds", lambda: lb.TensorInit.literal(RELU2, partition=True), ZHONG, 30_000, 0.5),
+    Case("tensor-init algorithm-2", lambda: lb.TensorInit.literal(descent=lb.Descent()),
+         lb.random_network(4, 2, biases=0, condition=1.5, rng=1), 2000, 0.02),
+    Case("tensor-init section-7", lambda: lb.TensorInit.literal(RELU2, descent=SECTION_7, printed_step=False),
+         lb.random_network(4, 2, RELU2, biases=0, condition=2, rng=1), 500, 1e-4),
+    Case("landscape-design G", lambda: lb.LandscapeDesign.literal(orthogonal=True), identity(3, 3), 50_000, 0.5),
+    Case("landscape-design G", lambda: lb.LandscapeDesign.literal(orthogonal=True), identity(4, 2), 50_000, 0.4),
+    Case("landscape-design F", lambda: lb.LandscapeDesign.literal(), identity(3, 3), 50_000, 0.5),
+    Case("symmetric-inputs algorithm-2", lambda: lb.SymmetricInputs.literal(noise=False, halves=False), SQUARE, 10_000,
+         0.3, True),
+    Case("symmetric-inputs algorithm-3", lambda: lb.SymmetricInputs.literal(), SQUARE, 10_000, 0.6),
+    Case("symmetric-inputs algorithm-3", lambda: lb.SymmetricInputs.literal(), WIDE, 10_000, 0.3),
+    Case("symmetric-inputs section-4", lambda: lb.SymmetricInputs.practical(), WIDE, 5000, 0.1, True),
+    Case("general-relu algorithm-6", lambda: lb.GeneralReLU.literal(), BIASES, 60_000, 0.3),
+    Case("general-relu algorithm-6", lambda: lb.GeneralReLU.literal(), FEWER, 50_000, 0.4),
+    Case("general-relu algorithm-5", lambda: lb.GeneralReLU.literal(2), MORE, 60_000, 0.7, fit=0.1),
+    Case("general-relu algorithm-5-order-3", lambda: lb.GeneralReLU.literal(3), lb.random_network(2, 1, biases=0.3, rng=1),
+         100_000, 0.1),
+]
+
+
+def nearest(found: np.ndarray, truth: np.ndarray) -> float:
+    """Largest angle of a true unit to the nearest found one, up to sign."""
+    one, other = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (found, truth))
+    return float(np.arccos(np.minimum(np.abs(one @ other.T).max(axis=0), 1.0)).max())
+
+
+def command(*words: str) -> str:
+    result = CliRunner().invoke(cli.commands, words, catch_exceptions=False)
+    verdict = re.findall(r"verdict: (\w+)", result.output)[0]
+    assert result.exit_code == {"verified": 0, "doubtful": 3, "refuted": 4}[verdict]
+    return result.output
+
+
+@pytest.mark.parametrize("case", [
+    pytest.param(case, id=f"{case.name}, {case.truth.dim}-{case.truth.width}",
+                 marks=[pytest.mark.slow] if (case.name, case.truth.width) in SLOW else []) for case in CASES])
+def test_literal_form_by_python_and_by_command(case: Case, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    x = mixture_inputs(case.rows, case.truth.dim, rng=rng) if case.mixture else rng.standard_normal((case.rows, case.truth.dim))
+    np.savez(tmp_path / "data.npz", x=x, y=case.truth(x))
+    found = lb.recover(lb.open_samples(str(tmp_path / "data.npz")), case.method(), case.truth.width, rng=0)
+    assert "literal" in str(found).splitlines()[0] and not found.traces  # no solver after it
+    angle = nearest(found.network.layer.weights, case.truth.layer.weights)
+    print(f"{case.name}: {angle:.3g} rad in {found.seconds:.2f} s")
+    y = case.truth(x)
+    assert angle < case.limit and np.mean((found.network(x) - y) ** 2) < case.fit * np.var(y)
+    out = str(tmp_path / "found.npz")
+    said = command(
+        "recover", str(tmp_path / "data.npz"), *case.words, "--literal", "--width", str(case.truth.width), "--out", out)
+    assert "literal" in said
+    assert np.array_equal(lb.from_npz(out).layer.weights, found.network.layer.weights)
+
+
+def test_every_form_has_a_case() -> None:
+    assert {case.name for case in CASES} == {f"{method} {form}" for method, forms in FORMS.items() for form in forms}
+
+
+BLOCKS = lb.Layer(np.kron(np.eye(2), np.ones((1, 3))), None, lb.exponential(0.5))
+LAYERS = {
+    "relu": (PlantedTarget(threshold_layer(5, 2, lb.relu, 2.0, condition=3.0, rng=0), polynomial_top(2, 2, rng=0)), "2.0"),
+    "step": (PlantedTarget(threshold_layer(4, 4, lb.step, 2.0, condition=1.5, rng=0), polynomial_top(4, 2, rng=0)), None),
+    "sigmoid": (PlantedTarget(threshold_layer(4, 2, lb.sigmoid, 8.0, condition=3.0, rng=0), polynomial_top(2, 2, rng=0)), "8.0"),
+    "exponential(0.5)": (PlantedTarget(BLOCKS, Polynomial(multilinear(2, 2), np.array([0.0, 9.0, 9.0, 0.1]))), None),
+    "absolute": (PlantedTarget(lb.Layer(np.eye(5)[:3], None, lb.absolute), polynomial_top(3, 2, rng=1)), None)}
+LAYER_CASES = [
+    ("relu", "one-by-one", 0.3), ("relu", "simultaneous", 0.4), ("relu", "activity", 0.4), ("relu", "delta", 0.3),
+    ("step", "one-by-one", 0.6), ("sigmoid", "one-by-one", 0.5), ("sigmoid", "retained", 0.7),
+    ("exponential(0.5)", "one-by-one", 0.03), ("absolute", "one-by-one", 0.3)]
+
+
+@pytest.mark.parametrize(("units", "form", "limit"), [
+    pytest.param(*case, marks=[pytest.mark.slow] if case[0] == "absolute" else []) for case in LAYER_CASES])
+def test_literal_layer_by_python_and_by_command(units: str, form: str, limit: float, tmp_path: Path) -> None:
+    target, threshold = LAYERS[units]
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((20_000, target.layer.dim))
+    np.savez(tmp_path / "data.npz", x=x, y=target(x))
+    method = lb.HighThreshold.literal(
+        target.layer.activation, None if threshold is None else float(threshold), **LAYER_FORMS[form])
+    width = target.layer.width
+    found = lb.recover_layer(lb.open_samples(str(tmp_path / "data.npz")), method, width, rng=0)
+    angle = nearest(found.layer.weights, target.layer.weights)
+    print(f"{units}, {form}: {angle:.3g} rad in {found.seconds:.2f} s")
+    assert found.literal and "literal" in str(found) and angle < limit
+    out = str(tmp_path / "layer.npz")
+    told = [] if threshold is None else ["--threshold", threshold]
+    said = command("recover-layer", str(tmp_path / "data.npz"), "--width", str(width), "--activation", units, "--literal",
+                   "--form", form, *told, "--out", out)
+    assert "HighThreshold, literal," in said
+    with np.load(out) as saved:
+        assert np.array_equal(saved["weights"], found.layer.weights)
+
+
+def test_every_layer_form_has_a_case() -> None:
+    assert {form for _, form, _ in LAYER_CASES} == set(LAYER_FORMS)
+
+
+@pytest.mark.parametrize(("words", "match"), [
+    (["recover", "x.npz", "--method", "tensor-init", "--literal", "--form", "G"], "algorithm-1, algorithm-1-in-thirds"),
+    (["recover", "x.npz", "--method", "tensor-init", "--form", "algorithm-2"], "without --literal"),
+    (["recover", "x.npz", "--literal"], "No paper prints it"),
+    (["recover-layer", "x.npz", "--literal", "--form", "F"], "one-by-one, simultaneous")])
+def test_forms_that_are_not_printed_are_refused(words: list[str], match: str) -> None:
+    with pytest.raises(lb.InvalidInput, match=match):
+        CliRunner().invoke(cli.commands, words, catch_exceptions=False)
+
+
+def test_width_of_symmetric_outputs_is_counted_for_the_literal_form(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((10_000, 6))
+    found = lb.recover(lb.Samples(x, WIDE(x), law=lb.Symmetric()), lb.SymmetricInputs.literal(), rng=0)
+    assert found.network.width == 3
