@@ -121,7 +121,7 @@ if TYPE_CHECKING:
         open_samples,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 ROOMS = (
     "activations", "certificate", "damping", "decomposition", "errors", "landscape", "moments", "networks", "pipeline", "planted",
