@@ -21,7 +21,7 @@ CALLS = {
     "audit": "audit truth.safetensors --budgets 50,200",
     "compare": "compare truth.safetensors truth.safetensors",
     "completion": "completion bash",
-    "demo": "demo --width 2 --queries 300",
+    "demo": "demo --width 4 --queries 600",
     "extract": "extract truth.safetensors",
     "recover": "recover table.csv --target price --drop-columns id --drop-missing",
     "recover-layer": "recover-layer rare.npz --width 2",

@@ -31,7 +31,8 @@ def demo(*, report: str, width: int, queries: int, seed: int, speech: Speech) ->
     with speech.bar() as progress:
         case = trained_mlp.extract(truth, queries, seed, progress)
     found, match, status = case.found, case.match, status_of(case.found.certificate)
-    speech.say(_pairs_table(side_by_side(found.network, truth), truth.dim, speech.width))
+    if found.network.depth == 1 and found.network.top is None:
+        speech.say(_pairs_table(side_by_side(found.network, truth), truth.dim, speech.width))
     speech.say(f"hidden units recovered: {width - len(match.missing)} of {width}")
     speech.say(f"largest difference of any weight, bias or readout: {match.max_error:.1e}\n")
     if speech.in_text:

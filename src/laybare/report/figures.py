@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAMED = 24
 """Inputs whose names are written along an axis; more would not be read."""
 
-SHOWN, ACROSS = 48, 12
+SHOWN, ACROSS = 24, 12
 """Units that are shown as images, and how many in a row."""
 
 
