@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from importlib.metadata import version as installed_version
 from inspect import isfunction
 from typing import Any
+
+import laybare
 
 project = "laybare"
 author = "The laybare developers"
 copyright = "2026, The laybare developers"
-release = version = installed_version("laybare")
+release = version = laybare.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
 html_math_renderer = "mathml"  # formulas are MathML in the page itself: no script, nothing fetched
