@@ -190,7 +190,7 @@ def run_and_kill(folder: Path, out: Path, seconds: float | None) -> float:
 
 
 def check_kills(tmp_path: Path, kills: int) -> None:
-    whole = run_and_kill(tmp_path / "whole", tmp_path / "whole.npz", None)
+    whole = run_and_kill(tmp_path / "whole", tmp_path / "whole.npz", None)  # seconds; nothing is written down that is read below
     rng = np.random.default_rng(7)
     for number in range(kills):
         out = tmp_path / f"{number}.npz"

@@ -33,6 +33,7 @@ HOMES = {
     "compare": ("saved_networks", "Compare two saved networks."),
     "demo": ("demonstration", "Recover a network trained on real data, as a demonstration."),
     "extract": ("black_boxes", "Recover the network behind a black box."),
+    "plan": ("planning", "Say what a recovery would take: passes, bytes, memory, time."),
     "recover": ("sampled", "Recover the network behind samples in a file."),
     "recover-layer": ("sampled", "Recover the lowest layer of a deeper network behind samples in a file."),
     "reproduce": ("reproduction", "Run a study and write its table."),

@@ -31,7 +31,7 @@ class DaskSamples(Verbs):
     schedule : Schedule; without an engine, DaskEngine() is taken: the client that is there, or Dask's threads
     exchangeable : whether any range of rows is as good as a random choice; then no row numbers are drawn, kept or sent
 
-    Chunks of 30 to 130 MB are good. One pass here checks every number; later passes check every block again. Rows that fit into
+    Chunks of 60 to 500 MB are good. One pass here checks every number; later passes check every block again. Rows that fit into
     `schedule.keep_bytes` come to this process once they are white, larger ones stay on the workers: same bits.
     """
 
