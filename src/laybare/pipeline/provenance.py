@@ -11,6 +11,7 @@ from numpy.random import Generator
 from laybare.source import Samples
 from laybare.source.columns import Columns
 from laybare.source.fingerprint import fingerprint
+from laybare.version import __version__
 
 FINGERPRINT_BYTES = 64 << 20
 """Bytes of the data that a fingerprint reads: all rows up to that, then blocks spread evenly."""
@@ -36,13 +37,11 @@ class Provenance:
 
 def provenance_of(verb: str, source: Any, rng: Generator | int, **choices: Any) -> Provenance:
     """Of a call `verb(source, **choices, rng=rng)`."""
-    import laybare
-
     seed = int(rng) if isinstance(rng, int | np.integer) else None
     given = ", ".join(f"{name}={_spelled(value)}" for name, value in choices.items() if value is not None)
     data = described(source)
     return Provenance(
-        laybare.__version__, f"{verb}({', '.join(part for part in (data, given, f'rng={_spelled(rng)}') if part)})", seed, data,
+        __version__, f"{verb}({', '.join(part for part in (data, given, f'rng={_spelled(rng)}') if part)})", seed, data,
         spread_fingerprint(source) if isinstance(source, Samples) else "", getattr(source, "columns", Columns()))
 
 
