@@ -10,7 +10,7 @@ from laybare.source.arrays import Stacked
 from laybare.source.columns import Columns
 from laybare.source.disk_arrays import ParquetGroup, Stamp, ZarrRows
 from laybare.source.numpy_files import ArrayPair
-from laybare.source.table_files import Wanted, check_types, chosen, parquet_reader
+from laybare.source.table_files import ColumnChoice, check_types, chosen, parquet_reader
 
 
 def is_dataset(path: Path) -> bool:
@@ -23,7 +23,7 @@ def is_zarr(path: Path) -> bool:
     return any((path / name).is_file() for name in (".zgroup", "zarr.json"))
 
 
-def read_dataset(path: Path, wanted: Wanted) -> ArrayPair:
+def read_dataset(path: Path, wanted: ColumnChoice) -> ArrayPair:
     """All Parquet files of a directory, in the order of their names, row group by row group; only their ends are read here."""
     pyarrow, parquet = parquet_reader(path)
     x: list[ParquetGroup] = []

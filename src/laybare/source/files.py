@@ -19,7 +19,7 @@ from laybare.source.numpy_files import ArrayPair, read_blocks, read_npz
 from laybare.source.protocol import Law
 from laybare.source.samples import Samples
 from laybare.source.sums import Schedule
-from laybare.source.table_files import COMPRESSED, Wanted, read_csv, read_parquet
+from laybare.source.table_files import COMPRESSED, ColumnChoice, read_csv, read_parquet
 
 
 def open_samples(
@@ -48,7 +48,7 @@ def open_samples(
     directories of Parquet files: memory is then that of a few blocks, and workers read for themselves. Nothing is ever unpickled.
     """
     place = Path(path)
-    wanted = Wanted(_names(target), _names(drop), drop_missing)
+    wanted = ColumnChoice(_names(target), _names(drop), drop_missing)
     read = _reader(place)
     try:
         x, y, columns = read(place, wanted)
@@ -71,10 +71,10 @@ def _bytes(array: Array | Stacked | DiskArray) -> int:
     return 8 * math.prod(array.shape)
 
 
-def _one(read: Callable[[Path, str], ArrayPair]) -> Callable[[Path, Wanted], ArrayPair]:
+def _one(read: Callable[[Path, str], ArrayPair]) -> Callable[[Path, ColumnChoice], ArrayPair]:
     """For files of whole arrays, where one array holds all the outputs."""
 
-    def reader(path: Path, wanted: Wanted) -> ArrayPair:
+    def reader(path: Path, wanted: ColumnChoice) -> ArrayPair:
         if len(wanted.targets) != 1:
             raise InvalidInput(
                 f"{len(wanted.targets)} targets were named for {path}.", "One array holds all the outputs there, one a column.",
@@ -88,7 +88,7 @@ def _one(read: Callable[[Path, str], ArrayPair]) -> Callable[[Path, Wanted], Arr
     return reader
 
 
-_READERS: dict[str, Callable[[Path, Wanted], ArrayPair]] = {
+_READERS: dict[str, Callable[[Path, ColumnChoice], ArrayPair]] = {
     ".npz": _one(read_npz), ".csv": read_csv, ".tsv": read_csv, ".parquet": read_parquet}
 
 
@@ -98,7 +98,7 @@ def _ending(path: Path) -> str:
     return (path.with_suffix("") if packed else path).suffix.lower()
 
 
-def _reader(path: Path) -> Callable[[Path, Wanted], ArrayPair]:
+def _reader(path: Path) -> Callable[[Path, ColumnChoice], ArrayPair]:
     if path.is_dir():
         kinds = (is_log, _one(read_log)), (is_zarr, _one(read_zarr)), (is_dataset, read_dataset)
         return next((read for is_it, read in kinds if is_it(path)), _one(read_blocks))

@@ -31,7 +31,7 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 """Cells that hold nothing, in small letters."""
 
 
-class Wanted(NamedTuple):
+class ColumnChoice(NamedTuple):
     """Which columns are outputs, which are left out, and whether rows with missing cells are."""
 
     targets: Sequence[str]
@@ -54,7 +54,7 @@ class Header(NamedTuple):
             tuple(name for i, name in enumerate(read) if i not in self.outputs), tuple(read[i] for i in self.outputs))
 
 
-def read_csv(path: Path, wanted: Wanted) -> ArrayPair:
+def read_csv(path: Path, wanted: ColumnChoice) -> ArrayPair:
     """Columns of numbers under a header; commas, semicolons or tabs between them, gzip, bzip2 or xz around them."""
     try:
         with _opened(path) as file:
@@ -86,7 +86,7 @@ def _opened(path: Path) -> TextIOWrapper:
     return cast(TextIOWrapper, unpack(path, "rt", encoding="utf-8-sig", newline=""))
 
 
-def read_parquet(path: Path, wanted: Wanted) -> ArrayPair:
+def read_parquet(path: Path, wanted: ColumnChoice) -> ArrayPair:
     """Numeric columns, batch by batch; a missing value becomes NaN, which Samples refuses by its row."""
     pyarrow, parquet = parquet_reader(path)
     try:
@@ -113,7 +113,7 @@ def parquet_reader(path: Path) -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def chosen(path: Path, names: Sequence[str], wanted: Wanted) -> Header:
+def chosen(path: Path, names: Sequence[str], wanted: ColumnChoice) -> Header:
     """Which columns are read, and which of those are outputs; refuses a table without them, or without anything else."""
     for asked, option in ((wanted.targets, "target="), (wanted.dropped, "drop=")):
         missing = [name for name in asked if name not in names]
@@ -163,7 +163,7 @@ def _chunks(file: Iterable[str]) -> Iterable[list[str]]:
         yield chunk
 
 
-def _parse(path: Path, lines: list[str], header: Header, wanted: Wanted) -> Array:
+def _parse(path: Path, lines: list[str], header: Header, wanted: ColumnChoice) -> Array:
     """Numbers of the columns that are read. Where all are and none is missing, NumPy reads the text by itself."""
     try:
         if len(header.kept) < len(header.names) or wanted.drop_missing:
