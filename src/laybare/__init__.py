@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         TensorRoute,
         WhitenedRoute,
     )
+    from laybare.methods.choosing import Choice, choose
     from laybare.networks import Layer, LayerMatch, Match, Network, compare
     from laybare.pipeline import Audit, Recovery, audit, load, recover, refine
     from laybare.planted import random_network
@@ -152,6 +153,7 @@ __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | 
         "GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
         "PrintedMoments PrintedNeurons PrintedReLU RefinedMoments SpectralRoute SymmetricInputs TensorInit TensorRoute "
         "WhitenedRoute"),
+    "laybare.methods.choosing": "Choice choose",
     "laybare.pipeline": "Audit audit Recovery load recover refine",
 }))
 
@@ -163,6 +165,7 @@ __all__ = [
     "Audit",
     "BudgetExhausted",
     "Certificate",
+    "Choice",
     "Claim",
     "ClusterFailure",
     "DaskEngine",
@@ -229,6 +232,7 @@ __all__ = [
     "absolute",
     "activation_named",
     "audit",
+    "choose",
     "compare",
     "decomposition",
     "erf",

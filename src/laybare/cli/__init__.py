@@ -29,6 +29,7 @@ MISUSE, INTERRUPTED, CLOSED_PIPE = 2, 130, 141
 
 HOMES = {
     "audit": ("black_boxes", "How much of a black box can be read from how many queries."),
+    "check": ("checking", "Which assumptions the samples in a file hold, and which methods would be tried."),
     "completion": ("completion", "Print what makes your shell complete these commands."),
     "compare": ("saved_networks", "Compare two saved networks."),
     "demo": ("demonstration", "Recover a network trained on real data, as a demonstration."),

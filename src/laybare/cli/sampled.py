@@ -72,14 +72,17 @@ def _samples(data: str, reading: dict[str, Any]) -> lb.Samples:
 @_reading
 @click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
 @click.option(
-    "--method", type=click.Choice(sorted(METHODS)), default="random-start", show_default=True, metavar="NAME",
-    help=f"How to start: {', '.join(sorted(METHODS))}.")
+    "--method", type=click.Choice(sorted(METHODS)), metavar="NAME",
+    help=f"How to start: {', '.join(sorted(METHODS))}; chosen from the data if not given (see `laybare check`).")
 @click.option("--literal", is_flag=True, help="The method as its paper prints it, with nothing after it.")
 @FORM
-@click.option("--activation", default="relu", show_default=True, help="For example relu, leaky_relu(0.1), tanh.")
+@click.option("--activation", help="For example relu, leaky_relu(0.1), tanh; found out if neither this nor --method is given.")
+@click.option("--seconds", type=click.FloatRange(0.0, min_open=True),
+              help="A search ends then with the best that it has; 3600, or 600 if no method is given.")
 @with_wishes(*WRITERS)
 def recover(
-    data: str, *, width: int | None, method: str, literal: bool, form: str | None, activation: str, wishes: Wishes, **reading: Any
+    data: str, *, width: int | None, method: str | None, literal: bool, form: str | None, activation: str | None,
+    seconds: float | None, wishes: Wishes, **reading: Any,
 ) -> int:
     """Recover the network behind the samples in DATA.
 
@@ -88,11 +91,12 @@ def recover(
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
     check_literal(literal, form=form)
-    units = lb.activation_named(activation)
-    chosen = literal_method(method, form, units) if literal else METHODS[method](activation=units)
+    units = None if activation is None else lb.activation_named(activation)
+    chosen = _method(method, form, units, literal=literal)
     with wishes.speech.bar() as progress, keeping(progress) as interrupts:
         found = lb.recover(
-            _samples(data, reading), method=chosen, width=width, rng=wishes.seed, progress=interrupts.progress)
+            _samples(data, reading), method=chosen, width=width, activation=units, rng=wishes.seed,
+            progress=interrupts.progress, seconds=seconds)
     return finish(found, wishes, interrupted=interrupts.wanted)
 
 
@@ -149,3 +153,10 @@ def _save_layer(found: lb.LayerRecovery, out: str) -> None:
     contents = BytesIO()
     np.savez(contents, weights=parts["weights"], biases=parts["biases"], thresholds=parts["thresholds"])
     put(Path(out), contents.getvalue())
+
+
+def _method(name: str | None, form: str | None, units: lb.Activation | None, *, literal: bool) -> Method | None:
+    """The object that a name stands for; nothing if the data are to decide."""
+    if literal:
+        return literal_method(name or "random-start", form, units or lb.relu)
+    return None if name is None else METHODS[name](activation=units or lb.relu)

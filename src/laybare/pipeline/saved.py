@@ -24,6 +24,7 @@ from laybare.source.columns import Columns
 
 FORMAT, VERSION = "recovery", 1
 NUMBERS = ("value", "threshold")
+MEASURED = ("noise", "explained", "visible", "held_out", "held_out_error")
 
 
 def save(found: Recovery, path: str | PathLike[str]) -> None:
@@ -38,8 +39,8 @@ def save(found: Recovery, path: str | PathLike[str]) -> None:
         "format": FORMAT, "version": VERSION, "by": found.found_by, "seconds": found.seconds, "samples_used": found.samples_used,
         "queries": found.queries,
         "claims": [_written(asdict(claim)) for claim in certificate.claims],
-        "certificate": {key: repr(float(getattr(certificate, key))) for key in ("noise", "explained", "visible")},
-        "reason": found.traces[-1].reason if found.traces else None,
+        "certificate": {key: repr(float(getattr(certificate, key))) for key in MEASURED},
+        "because": certificate.reason, "reason": found.traces[-1].reason if found.traces else None,
         "provenance": None if found.provenance is None else asdict(found.provenance),
         "parts": {name: part.description for name, part in parts.items()}}
     write(path, Contents(arrays, description))
@@ -70,7 +71,7 @@ def _recovery(contents: Contents, path: str) -> Recovery:
         network_in(Contents(_under(arrays, name), told["parts"][name]), path) for name in ("network", "start"))
     numbers = {key: float(text) for key, text in told["certificate"].items()}
     claims = tuple(Claim(**_read(claim)) for claim in told["claims"])
-    certificate = Certificate(claims, StandardErrors(**_under(arrays, "errors")), **numbers)
+    certificate = Certificate(claims, StandardErrors(**_under(arrays, "errors")), **numbers, reason=str(told.get("because", "")))
     rows = tuple(TraceRow(*row)._replace(samples=int(row[-1])) for row in arrays["trace"].tolist())
     traces = () if told["reason"] is None else (Trace(rows, str(told["reason"])),)
     return Recovery(
