@@ -66,7 +66,7 @@ def draw_kinks(axes: Any, network: Network) -> None:
     axes.vlines(distances, 0.0, bends, color=ACCENT, linewidth=1.2)
     axes.plot(distances, bends, "o", color=ACCENT, markersize=4.0)
     axes.set_ylim(bottom=0.0)
-    axes.set(title="where units bend", xlabel="distance from the origin, along the unit's weights", ylabel="change of the slope")
+    axes.set(title="where units bend", xlabel="distance from the origin", ylabel="change of the slope")
 
 
 def slope_jump(activation: Activation) -> float:
