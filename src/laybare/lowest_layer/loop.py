@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from laybare.bars import shown
 from laybare.certificate import Certificate, StandardErrors
 from laybare.errors import AssumptionViolated, InvalidInput, NotSeparated
 from laybare.lowest_layer.acceptance import top_explains
@@ -20,6 +23,7 @@ from laybare.lowest_layer.recovery import LayerRecovery
 from laybare.lowest_layer.tops import Top, held_out_r2
 from laybare.methods import Lines
 from laybare.networks import Layer
+from laybare.pipeline.provenance import provenance_of
 from laybare.refinement.problem import Problem, pose
 from laybare.shapes import Array, Progress
 from laybare.source import Oracle, Source
@@ -29,7 +33,7 @@ from laybare.source.protocol import Parts
 
 def recover_layer(
     source: Source, method: HighThreshold | Lines | None = None, width: int | None = None, *,
-    rng: Generator | int = 0, progress: Progress | None = None, checkpoint: str | PathLike[str] | None = None,
+    rng: Generator | int = 0, progress: Any = None, checkpoint: str | PathLike[str] | None = None,
 ) -> LayerRecovery:
     """Recover the lowest layer of the network behind a source, whatever lies above it.
 
@@ -44,25 +48,33 @@ def recover_layer(
         Number of units; counted if not given.
     rng : Generator or int
         Same seed, same bits.
-    progress : callable, optional
-        Called with an Event at every step.
+    progress : callable or True, optional
+        Called with an Event at every step; True: a bar in the terminal or the notebook.
     checkpoint : folder, optional
         What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
-    begun, rng = time.perf_counter(), np.random.default_rng(rng)
-    if isinstance(method, Lines):
-        return _by_lines(_oracle(source), method, width, begun, rng=rng, progress=progress)
     if method is None and isinstance(source, Oracle):
         try:
             return recover_layer(source, HighThreshold(), width, rng=rng, progress=progress, checkpoint=checkpoint)
         except AssumptionViolated as refusal:
-            if source.box is not None:
-                raise
-            return _instead(source, width, refusal, begun, rng=rng, progress=progress)
+            return _instead(source, width, refusal, rng=rng, progress=progress)
     method = HighThreshold() if method is None else method
     _check_arguments(method, width)
+    origin, draws = provenance_of("recover_layer", source, rng, method=method, width=width), np.random.default_rng(rng)
+    if isinstance(method, Lines):
+        with shown(progress) as told:
+            return replace(_by_lines(_oracle(source), method, width, rng=draws, progress=told), provenance=origin)
     method.check(source, width)
-    source = with_checkpoint(source, checkpoint, verb="recover_layer", method=method, width=width, rng=rng)
+    source = with_checkpoint(source, checkpoint, verb="recover_layer", method=method, width=width, rng=draws)
+    with shown(progress) as told:
+        found = _found(source, method, width, rng=draws, progress=told)
+    return replace(found, provenance=origin)
+
+
+def _found(
+    source: Source, method: HighThreshold, width: int | None, *, rng: Generator, progress: Progress | None
+) -> LayerRecovery:
+    begun = time.perf_counter()
     if isinstance(source, Oracle) and method.asks:
         found, rows = layer_by_queries(source, method, width, rng=rng)
         top, spent = None if rows is None else _top(found, found.layer, rows, method), source.spent
@@ -78,18 +90,21 @@ def recover_layer(
 
 
 def _by_lines(
-    oracle: Oracle, method: Lines, width: int | None, begun: float, *, rng: Generator, progress: Progress | None
+    oracle: Oracle, method: Lines, width: int | None, *, rng: Generator, progress: Progress | None
 ) -> LayerRecovery:
+    begun = time.perf_counter()
     layer, certificate, top = layer_by_lines(oracle, method, width, rng=rng, progress=progress)
     return LayerRecovery(layer, certificate, top, method, time.perf_counter() - begun, oracle.spent, dict(oracle.queries))
 
 
 def _instead(
-    oracle: Oracle, width: int | None, refusal: AssumptionViolated, begun: float, *, rng: Generator, progress: Progress | None
+    oracle: Oracle, width: int | None, refusal: AssumptionViolated, *, rng: Generator | int, progress: Any
 ) -> LayerRecovery:
     """Lines, where units are not rarely active; the first refusal, if lines cannot read it either."""
+    if oracle.box is not None:
+        raise refusal
     try:
-        return _by_lines(oracle, Lines(depth=None), width, begun, rng=rng, progress=progress)
+        return recover_layer(oracle, Lines(depth=None), width, rng=rng, progress=progress)
     except (AssumptionViolated, NotSeparated):
         raise refusal from None
 
@@ -102,9 +117,9 @@ def _oracle(source: Source) -> Oracle:
     return source
 
 
-def _check_arguments(method: HighThreshold, width: int | None) -> None:
+def _check_arguments(method: HighThreshold | Lines, width: int | None) -> None:
     """Refuse what is no method for layers, and no width."""
-    if not isinstance(method, HighThreshold):
+    if not isinstance(method, HighThreshold | Lines):
         raise InvalidInput(
             f"The method is a {type(method).__name__}.", "Only HighThreshold and Lines find the lowest layer alone.",
             "Give HighThreshold(activation=...) or Lines(depth=None), or use recover() for a whole network.")
