@@ -65,7 +65,8 @@ def recover(
     begun, rng = time.perf_counter(), np.random.default_rng(rng)
     source, method, width, activation, progress = meant(
         source, further, law=law, progress=progress, method=method, width=width, activation=activation)
-    source = with_checkpoint(source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=rng)
+    if checkpoint is not None:
+        source = with_checkpoint(source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=rng)
     if isinstance(source, Oracle) and _can_be_asked(source, method):
         found, reason = _by_lines(source, method, width, activation, rng=rng, progress=progress)
         return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
