@@ -14,6 +14,7 @@ when it is first named: `import laybare` costs next to nothing, and so does `lay
 from typing import TYPE_CHECKING
 
 from laybare.lazy import homes_of, on_demand
+from laybare.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from laybare import decomposition, landscape, moments, planted, theory
@@ -121,8 +122,6 @@ if TYPE_CHECKING:
         Unknown,
         open_samples,
     )
-
-__version__ = "0.1.0"
 
 ROOMS = (
     "activations", "certificate", "damping", "decomposition", "errors", "landscape", "moments", "networks", "pipeline", "planted",

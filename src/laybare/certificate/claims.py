@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from math import nan
 from typing import NamedTuple
 
+import numpy as np
+
+from laybare.networks import Network
 from laybare.shapes import Array
 
 NOTHING = 1e-12
@@ -107,3 +110,13 @@ class Certificate:
         from laybare.report.notebook import certificate_html
 
         return certificate_html(self)
+
+
+def unjudged(network: Network, claims: tuple[Claim, ...] = ()) -> Certificate:
+    """What is left of a certificate whose tests were interrupted: nothing is known, and it says so."""
+    readout, biases = np.asarray(network.readout), np.asarray(network.layer.biases)
+    errors = StandardErrors(*(np.full_like(part, nan, dtype=float) for part in (
+        np.asarray(network.layer.weights), biases, readout, np.asarray(network.offset))))
+    missing = Claim(
+        "certificate finished", nan, nan, False, "proved", "The tests were interrupted: nothing speaks for these weights yet.")
+    return Certificate((missing, *claims), errors, nan)

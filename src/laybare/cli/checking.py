@@ -10,13 +10,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import laybare as lb
-from laybare.cli.screen import console_of
+from laybare.cli.speech import console_of, examples
 from laybare.methods.choosing import Choice
 
 HOLDS = {True: "yes", False: "no", None: "open"}
 
 
-@click.command("check")
+@click.command("check", epilog=examples("laybare check data.npz"))
 @click.argument("data", type=click.Path())
 @click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
 @click.option("--width", type=click.IntRange(1), help="Hidden units, if known.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
+from laybare.bars import shown
 from laybare.blas import single_blas_thread
-from laybare.certificate import Claim, certify
+from laybare.certificate import Claim, certify, unjudged
 from laybare.certificate.width import unsupported
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods import Method
@@ -23,6 +25,7 @@ from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
 from laybare.pipeline.clock import LONGEST, LONGEST_CHOSEN, Clock
 from laybare.pipeline.probabilities import away_from_certainty
+from laybare.pipeline.provenance import provenance_of
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.rounds import recover_in_rounds
 from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, narrower_fit, random_start, refit
@@ -61,18 +64,30 @@ def recover(
     rng : Generator or int
         Same seed, same bits.
     progress : callable or True, optional
-        Called with an Event at every step; True: a line on stderr.
+        Called with an Event (stage, done, total, detail) at every step; True: a bar in the terminal or the notebook.
     seconds : float, optional
         A search that is still under way then ends with the best that it has, and the certificate says so; by default an hour,
         and ten minutes if no method is given.
     checkpoint : folder, optional
         What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
-    begun, rng = time.perf_counter(), np.random.default_rng(rng)
-    source, method, width, activation, progress = meant(
-        source, further, law=law, progress=progress, method=method, width=width, activation=activation)
-    source = with_checkpoint(source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=rng)
-    if isinstance(source, Oracle) and _can_be_asked(source, method):
+    source, method, width, activation = meant(source, further, law=law, method=method, width=width, activation=activation)
+    origin = provenance_of("recover", source, rng, method=method, width=width, activation=activation)
+    draws = np.random.default_rng(rng)
+    source = with_checkpoint(
+        source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=draws)
+    with shown(progress) as told:
+        found = _found(source, method, width, activation, rng=draws, progress=told, seconds=seconds)
+    return replace(found, provenance=origin)
+
+
+def _found(
+    source: Any, method: Method | Lines | None, width: int | None, activation: Activation | None, *, rng: Generator,
+    progress: Progress | None, seconds: float | None,
+) -> Recovery:
+    """By asking, if the source can be asked and nobody chose otherwise; else from its rows."""
+    begun = time.perf_counter()
+    if isinstance(source, Oracle) and (isinstance(method, Lines) or (method is None and _can_be_asked(source))):
         found, reason = _by_lines(source, method, width, activation, rng=rng, progress=progress)
         return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
     clock = Clock(progress, begun + (seconds or (LONGEST_CHOSEN if method is None else LONGEST)))
@@ -154,20 +169,22 @@ def _recovered(
 
 
 def refine(
-    source: Source, start: Network, *, rng: Generator | int = 0, progress: Progress | None = None,
+    source: Source, start: Network, *, rng: Generator | int = 0, progress: Any = None,
     checkpoint: str | PathLike[str] | None = None,
 ) -> Recovery:
     """Refinement and certificate only, from any start; the start's biases are refined if it has any. Checkpoint as in recover."""
-    begun, rng = time.perf_counter(), np.random.default_rng(rng)
+    begun, draws = time.perf_counter(), np.random.default_rng(rng)
     _check_start(source, start)
-    source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=rng)
-    with single_blas_thread():
-        problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=rng, progress=progress)
+    origin = provenance_of("refine", source, rng, start=start.architecture)
+    source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=draws)
+    with single_blas_thread(), shown(progress) as told:
+        problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=told)
         white = problem.white(start)
         _check_equations(problem, white)
-        fit = refit(problem, white, progress=progress)
-        return _certified(
-            problem, fit, start=start, method=None, begun=begun, rng=rng, progress=progress, queries=_queries(source))
+        fit = refit(problem, white, progress=told)
+        found = _certified(
+            problem, fit, start=start, method=None, begun=begun, rng=draws, progress=told, queries=_queries(source))
+    return replace(found, provenance=origin)
 
 
 def _certified(
@@ -177,15 +194,18 @@ def _certified(
     """The fit in canonical form on the given inputs, with its certificate."""
     network = problem.given(fit.outcome.network).canonical()
     tell(progress, "certifying")
-    certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims))
+    try:
+        certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims))
+    except KeyboardInterrupt:
+        certificate = unjudged(network, (*fit.claims, *claims))
     seconds = time.perf_counter() - begun
     return Recovery(
         network, start, certificate, method, seconds, problem.rows, () if fit.trace is None else (fit.trace,), queries)
 
 
-def _can_be_asked(oracle: Oracle, method: Method | Lines | None) -> bool:
-    """By lines, or by nobody knows what yet; where every row is paid for already, the rows are samples."""
-    return isinstance(method, Lines) or (method is None and oracle.spent < oracle.budget)
+def _can_be_asked(oracle: Oracle) -> bool:
+    """Where every row is paid for already, the rows are samples."""
+    return oracle.spent < oracle.budget
 
 
 def _queries(source: Source) -> dict[str, int]:

@@ -18,7 +18,9 @@ from laybare.errors import InvalidInput
 from laybare.networks import Network
 from laybare.networks.files import contents_of, network_in
 from laybare.networks.storage import Contents, read, write
+from laybare.pipeline.provenance import Provenance
 from laybare.pipeline.recovery import Recovery
+from laybare.source.columns import Columns
 
 FORMAT, VERSION = "recovery", 1
 NUMBERS = ("value", "threshold")
@@ -39,6 +41,7 @@ def save(found: Recovery, path: str | PathLike[str]) -> None:
         "claims": [_written(asdict(claim)) for claim in certificate.claims],
         "certificate": {key: repr(float(getattr(certificate, key))) for key in MEASURED},
         "because": certificate.reason, "reason": found.traces[-1].reason if found.traces else None,
+        "provenance": None if found.provenance is None else asdict(found.provenance),
         "parts": {name: part.description for name, part in parts.items()}}
     write(path, Contents(arrays, description))
 
@@ -73,7 +76,14 @@ def _recovery(contents: Contents, path: str) -> Recovery:
     traces = () if told["reason"] is None else (Trace(rows, str(told["reason"])),)
     return Recovery(
         network, start, certificate, None, float(told["seconds"]), int(told["samples_used"]), traces, dict(told["queries"]),
-        str(told["by"]))
+        str(told["by"]), _provenance(told.get("provenance")))
+
+
+def _provenance(told: dict[str, Any] | None) -> Provenance | None:
+    """Files of version 0.1 have none."""
+    if told is None:
+        return None
+    return Provenance(**told | {"columns": Columns(*(tuple(map(str, names)) for names in told["columns"]))})
 
 
 def _under(arrays: dict[str, Any], name: str) -> dict[str, Any]:
