@@ -139,7 +139,7 @@ def _attempt(purse: Purse, dim: int, reader: Reader, rng: Generator) -> LinesFou
 def _finished(purse: Purse, reading: Reading, reader: Reader, rng: Generator) -> LinesFound:
     """Polish and check with fresh queries; what contradicts the book sends the search back to the lines."""
     precision = _precision(reading, reader)
-    fresh, misfit, complete = np.empty(0), np.nan, reading.short is None
+    fresh, misfit, complete = np.empty(0), np.nan, reading.short is None and not reading.lost
     try:
         for _ in range(RETURNS if complete else 0):
             reading = reading.with_book(_measured_again(purse, reading, reader, precision))
@@ -159,7 +159,9 @@ def _finished(purse: Purse, reading: Reading, reader: Reader, rng: Generator) ->
             complete = False
             for target in surprises[:3]:
                 reading = toward(purse, reading, target, rng=rng)
-            complete = True
+            complete = not reading.lost
+            if reading.lost:
+                break
         else:
             complete = False
     except BudgetExhausted as ended:

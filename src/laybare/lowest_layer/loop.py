@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from laybare.bars import shown
 from laybare.certificate import Certificate, StandardErrors
 from laybare.errors import InvalidInput
 from laybare.lowest_layer.acceptance import top_explains
@@ -18,6 +21,7 @@ from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.recovery import LayerRecovery
 from laybare.lowest_layer.tops import Top, held_out_r2
 from laybare.networks import Layer
+from laybare.pipeline.provenance import provenance_of
 from laybare.refinement.problem import Problem, pose
 from laybare.shapes import Array, Progress
 from laybare.source import Oracle, Source
@@ -27,7 +31,7 @@ from laybare.source.protocol import Parts
 
 def recover_layer(
     source: Source, method: HighThreshold | None = None, width: int | None = None, *,
-    rng: Generator | int = 0, progress: Progress | None = None, checkpoint: str | PathLike[str] | None = None,
+    rng: Generator | int = 0, progress: Any = None, checkpoint: str | PathLike[str] | None = None,
 ) -> LayerRecovery:
     """Recover the lowest layer of the network behind a source, whatever lies above it.
 
@@ -41,16 +45,25 @@ def recover_layer(
         Number of units; counted if not given.
     rng : Generator or int
         Same seed, same bits.
-    progress : callable, optional
-        Called with an Event at every step.
+    progress : callable or True, optional
+        Called with an Event at every step; True: a bar in the terminal or the notebook.
     checkpoint : folder, optional
         What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
-    begun, rng = time.perf_counter(), np.random.default_rng(rng)
     method = HighThreshold() if method is None else method
     _check_arguments(method, width)
     method.check(source, width)
-    source = with_checkpoint(source, checkpoint, verb="recover_layer", method=method, width=width, rng=rng)
+    origin, draws = provenance_of("recover_layer", source, rng, method=method, width=width), np.random.default_rng(rng)
+    source = with_checkpoint(source, checkpoint, verb="recover_layer", method=method, width=width, rng=draws)
+    with shown(progress) as told:
+        found = _found(source, method, width, rng=draws, progress=told)
+    return replace(found, provenance=origin)
+
+
+def _found(
+    source: Source, method: HighThreshold, width: int | None, *, rng: Generator, progress: Progress | None
+) -> LayerRecovery:
+    begun = time.perf_counter()
     if isinstance(source, Oracle) and method.asks:
         found, rows = layer_by_queries(source, method, width, rng=rng)
         top, spent = None if rows is None else _top(found, found.layer, rows, method), source.spent

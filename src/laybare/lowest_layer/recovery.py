@@ -11,7 +11,9 @@ from laybare.errors import InvalidInput
 from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.tops import Top
 from laybare.networks import Layer
+from laybare.pipeline.provenance import Provenance
 from laybare.shapes import Array
+from laybare.source.columns import Columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,8 @@ class LayerRecovery:
         Rows that were read, or queries that were asked.
     queries : dict
         What the queries of an Oracle were spent on; empty for samples.
+    provenance : Provenance, optional
+        Version, call, seed, fingerprint of the data and names of their columns.
     """
 
     layer: Layer
@@ -41,6 +45,12 @@ class LayerRecovery:
     seconds: float
     samples_used: int
     queries: dict[str, int] = field(default_factory=dict)
+    provenance: Provenance | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """Names of inputs and outputs, where the data had any."""
+        return Columns() if self.provenance is None else self.provenance.columns
 
     @property
     def thresholds(self) -> Array:
