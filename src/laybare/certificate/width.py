@@ -32,6 +32,7 @@ from laybare.damping import Effort
 from laybare.refinement.levenberg import project
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Point, StepStatistic
+from laybare.refinement.parts import some_rows
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
 from laybare.source import Source
@@ -45,8 +46,8 @@ SEEMS = 0.5
 FIRST_STEPS = 4
 """Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
 
-ROWS_AN_UNKNOWN, FEWEST_ROWS = 10, 4000
-"""Rows on which the places of a further unit are compared, and on which a unit is left out first."""
+ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 10, 4000, 20
+"""Rows on which the places of a further unit are compared, and on which a unit is left out first: a twentieth, or more."""
 
 CLEAR, NEEDED = 1.5, 1.2
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
@@ -107,8 +108,8 @@ def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
 
 def _part(state: State) -> Source:
     """Some of the used rows, at random: enough to tell a place from another."""
-    rows = max(FEWEST_ROWS, ROWS_AN_UNKNOWN * state.unknowns // state.view.outputs)
-    return state.view if 2 * rows > state.view.size else state.view.split(rows / state.view.size, rng=1).first.kept()
+    rows = max(FEWEST_ROWS, ROWS_AN_UNKNOWN * state.unknowns // state.view.outputs, state.view.size // SHARE)
+    return state.view if 2 * rows > state.view.size else some_rows(state.view, rows)
 
 
 def _refitted(state: State, units: Array, clear: float) -> Further:

@@ -60,7 +60,8 @@ class Lines:
         check_activation(self.activation)
         tell(progress, "lines")
         reader = Reader(
-            activation=self.activation, precision=self.precision, spread=self.spread, patience=self.patience, watch=watch)
+            activation=self.activation, precision=self.precision, spread=self.spread, patience=self.patience, watch=watch,
+            log_odds=oracle.spent > 0 and oracle.taken_as != "identity")
         box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
         return read_network(
             oracle.ask, oracle.dim, reader, budget=oracle.budget - oracle.spent, box=box, purpose=oracle.purpose, rng=rng)
