@@ -90,9 +90,12 @@ class DaskEngine:
 
     def computed(self, graph: Graph, keys: Sequence[Any], *, retries: int = RETRIES) -> list[Any]:
         """The results of these keys."""
-        from dask import compute
-        from dask.delayed import Delayed
-
+        try:
+            from dask import compute
+            from dask.delayed import Delayed
+        except ImportError:
+            raise InvalidInput(
+                "Dask is not installed.", "A DaskEngine hands its passes to it.", "Run pip install 'laybare[dask]'.") from None
         wanted = [Delayed(key, graph) for key in keys]
         client = self.found()
         if client is None:
