@@ -173,7 +173,7 @@ def _gathered(client: Any, futures: list[Any]) -> list[Any]:
             wait(futures, timeout=PATIENCE / 6)
             return list(client.gather(futures))
         except TimeoutError:
-            idle = 0.0 if client.scheduler_info().get("workers") else idle + PATIENCE / 6
+            idle = 0.0 if client.nthreads() else idle + PATIENCE / 6
             if idle >= PATIENCE:
                 client.cancel(futures, force=True)
                 raise ClusterFailure(
