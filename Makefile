@@ -20,14 +20,16 @@ DOCS := $(VENV)/.docs-$(HERE)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all bench studies docs lint clean distclean
+.PHONY: help demo test test-all test-browser bench bench-peers studies docs lint clean distclean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       install and recover the hidden layer of a trained network (about a minute the first time)"
 	@echo "make test       all tests but the slow ones"
 	@echo "make test-all   all tests"
+	@echo "make test-browser  reports in Chromium, which it installs (Debian and Ubuntu)"
 	@echo "make bench      every measured claim against its baseline; writes benchmarks/results.json"
+	@echo "make bench-peers  laybare beside scikit-learn, TensorLy and others: table and figure (an hour)"
 	@echo "make studies    the studies of the five papers again, quick grids, into docs/studies (about half an hour on two cores)"
 	@echo "make docs       the documentation, in docs/_build/html"
 	@echo "make lint       ruff, mypy and the import layers"
@@ -42,8 +44,17 @@ test: $(DEV)
 test-all: $(DEV)
 	@OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m "slow or not slow" $(PYTEST_ARGS)
 
+test-browser: $(DEV)
+	@command -v chromedriver >/dev/null || { $$(command -v sudo) apt-get update -qq && \
+	    $$(command -v sudo) apt-get install -y -qq chromium chromium-driver >/dev/null; } || { \
+	    echo "Chromium could not be installed: install chromium and chromedriver by other means." >&2; exit 1; }
+	@LAYBARE_BROWSER=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest tests/report/test_browser.py
+
 bench: $(CORE)
 	@$(RUN) benchmarks/run.py $(BENCH_ARGS)
+
+bench-peers: $(DEV)
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -W ignore benchmarks/peers/run.py --into docs $(BENCH_ARGS)
 
 studies: $(CORE)
 	@OPENBLAS_NUM_THREADS=1 $(VENV)/bin/laybare reproduce papers --out docs/studies

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from importlib.metadata import version as installed_version
 from inspect import isfunction
 from typing import Any
+
+import laybare
 
 project = "laybare"
 author = "The laybare developers"
 copyright = "2026, The laybare developers"
-release = version = installed_version("laybare")
+release = version = laybare.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
+html_math_renderer = "mathml"  # formulas are MathML in the page itself: no script, nothing fetched
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "peers-measured.md"]
 
 
 def own_members(module: str, name: str) -> list[str]:
@@ -45,7 +47,38 @@ def formulas_as_text(app: Any, what: str, name: str, obj: object, options: objec
         lines[number] = "".join(spoken)
 
 
+def notes_after_parameters(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Sentences that follow the list of parameters are notes; numpydoc would take them for one more parameter."""
+    begun = next((i for i, line in enumerate(lines) if line.strip() in ("Parameters", "Attributes")), None)
+    for i in range(len(lines) if begun is None else begun + 2, len(lines) - 1):
+        following = lines[i + 1]
+        if lines[i].strip() == "" and following[:1].strip() and not re.match(r"[*\w, ]+ : ", following) and (
+                i + 2 >= len(lines) or not lines[i + 2].startswith("---")):
+            lines[i + 1 : i + 1] = ["Notes", "-----"]
+            return
+
+
+def inline_formula(self: Any, node: Any) -> None:
+    """A formula in a line of text."""
+    from docutils import nodes
+    from latex2mathml.converter import convert
+
+    self.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def display_formula(self: Any, node: Any) -> None:
+    """A formula on a line of its own."""
+    from docutils import nodes
+    from latex2mathml.converter import convert
+
+    self.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", (inline_formula, None), (display_formula, None))
+    app.connect("autodoc-process-docstring", notes_after_parameters, priority=100)  # before numpydoc
     app.connect("autodoc-process-docstring", formulas_as_text, priority=900)  # after numpydoc
 
 

@@ -44,6 +44,8 @@ def folder(tmp_path: Path, truth: lb.Network, monkeypatch: pytest.MonkeyPatch) -
     np.savez("data.npz", x=x, y=truth(x))
     np.savez("few.npz", x=x[:12], y=truth(x[:12]))
     truth.save("truth.safetensors")
+    Path("table.csv").write_text("a,b,y\n1,2,3\n4,,6\n7,8,9\n")
+    Path("table.csv.gz").write_text("no archive")
     return tmp_path
 
 
@@ -162,8 +164,7 @@ def test_compare_measures_and_judges(folder: Path, truth: lb.Network) -> None:
     assert run("compare", "other.safetensors", "truth.safetensors", "--tol", "1e-4").exit_code == 1
 
 
-@pytest.mark.parametrize(
-    "arguments", [(), ("audit",), ("compare",), ("demo",), ("extract",), ("recover",), ("recover-layer",)], ids=str)
+@pytest.mark.parametrize("arguments", [(), *((name,) for name in cli.HOMES)], ids=str)
 def test_help_is_there_and_fits(arguments: tuple[str, ...]) -> None:
     result = run(*arguments, "--help")
     assert result.exit_code == 0
@@ -185,6 +186,14 @@ BAD = {
     "unknown method": ("recover", "data.npz", "--method", "magic"),
     "report into nowhere": ("recover", "data.npz", "--report", "nowhere/page.html"),
     "network of unknown ending": ("recover", "data.npz", "--out", "net.txt"),
+    "layer as a network": ("recover-layer", "data.npz", "--out", "layer.onnx"),
+    "json and quiet": ("recover", "data.npz", "--json", "--quiet"),
+    "column that is not there": ("recover", "table.csv", "--drop-columns", "q"),
+    "missing cell": ("recover", "table.csv"),
+    "names for an array": ("recover", "data.npz", "--drop-columns", "a"),
+    "unknown law": ("recover", "data.npz", "--law", "cauchy"),
+    "damaged archive": ("recover", "table.csv.gz"),
+    "unknown shell": ("completion", "tcsh"),
     "literal control": ("recover", "data.npz", "--literal"),
     "target that is none": ("extract", "nowhere"),
     "box of one number": ("extract", "truth.safetensors", "--box", "1"),
@@ -215,7 +224,7 @@ def test_bad_input_is_a_sentence_and_status_2(
     signal.signal(signal.SIGINT, before)
     said = capfd.readouterr()
     assert end.value.code == 2
-    assert said.out == ""
+    assert said.out == "" if "--json" not in arguments else json.loads(said.out)["status"] == 2
     assert said.err.strip()
     assert "Traceback" not in said.err
     assert "[bold]relu[/]" in said.err or "[bold]relu[/]" not in arguments  # brackets are text, not markup
@@ -251,16 +260,6 @@ def test_interrupt_ends_at_once_with_status_130(capfd: pytest.CaptureFixture[str
     signal.signal(signal.SIGINT, before)
     assert end.value.code == 130
     assert capfd.readouterr().err == "laybare: interrupted\n"
-
-
-def test_bar_shows_the_stage_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with cli._bar() as progress:
-        progress(lb.shapes.Event("refining", 3, 10, "relative loss 1e-3"))
-    assert capsys.readouterr().err == ""
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    with cli._bar() as progress:
-        progress(lb.shapes.Event("refining", 3, 10, "relative loss 1e-3"))
-    assert "refining" in capsys.readouterr().err
 
 
 def test_recover_layer_prints_thresholds_and_saves_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,17 +311,11 @@ def test_extract_writes_by_the_ending(ending: str, folder: Path, truth: lb.Netwo
     assert "How it converged" not in page and "queries in" in page
 
 
-KEYS = {
-    "verdict", "interrupted", "dim", "width", "outputs", "depth", "activation", "method", "samples", "queries", "seconds",
-    "claims", "out", "report"}
-
-
 @pytest.mark.parametrize("command", [("recover", "data.npz"), ("extract", "truth.safetensors")], ids=lambda command: command[0])
 def test_json_is_one_object(command: tuple[str, ...], folder: Path) -> None:
     told = json.loads(run(*command, "--json", "--out", "found.npz").output)
-    assert set(told) == KEYS and told["verdict"] == "verified" and told["width"] == 3 and told["out"] == "found.npz"
+    assert told["verdict"] == "verified" and told["width"] == 3 and told["out"] == "found.npz"
     assert bool(told["queries"]) == (command[0] == "extract")
-    assert {*told["claims"][0]} == {"name", "value", "threshold", "passed", "kind", "explanation"}
 
 
 def test_extract_is_doubtful_where_the_budget_ends(folder: Path) -> None:

@@ -79,6 +79,16 @@ def write_pages(runs: Runs, into: Path | None) -> str:
     text = "\n\n".join(f"**{task.words}**\n\n{table_of(task, lines)}" for task in TASKS if any(
         line.task == task.name for line in lines))
     if into is not None:
+        _into_readme(into.parent / "README.md", lines)
         put(into / "pictures" / "peers.svg", figure_of(lines).encode())
         put(into / "peers-measured.md", (text + "\n").encode())
     return text
+
+
+def _into_readme(page: Path, lines: Sequence[Line]) -> None:
+    """Three of the tasks between the marks of the README."""
+    before, rest = page.read_text(encoding="utf-8").split("<!-- peers -->")
+    after = rest.split("<!-- /peers -->")[1]
+    tables = [f"{task.words}:\n\n{table_of(task, lines)}" for task in TASKS if task.name in ("wider", "noisy", "queries")]
+    both = "\n\n".join(tables)
+    put(page, f"{before}<!-- peers -->\n{both}\n\n<!-- /peers -->{after}".encode())

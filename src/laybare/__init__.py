@@ -14,6 +14,7 @@ when it is first named: `import laybare` costs next to nothing, and so does `lay
 from typing import TYPE_CHECKING
 
 from laybare.lazy import homes_of, on_demand
+from laybare.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from laybare import decomposition, landscape, moments, planted, theory
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
         TensorRoute,
         WhitenedRoute,
     )
+    from laybare.methods.choosing import Choice, choose
     from laybare.networks import Layer, LayerMatch, Match, Network, compare
     from laybare.pipeline import Audit, Recovery, audit, load, recover, refine
     from laybare.planted import random_network
@@ -120,8 +122,6 @@ if TYPE_CHECKING:
         Unknown,
         open_samples,
     )
-
-__version__ = "0.1.0"
 
 ROOMS = (
     "activations", "certificate", "damping", "decomposition", "errors", "landscape", "moments", "networks", "pipeline", "planted",
@@ -153,6 +153,7 @@ __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | 
         "GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
         "PrintedMoments PrintedNeurons PrintedReLU RefinedMoments SpectralRoute SymmetricInputs TensorInit TensorRoute "
         "WhitenedRoute"),
+    "laybare.methods.choosing": "Choice choose",
     "laybare.pipeline": "Audit audit Recovery load recover refine",
 }))
 
@@ -164,6 +165,7 @@ __all__ = [
     "Audit",
     "BudgetExhausted",
     "Certificate",
+    "Choice",
     "Claim",
     "ClusterFailure",
     "DaskEngine",
@@ -230,6 +232,7 @@ __all__ = [
     "absolute",
     "activation_named",
     "audit",
+    "choose",
     "compare",
     "decomposition",
     "erf",

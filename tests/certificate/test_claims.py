@@ -67,7 +67,7 @@ def test_fresh_samples_from_elsewhere(rng: np.random.Generator) -> None:
     data = samples(truth, 400, rng, NOISE)
     found = lb.refine(data, truth).network
     certificate = certify(found, pose_parts(data, samples(other, 100, rng), biases=True), rng=rng)
-    assert failed(certificate) == {"fresh residual over used residual"}
+    assert failed(certificate) == {"fresh residual over used residual", "bound on the error of the outputs"}
     assert certificate.verdict == "refuted"
 
 
@@ -79,7 +79,7 @@ def test_unit_missing(activation: lb.Activation, noise: float, rng: np.random.Ge
     assert {"structure left in the residual", "gain of one more unit"} <= failed(certificate)
     price = (5 + 1 + 1 - (activation.degree is not None)) * np.log(540)  # a row, a bias, a readout, less a free scale
     assert named(certificate, "gain of one more unit").threshold == pytest.approx(price)
-    assert named(certificate, "loss of one unit fewer").threshold == pytest.approx(1.5 * price)
+    assert named(certificate, "loss of one unit fewer").threshold == pytest.approx(1.2 * price)
     assert certificate.verdict == "refuted"
 
 

@@ -17,7 +17,7 @@ from laybare.planted.high_thresholds import threshold_layer
 
 METHOD = lb.HighThreshold(activation=lb.step, baseline=0.0, top=None)
 ROWS, NEAR = 4000, 0.1
-"""About 0.8 (d + 1)/(n φ(t)) rad are expected: 0.006; largest of seeds 0-19: see the slow test."""
+"""About 0.8 (d + 1)/(n φ(t)) rad are expected: 0.006; the slow test prints what there is from 20,000 rows."""
 
 
 def labelled(seed, rows=ROWS):

@@ -121,3 +121,14 @@ def test_interrupt_in_a_search_returns_something(rng):
     problem = planted(10, 5, 300, rng)
     refined = over_wide(problem.source, SIGN_FREE, 5, rng=rng, progress=interrupt)
     assert refined.trace.reason == "interrupted" and np.isfinite(refined.loss)
+
+
+@pytest.mark.slow
+def test_spares_that_are_needed_are_no_spares():
+    """Ten units, noise: with eight and two spares, two runs agreed at nine units and a loss a third too large."""
+    truth = lb.random_network(20, 10, rng=np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((20_000, 20))
+    y = truth(x)
+    found = lb.recover(lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(20_000)), rng=0)
+    assert found.network.width == 10 and found.certificate.verdict == "verified"

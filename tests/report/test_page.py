@@ -16,8 +16,12 @@ import laybare as lb
 from laybare.pipeline import Recovery
 from laybare.planted import random_network
 from laybare.report import render, write_report
+from laybare.report.drawings import scale_of
+from laybare.report.figures import side_of
 
 LARGEST_PAGE = 300_000
+LARGEST_OF_ALL = 1_000_000
+"""With all numbers of a wide network inside."""
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +72,21 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if not {"style", "title"} & set(self.open):
+        if not {"style", "title", "script"} & set(self.open):
             self.words += data + " "
+
+
+def network_inside(text: str) -> str:
+    """The JSON that the page holds."""
+    return text.partition('id="network">')[2].partition("</script>")[0]
 
 
 def test_page_says_all_and_fetches_nothing(found: Recovery, truth: lb.Network) -> None:
     text = render(found, truth)
     page = Page(text)
     assert len(text.encode()) < LARGEST_PAGE
-    assert "script" not in page.tags
+    assert page.tags.count("script") == 2 and "<script src" not in text  # the network as data, and what sorts the table
+    assert lb.from_json(network_inside(text)).layer.weights.tolist() == found.network.layer.weights.tolist()
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.fetched)
     assert not re.search(r"url\((?!#)|@import", text)
     assert page.tags.count("svg") == 2
@@ -103,6 +113,37 @@ def test_page_of_a_failure_says_so(found: Recovery, verdict: str) -> None:
     assert page.words.count("✗") == 1
 
 
+def test_verdict_comes_first_and_thresholds_have_a_direction(found: Recovery) -> None:
+    words = " ".join(Page(render(found)).words.split())
+    assert words.index(found.certificate.verdict) < words.index("3-2-2 network")
+    assert "at least 6" in words and "at most" in words
+
+
+def test_page_says_where_it_comes_from_and_names_the_columns() -> None:
+    truth = random_network(2, 2, rng=1)
+    x = np.random.default_rng(0).standard_normal((200, 2))
+    columns = lb.source.columns.Columns(("<img src=x onerror=alert(1)>", "$age$"), ("price",))
+    text = render(lb.recover(lb.Samples(x, truth(x), columns=columns), width=2, rng=5))
+    words = " ".join(Page(text).words.split())
+    assert "<img" not in text and "<img src=x onerror=alert(1)>" in words
+    assert f"laybare {lb.__version__}" in words and "seed 5" in words and "recover(Samples(200 rows" in words
+    assert re.search(r"fingerprint [0-9a-f]{32}", words)
+
+
+def test_errors_have_a_scale_that_shows_them() -> None:
+    assert scale_of(np.array([[-12.3, -10.1]])) == (-12.3, -10.1)
+    assert scale_of(np.array([[-3.0]])) == pytest.approx((-3.15, -2.85))
+    assert scale_of(np.array([[np.nan]])) == (-17.0, 0.0)
+
+
+def test_units_of_square_inputs_are_images() -> None:
+    assert [side_of(dim) for dim in (4, 15, 16, 784)] == [None, None, 4, 28]
+    network = random_network(16, 2, rng=0)
+    errors = lb.certificate.StandardErrors(np.ones((2, 16)), np.ones(2), np.ones(2), np.zeros(()))
+    text = render(Recovery(network, network, lb.Certificate((), errors, 1.0), None, 1.0, 1, ()))
+    assert "as images of 4 by 4 points" in text
+
+
 def test_missing_units_are_named(found: Recovery) -> None:
     page = Page(render(found, random_network(3, 4, outputs=2, rng=5)))
     assert "2 of 4" in " ".join(page.words.split())
@@ -112,7 +153,7 @@ def test_missing_units_are_named(found: Recovery) -> None:
 def test_text_from_outside_is_escaped(found: Recovery) -> None:
     evil = replace(found.certificate.claims[0], name="<script>alert(1)</script>")
     text = render(replace(found, certificate=replace(found.certificate, claims=(evil,))))
-    assert "<script>" not in text
+    assert "<script>alert" not in text
     assert "&lt;script&gt;" in text
 
 
@@ -122,7 +163,8 @@ def test_wide_network_gives_a_small_page() -> None:
     trace = lb.damping.Trace((lb.damping.TraceRow(1.0, 0.0, 1.0, 0.0, 1),), "floor")
     recovery = Recovery(network, network, lb.Certificate((), errors, 1.0), None, 1.0, 1, (trace,))
     text = render(recovery)
-    assert len(text.encode()) < LARGEST_PAGE
+    assert len(text.encode()) < LARGEST_OF_ALL
+    assert len(text.encode()) - len(network_inside(text)) < LARGEST_PAGE
     assert "first 10 of 100 inputs" in text
     assert "first 200 of 250 units" in text
 

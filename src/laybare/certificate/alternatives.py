@@ -20,6 +20,7 @@ from scipy.special import fdtrc
 from laybare.certificate.fitted import State
 from laybare.linear_algebra import solve_spd
 from laybare.refinement.normal import Point
+from laybare.refinement.parts import some_rows
 from laybare.shapes import Array, Sums
 
 TANGENTS = 300
@@ -33,6 +34,10 @@ BUMPS = (0.4, 1.2)
 
 FAR = 100.0
 """Outputs beyond so many standard deviations of y are taken as that."""
+
+ROWS = 100_000
+"""Rows that are looked at: some hundred features then show what explains a thousandth of the residual. On a million rows these
+two passes took four fifths of a recovery."""
 
 NEW = 1e-8
 """Share of a feature's square that must be new beside the network's own."""
@@ -49,17 +54,21 @@ class Alternative(NamedTuple):
 
 
 def strongest_alternative(state: State, probes: Array) -> Alternative:
-    """The most telling of all sets of features over all outputs; two passes. `probes` are rows (w, b) of random units."""
+    """The most telling of all sets of features over all outputs; two passes over at most twice `ROWS` rows.
+
+    `probes` are rows (w, b) of random units.
+    """
     plan = _plan(state, probes)
     names = tuple(plan.sets)
-    gram, moment, loss = state.view.sum(_Features(plan), stage="certificate")
+    view = state.view if state.view.size < 2 * ROWS else some_rows(state.view, ROWS)
+    gram, moment, loss = view.sum(_Features(plan), stage="certificate")
     q = plan.own
     back = solve_spd(gram[:q, :q], np.hstack([gram[:q, q:], moment[:q]]))
     new = gram[q:, q:] - gram[q:, :q] @ back[:, : len(gram) - q]
     scores = moment[q:] - gram[q:, :q] @ back[:, len(gram) - q :]
     kept = np.diag(new) > NEW * np.maximum(np.diag(gram)[q:], np.finfo(float).tiny)
-    squares = state.view.sum(_Squares(plan, back[:, : len(gram) - q]), stage="certificate")[0]
-    rows, best = state.view.size, Alternative("", 0, 0.0, 0.0, 1)
+    squares = view.sum(_Squares(plan, back[:, : len(gram) - q]), stage="certificate")[0]
+    rows, best = view.size, Alternative("", 0, 0.0, 0.0, 1)
     tests = len(names) * state.view.outputs
     for name in names:
         chosen = plan.sets[name][kept[plan.sets[name]]]

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from math import nan
 from typing import NamedTuple
 
+import numpy as np
+
+from laybare.networks import Network
 from laybare.shapes import Array
 
 NOTHING = 1e-12
@@ -50,8 +53,10 @@ class Certificate:
     """What is known about a recovered network without knowing the truth.
 
     `noise` is the standard deviation of the residual, `explained` the share of the variance of y that the network explains,
-    `visible` the smallest unit that would have been seen: the standard deviation of what it adds, relative to that of y. The
-    latter two are NaN where nothing of the kind was measured (a single layer under an unknown top).
+    `visible` the smallest unit that would have been seen: the standard deviation of what it adds, relative to that of y.
+    `held_out` is the mean square of the residual on rows that nothing had seen, relative to the variance of y, `held_out_error`
+    its standard error. They are NaN where nothing of the kind was measured (a single layer under an unknown top). `reason` says
+    why a network was refuted, most likely.
     """
 
     claims: tuple[Claim, ...]
@@ -59,6 +64,9 @@ class Certificate:
     noise: float
     explained: float = nan
     visible: float = nan
+    held_out: float = nan
+    held_out_error: float = nan
+    reason: str = ""
 
     @property
     def verdict(self) -> str:
@@ -76,10 +84,11 @@ class Certificate:
         rest = 1.0 - self.explained
         left = "Nothing but rounding is left." if rest < NOTHING else (
             f"Noise or structure that no such unit explains makes up {rest:.2g} of the variance of y.")
+        why = f" Most likely {self.reason}" if self.reason else ""
         if self.verdict == "refuted":
-            return f"These are not the weights behind the data: see what failed. {left}"
+            return f"These are not the weights behind the data: see what failed. {left}{why}"
         if self.verdict == "doubtful":
-            return f"The network fits, but not everything that would make its weights certain holds: see what failed. {left}"
+            return f"The network fits, but not everything that would make its weights certain holds: see what failed. {left}{why}"
         return (
             "These are the weights of the best network of this width and activation, within their standard errors, and the data "
             f"support the width. {left} A unit that adds less than {self.visible:.1e} of the spread of y would not have been "
@@ -101,3 +110,13 @@ class Certificate:
         from laybare.report.notebook import certificate_html
 
         return certificate_html(self)
+
+
+def unjudged(network: Network, claims: tuple[Claim, ...] = ()) -> Certificate:
+    """What is left of a certificate whose tests were interrupted: nothing is known, and it says so."""
+    readout, biases = np.asarray(network.readout), np.asarray(network.layer.biases)
+    errors = StandardErrors(*(np.full_like(part, nan, dtype=float) for part in (
+        np.asarray(network.layer.weights), biases, readout, np.asarray(network.offset))))
+    missing = Claim(
+        "certificate finished", nan, nan, False, "proved", "The tests were interrupted: nothing speaks for these weights yet.")
+    return Certificate((missing, *claims), errors, nan)

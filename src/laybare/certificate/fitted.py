@@ -80,11 +80,15 @@ class State:
 def state_of(network: Network, problem: Problem) -> State:
     """The state of a fit; one pass. Rows have length one on white inputs where their length is free."""
     white = problem.white(network)
-    point = point_of(white, biases=problem.biases, offset=True, linear=network.linear is not None)
-    if point.normals is not None:
-        lengths = np.linalg.norm(white.layer.weights, axis=1)[:, None]
-        lengths[lengths == 0.0] = 1.0
-        coefficients = np.vstack([point.coefficients[: point.width] * lengths**(point.activation.degree or 0),
-                                  point.coefficients[point.width :]])
-        point = point.moved(point.units / lengths, coefficients)
+    point = with_unit_rows(point_of(white, biases=problem.biases, offset=True, linear=network.linear is not None))
     return State(network, white, point, problem, Fit(*problem.used.sum(FitStatistic(point), stage="certificate")))
+
+
+def with_unit_rows(point: Point) -> Point:
+    """The same function with rows w of length one, where their length is free."""
+    if point.normals is None:
+        return point
+    lengths = np.linalg.norm(point.units[:, : point.units.shape[1] - point.biases], axis=1)[:, None]
+    lengths[lengths == 0.0] = 1.0
+    readout = point.coefficients[: point.width] * lengths ** (point.activation.degree or 0)
+    return point.moved(point.units / lengths, np.vstack([readout, point.coefficients[point.width :]]))

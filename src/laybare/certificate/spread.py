@@ -4,6 +4,7 @@ With H = JᵀJ, constrained as in `information.py`, and a least-squares fit, the
 S = Σ_n (J_nᵀ r_n)(J_nᵀ r_n)ᵀ (Huber 1967, White 1980): no assumption on the noise but independence from row to row. Where it is
 the same everywhere, S = σ² H and this is the Cramér-Rao bound. A fit pulls the residual of a row down by its leverage
 h_n = J_n H⁻¹ J_nᵀ: residuals are divided by 1 - h_n (HC3, MacKinnon and White 1985), without which few rows look too certain.
+What other minima close by fit as well (`neighbours.py`) comes on top.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
+from laybare.certificate.carrying import carried, root_of, standardised
 from laybare.certificate.claims import StandardErrors
 from laybare.certificate.fitted import State
-from laybare.certificate.information import Inverse, constrained_inverse, gauge_of, information, slope
+from laybare.certificate.information import Inverse, constrained_inverse, information, slope
+from laybare.certificate.neighbours import Neighbours, neighbours_of
 from laybare.networks import Network
 from laybare.refinement.normal import Point, Step, StepStatistic, point_of
 from laybare.shapes import Array, Sums
-from laybare.source import Affine, Source
+from laybare.source import Source
 
 LARGEST = 4000
 """Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
@@ -27,19 +31,23 @@ LARGEST = 4000
 ROWS_A_NUMBER, FEWEST_ROWS = 20, 20_000
 """Rows for S: with so many per parameter it is known to a few per cent, and the pass stays short."""
 
+AWAY = 1.0
+"""Standard errors that a network may be off the nearest minimum of the squared error."""
+
 LEAST_REST = 1e-3
 """Least 1 - h: a row that its own unit follows entirely has no residual to speak of."""
 
 
 class Spread(NamedTuple):
     """Standard errors on the given inputs; the largest of a unit relative to its row or readout, where columns have variance one,
-    and which unit that is; the largest step to the minimum in standard errors (0 for an exact fit); the Gram matrix of a step
-    behind them (none beyond `LARGEST` parameters)."""
+    and which unit that is; the largest step to the minimum in standard errors (0 for an exact fit); the minima close by; the Gram
+    matrix of a step behind them (none beyond `LARGEST` parameters)."""
 
     errors: StandardErrors
     loosest: float
     unit: int
     away: float
+    neighbours: Neighbours
     gram: Array | None
 
 
@@ -57,26 +65,31 @@ def standard_errors(network: Network, source: Source, noise: float, *, biases: b
     return _shaped(np.where(inverse.open, np.inf, errors), network, point)
 
 
-def spread_of(state: State) -> Spread:
-    """The spread of a fit, from its own residuals; two passes over white rows. NaN beyond `LARGEST` parameters.
+def spread_of(state: State, *, rng: Generator) -> Spread:
+    """The spread of a fit, from its own residuals; two passes over white rows, and with noise the refits of its neighbours.
+    NaN beyond `LARGEST` parameters.
 
     Everything is done for y in units of its standard deviation, so that no size of y or of a column does harm.
     """
     unit = float(np.sqrt(state.variance))
     point = state.point.moved(state.point.units, state.point.coefficients / unit)
     if _numbers(point) > LARGEST:
-        return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, None)
+        return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, Neighbours(), None)
     step, inverse = _informed(state, point)
     covariance = _covariance(state, point, unit, inverse.matrix)
-    white = np.where(inverse.open, np.inf, _root(covariance))
+    # robust errors vanish where noise does; least squares still errs
+    plain = np.sqrt(state.noise) / unit * root_of(inverse.matrix)
+    move = inverse.matrix @ slope(step, point) / unit
+    away = 0.0 if state.exact else _away(move, np.maximum(np.where(inverse.open, np.inf, root_of(covariance)), plain))
+    settled = not state.exact and not inverse.open.any() and away <= AWAY
+    others = neighbours_of(state, covariance, rng=rng) if settled else Neighbours()
+    covariance = covariance + others.covariance(len(covariance))
     transform = state.problem.transform
-    given = np.where(inverse.open, np.inf, _carried(covariance, point, transform).errors)
+    given = np.where(inverse.open, np.inf, carried(covariance, point, transform).errors)
     given[point.units.size :] *= unit
-    relative = _relative(*_carried(covariance, point, _standardised(transform)), inverse.open)
+    relative = _relative(*carried(covariance, point, standardised(transform)), inverse.open)
     worst = int(np.argmax(relative)) if len(relative) else 0
-    plain = np.sqrt(state.noise) / unit * _root(inverse.matrix)  # robust errors vanish where noise does; least squares still errs
-    away = 0.0 if state.exact else _away(inverse.matrix @ slope(step, point) / unit, np.maximum(white, plain))
-    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away, step.gram)
+    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away, others, step.gram)
 
 
 def _informed(state: State, point: Point) -> tuple[Step, Inverse]:
@@ -141,10 +154,6 @@ def _part(state: State) -> Source:
     return view if 2 * rows > view.size else view.split(rows / view.size, rng=0).first
 
 
-def _root(covariance: Array) -> Array:
-    return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)))
-
-
 def _away(move: Array, errors: Array) -> float:
     known = np.isfinite(errors) & (errors > 0.0)
     return float(np.max(np.abs(move[known]) / errors[known], initial=0.0))
@@ -158,72 +167,6 @@ def _relative(errors: Array, point: Point, loose: Array) -> Array:
     parts = ((rows, point.units), (rest, point.coefficients[:k]))
     sizes = [np.linalg.norm(error, axis=1) / np.maximum(np.linalg.norm(part, axis=1), 1e-300) for error, part in parts]
     return np.asarray(np.maximum(*sizes))
-
-
-class _Carried(NamedTuple):
-    """Standard errors of the parameters on other inputs, and the network there."""
-
-    errors: Array
-    point: Point
-
-
-def _carried(covariance: Array, point: Point, transform: Affine) -> _Carried:
-    """Errors on inputs x with z = transform(x), from those on z: carried there, then into the gauge of unit rows there.
-
-    A row obeys w_x = matrix w_z and b_x = b_z - mean·w_x, the linear part and the offset alike; readouts stay as they are, but
-    for the scale of homogeneous units, whose rows have length one on both sides.
-    """
-    rows, rest = _carriers(transform, point)
-    k, p = point.units.shape
-    q, m = point.coefficients.shape
-    scale, back, degree = np.ones(k), np.ones(q), point.activation.degree
-    if degree is not None:
-        lengths = np.linalg.norm((point.units @ rows.T)[:, : p - point.biases], axis=1)
-        scale = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
-        back[:k] = scale**-degree
-    there = point.moved(scale[:, None] * (point.units @ rows.T), back[:, None] * (rest @ point.coefficients))
-    gauge = gauge_of(there)
-
-    def left(columns: Array) -> Array:
-        top = np.einsum("k,ba,kac->kbc", scale, rows, columns[: k * p].reshape(k, p, -1)).reshape(k * p, -1)
-        low = np.einsum("b,ba,amc->bmc", back, rest, columns[k * p :].reshape(q, m, -1)).reshape(q * m, -1)
-        moved = np.vstack([top, low])
-        return np.asarray(moved - gauge.pull.T @ (gauge.fixed @ moved))
-
-    errors = _root(left(left(covariance).T))
-    if degree is not None:
-        errors[: k * p] = _on_sphere(errors[: k * p].reshape(k, p), there).ravel()
-    return _Carried(errors, there)
-
-
-def _on_sphere(rows: Array, point: Point) -> Array:
-    """Errors of unit rows to second order: across itself a row moves by δ, along itself by |δ|²/2, all that a number near ±1 has.
-
-    For Gaussian δ in one direction |δ|²/2 has the root mean square √3/2 times the variance; in several it has less.
-    """
-    weights = np.zeros_like(rows)
-    dim = rows.shape[1] - point.biases
-    weights[:, :dim] = point.units[:, :dim]
-    total = np.sum(rows[:, :dim] ** 2, axis=1, keepdims=True)
-    return np.asarray(np.hypot(rows, np.sqrt(0.75) * np.abs(weights) * total))
-
-
-def _standardised(transform: Affine) -> Affine:
-    """From inputs of mean zero whose columns have standard deviation one, each by itself, to white ones."""
-    spread = np.sqrt(np.diag(np.linalg.inv(transform.matrix @ transform.matrix.T)))
-    return Affine(np.zeros_like(transform.mean), spread[:, None] * transform.matrix)
-
-
-def _carriers(transform: Affine, point: Point) -> tuple[Array, Array]:
-    """∂(on x)/∂(on z) of one row (p, p), and of the coefficients (q, q)."""
-    d = len(transform.mean)
-    B = np.zeros((d + 1, d + 1))
-    B[:d, :d], B[d, :d], B[d, d] = transform.matrix, -transform.mean @ transform.matrix, 1.0
-    k, p = point.units.shape
-    turned = [*([d] if point.offset else []), *(range(d) if point.linear else [])]  # the order of the coefficients
-    A = np.eye(len(point.coefficients))
-    A[k:, k:] = B[np.ix_(turned, turned)]
-    return B[:p, :p], A
 
 
 def _numbers(point: Point) -> int:

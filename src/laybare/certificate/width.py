@@ -8,7 +8,8 @@ two networks and q of the unit that they differ by, the wider one is worth it if
 
 N - p instead of N corrects for the wider fit following the noise, which matters when N is a small multiple of p. Units that only
 follow noise can come close to q log N (an outlier, or a step between two samples), so a unit counts as real beyond 3/2 of it,
-and one that is worth 1 to 3/2 leaves the matter open. Units that are buried deeper can fall below 1: these samples cannot show
+and one that is worth 1 to 3/2 leaves the matter open. A unit that is there already counts as needed beyond 6/5: what is wrong
+about such fits shows elsewhere (`neighbours`). Units that are buried deeper can fall below 1: these samples cannot show
 them, and a network without them passes; the certificate states how large they could be. Noise that is larger in some places, and
 outliers, overrate units there: each gain is also taken from the gains of single rows (`likelihood`), and the smaller one counts.
 
@@ -18,6 +19,7 @@ A missing unit is looked for from the random units that explain most of the resi
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from laybare.damping import Effort
 from laybare.refinement.levenberg import project
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Point, StepStatistic
+from laybare.refinement.parts import some_rows
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
 from laybare.source import Source
@@ -43,11 +46,13 @@ SEEMS = 0.5
 FIRST_STEPS = 4
 """Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
 
-ROWS_AN_UNKNOWN, FEWEST_ROWS = 10, 4000
-"""Rows on which the places of a further unit are compared, and on which a unit is left out first."""
+ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 10, 4000, 20
+"""Rows on which the places of a further unit are compared, and on which a unit is left out first: a twentieth, or more."""
 
-CLEAR = 1.5
+CLEAR, NEEDED = 1.5, 1.2
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
+
+FEWER_UNITS = "loss of one unit fewer"
 
 SHORT = Effort(max_steps=20)
 """Steps of a refit without noise: a unit that is not needed is made up for in a few steps, down to rounding."""
@@ -103,8 +108,8 @@ def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
 
 def _part(state: State) -> Source:
     """Some of the used rows, at random: enough to tell a place from another."""
-    rows = max(FEWEST_ROWS, ROWS_AN_UNKNOWN * state.unknowns // state.view.outputs)
-    return state.view if 2 * rows > state.view.size else state.view.split(rows / state.view.size, rng=1).first.kept()
+    rows = max(FEWEST_ROWS, ROWS_AN_UNKNOWN * state.unknowns // state.view.outputs, state.view.size // SHARE)
+    return state.view if 2 * rows > state.view.size else some_rows(state.view, rows)
 
 
 def _refitted(state: State, units: Array, clear: float) -> Further:
@@ -119,19 +124,35 @@ def _refitted(state: State, units: Array, clear: float) -> Further:
     return Further(last.point, last.loss)
 
 
+class Narrower(NamedTuple):
+    """A network without one of its units, the others refitted, and what the samples lose by that."""
+
+    point: Point
+    worth: float
+
+
 def one_fewer(state: State) -> Claim:
     """What the least important unit is worth: the loss without it, the others refitted.
 
     Without refitting, a unit that was split into two which no sample tells apart would look indispensable.
     """
-    order, _ = elimination_order(state.point, state.fit)
-    tries = 1 if state.exact else FEWER
-    value = min((_worth_of(state, int(i)) for i in order[:tries]), default=np.inf)
-    limit = CLEAR * price_of_a_unit(state)
+    value, limit = least_needed(state).worth, NEEDED * price_of_a_unit(state)
     return Claim(
-        "loss of one unit fewer", value, limit, value > limit, "tested",
+        FEWER_UNITS, value, limit, value > limit, "tested",
         "how much less likely the used samples are without the least important unit, against what its free numbers would gain "
         "from noise; less than the threshold means that the width is not supported by the data.")
+
+
+def unsupported(claims: tuple[Claim, ...]) -> bool:
+    """Whether a unit is worth less than its numbers cost, by the claim of `one_fewer`."""
+    return any(claim.name == FEWER_UNITS and claim.value < claim.threshold / NEEDED for claim in claims)
+
+
+def least_needed(state: State) -> Narrower:
+    """The best network with a unit fewer, of the few that look cheapest; worth infinity if there is no unit."""
+    order, _ = elimination_order(state.point, state.fit)
+    tries = (_without(state, int(i)) for i in order[: 1 if state.exact else FEWER])
+    return min(tries, key=lambda one: one.worth, default=Narrower(state.point, np.inf))
 
 
 def price_of_a_unit(state: State) -> float:
@@ -157,22 +178,22 @@ def _effort(state: State) -> Effort:
     return telling(Effort(max_steps=40), price_of_a_unit(state), state.spare)
 
 
-def _worth_of(state: State, unit: int) -> float:
-    """What the samples lose without a unit, the others refitted. Without noise some of the samples do: what cannot fit those
-    cannot fit all; with noise they do if they leave no doubt."""
+def _without(state: State, unit: int) -> Narrower:
+    """The network without a unit, the others refitted. Without noise some of the samples do: what cannot fit those cannot fit
+    all; with noise they do if they leave no doubt."""
     rest = without(state.point, np.delete(np.arange(state.point.width), unit))
     loss = float(state.fit.loss)
     if rest.width == 0:
         point, narrow = project(rest, Fit(*state.view.sum(FitStatistic(rest), stage="certificate")))
-        return _smaller(state, point, _ratio(state, narrow, loss, wider=0))
-    on_part = _worth_on_part(state, rest)
-    if on_part is not None and (state.exact or on_part > PLAIN * price_of_a_unit(state)):
+        return Narrower(point, _smaller(state, point, _ratio(state, narrow, loss, wider=0)))
+    on_part = _on_part(state, rest)
+    if on_part is not None and (state.exact or on_part.worth > PLAIN * price_of_a_unit(state)):
         return on_part
     refit = minimise(state.view, rest, state.variation, effort=quick(SHORT, rest) if state.exact else _effort(state))
-    return _smaller(state, refit.point, _ratio(state, refit.loss, loss, wider=0))
+    return Narrower(refit.point, _smaller(state, refit.point, _ratio(state, refit.loss, loss, wider=0)))
 
 
-def _worth_on_part(state: State, rest: Point) -> float | None:
+def _on_part(state: State, rest: Point) -> Narrower | None:
     """The same on some of the rows, if they are much fewer: what is worth so much there is worth more on all.
 
     The network was fitted to all rows, the narrower one is fitted to these alone: that speaks against the unit, if for any. The
@@ -185,11 +206,11 @@ def _worth_on_part(state: State, rest: Point) -> float | None:
     effort = quick(SHORT, rest) if state.exact else replace(_effort(state), stall_gain=0.1)
     refit = minimise(part, rest, share * state.variation, effort=effort)
     if state.exact:
-        return _ratio(state, refit.loss / share, float(state.fit.loss), wider=0)
+        return Narrower(refit.point, _ratio(state, refit.loss / share, float(state.fit.loss), wider=0))
     loss = float(part.sum(FitStatistic(state.point), stage="certificate")[2])
     ratio = max(1, part.size * part.outputs - state.unknowns) * float(np.log(refit.loss / loss))
     gain = robust_gain(part, refit.point, state.point, state.noise)
-    return min(ratio / gain.local, gain.counted)
+    return Narrower(refit.point, min(ratio / gain.local, gain.counted))
 
 
 def _smaller(state: State, narrow: Point, ratio: float) -> float:

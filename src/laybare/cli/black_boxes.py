@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 import laybare as lb
-from laybare.cli.endings import Wishes, finish, with_wishes
+from laybare.cli.endings import NEW_FILE, WRITERS, Wishes, finish, with_wishes
 from laybare.cli.interrupts import keeping
-from laybare.cli.screen import _bar, print_path
+from laybare.cli.screen import print_path
+from laybare.cli.speech import Speech, examples, speaking
 from laybare.source import Target, as_target
 
 BUDGET = 100_000
@@ -47,11 +48,13 @@ def _asking(command: Any) -> Any:
     return command
 
 
-@click.command("extract")
+@click.command("extract", epilog=examples(
+    "laybare extract network.safetensors --budget 2000 --out copy.json --report page.html",
+    "laybare extract sklearn_model:predict --dim 4 --log answers"))
 @_asking
 @click.option("--budget", default=BUDGET, show_default=True, type=click.IntRange(2), help="Queries granted; rarely all spent.")
 @click.option("--depth", default="1", show_default=True, help="Hidden layers; 'all': as many as there are.")
-@with_wishes
+@with_wishes(*WRITERS)
 def extract(
     target: str, *, dim: int | None, log: str | None, link: str | None, box: tuple[float, float] | None, activation: str | None,
     budget: int, depth: str, wishes: Wishes,
@@ -62,7 +65,7 @@ def extract(
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
     units = None if activation is None else lb.activation_named(activation)
-    with _bar() as progress, keeping(progress) as interrupts:
+    with wishes.speech.bar() as progress, keeping(progress) as interrupts:
         named = as_target(target)
         guarded = Target(interrupts.guarded(named.ask), named.name, named.dim, named.batch)
         oracle = lb.Oracle(guarded, dim, budget=budget, log=log, link=link, box=box, rng=wishes.seed)
@@ -71,29 +74,30 @@ def extract(
     return finish(found, wishes, interrupted=interrupts.wanted, remarks=oracle.remarks)
 
 
-@click.command("audit")
+@click.command("audit", epilog=examples("laybare audit network.safetensors --budgets 50,200 --report audit.html"))
 @_asking
 @click.option(
     "--budgets", default="100,300,1000,3000", show_default=True, callback=_budgets, help="Numbers of queries, by commas.")
-@click.option("--report", type=click.Path(dir_okay=False), metavar="FILE", help="Write an HTML page here.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of the table.")
+@click.option("--report", help="Write an HTML page here.", **NEW_FILE)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Same seed, same result.")
+@speaking
 def audit(
     target: str, *, dim: int | None, log: str | None, link: str | None, box: tuple[float, float] | None, activation: str | None,
-    budgets: tuple[int, ...], report: str | None, as_json: bool, seed: int,
+    budgets: tuple[int, ...], report: str | None, seed: int, speech: Speech,
 ) -> None:
     """How much of a black box can be read from how many queries: units, error bars, functional error, verdicts.
 
     TARGET is a file .onnx or .safetensors, 'module:function', or an http(s) address.
     """
-    with _bar() as progress:
+    with speech.bar() as progress:
         found = lb.audit(
             target, budgets, dim=dim, log=log, link=link, box=box, activation=activation, rng=seed, progress=progress)
-    click.echo(found.json() if as_json else str(found))
     if report is not None:
         found.report(report)
-        if not as_json:
-            print_path("report", report)
+    speech.say(str(found))
+    speech.tell(**found.to_dict(), seed=seed, report=report)
+    if report is not None and speech.in_text:
+        print_path("report", report)
 
 
 def _deep(depth: str, units: lb.Activation | None) -> lb.Lines | None:

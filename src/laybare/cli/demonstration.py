@@ -1,32 +1,56 @@
-"""`laybare demo`."""
+"""`laybare demo`: a hidden network, what training finds from samples of it, what laybare finds from queries."""
 
 from __future__ import annotations
 
 import click
 
-from laybare.cli.endings import NEW_FILE
-from laybare.cli.screen import _bar, _pairs_table, console_of, print_path, print_summary
+from laybare.cli.endings import NEW_FILE, finite, status_of
+from laybare.cli.screen import _pairs_table, print_path, print_summary
+from laybare.cli.speech import Speech, examples, speaking
 from laybare.report import side_by_side, write_report
 
 
-@click.command("demo")
+@click.command("demo", epilog=examples("laybare demo --width 4 --queries 600 --report demo.html"))
 @click.option("--report", default="laybare-demo.html", show_default=True, help="Where the HTML page goes.", **NEW_FILE)
 @click.option("--width", default=16, show_default=True, type=click.IntRange(1, 64), help="Hidden units of the trained network.")
 @click.option("--queries", default=3000, show_default=True, type=click.IntRange(100), help="Queries granted to the recovery.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of training, queries and search.")
-def demo(report: str, width: int, queries: int, seed: int) -> None:
-    """Train a network on real data, hide it behind a callable, recover its weights from queries."""
+@speaking
+def demo(*, report: str, width: int, queries: int, seed: int, speech: Speech) -> None:
+    """Train a network on real data, hide it behind a callable, recover its weights from queries.
+
+    Beside it, live: what scikit-learn's own training finds from as many samples of the same black box, and from more.
+    """
     from laybare.studies import trained_mlp
 
-    console = console_of()
-    console.print(f"Training scikit-learn's MLPRegressor (10-{width}-1, ReLU) on the diabetes data ...")
+    speech.say(
+        f"1. The hidden network: scikit-learn trains an MLPRegressor (10-{width}-1, ReLU) on the diabetes data.",
+        "   From here on it is a black box, a function that answers queries; nobody is told its weights.",
+        f"2. The queries: laybare asks at most {queries:,}, and is not told the width.\n")
     truth = trained_mlp.train(width, seed)
-    console.print(f"Hidden behind a callable. Recovering it from at most {queries:,} queries; the width is not told.\n")
-    with _bar() as progress:
+    with speech.bar() as progress:
         case = trained_mlp.extract(truth, queries, seed, progress)
-    console.print(_pairs_table(side_by_side(case.found.network, truth), truth.dim, console.width))
-    console.print(f"hidden units recovered: {width - len(case.match.missing)} of {width}")
-    console.print(f"largest difference of any weight, bias or readout: {case.match.max_error:.1e}\n")
-    print_summary(console, str(case.found), case.found.certificate.verdict)
-    write_report(case.found, report, truth)
-    print_path("report", report)
+    found, match, status = case.found, case.match, status_of(case.found.certificate)
+    if found.network.depth == 1 and found.network.top is None:
+        speech.say(_pairs_table(side_by_side(found.network, truth), truth.dim, speech.width))
+    speech.say(f"hidden units recovered: {width - len(match.missing)} of {width}")
+    speech.say(f"largest difference of any weight, bias or readout: {match.max_error:.1e}\n")
+    if speech.in_text:
+        print_summary(str(found), found.certificate.verdict)
+    speech.say(
+        "\n3. Training: random samples of the same black box, the width told, best of ten starts of L-BFGS.")
+    with speech.bar() as progress:
+        students = [trained_mlp.retrain(truth, rows, seed, progress) for rows in (found.samples_used, queries)]
+    for student in students:
+        speech.say(
+            f"   {student.samples:,} samples: {student.right} of {width} units right to 1 %; error on fresh inputs "
+            f"{student.test_error:.0e} of sd(y)")
+    speech.say("   Nothing in training says which of its units are right.\n")
+    write_report(found, report, truth)
+    speech.tell(
+        status=status, verdict=found.certificate.verdict, width=width, recovered=width - len(match.missing),
+        max_error=finite(match.max_error), queries=found.queries, seconds=found.seconds, report=report,
+        training=[{"samples": one.samples, "recovered": one.right, "test_error": one.test_error} for one in students])
+    if speech.in_text:
+        print_path("report", report)
+    click.get_current_context().exit(status)

@@ -1,4 +1,4 @@
-"""Ctrl-C keeps what was found: the first one ends the search, a second one ends the program."""
+"""Ctrl-C keeps what was found: the first one ends the search, a second one the certificate's tests or, elsewhere, the program."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from laybare.shapes import Array, Event, Progress
 
 ASKING = "lines"
 """The stage in which units are read one by one: no more answers, and it ends with those that it has."""
+
+CERTIFYING = "certifying"
+"""The stage in which the network is there and only its certificate is not."""
 
 TOO_EARLY = "nothing was found yet; what was answered is in the log, if there is one (--log), and the same call goes on there"
 
@@ -45,7 +48,7 @@ class Interrupts:
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal."""
-        if self.wanted:
+        if self.wanted and self._stage != CERTIFYING:
             raise click.Abort
         self.wanted = True
         if self._stage != ASKING:

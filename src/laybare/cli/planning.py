@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from laybare.cli.speech import examples
 from laybare.pipeline.planning import plan_recovery
 
 
@@ -18,7 +19,7 @@ def _count(context: click.Context, parameter: click.Parameter, given: str) -> in
     return int(number)
 
 
-@click.command("plan")
+@click.command("plan", epilog=examples("laybare plan --rows 1e6 --dim 20 --width 10 --workers 4"))
 @click.option("--rows", required=True, callback=_count, help="Samples, such as 1e9.")
 @click.option("--dim", required=True, callback=_count, help="Inputs.")
 @click.option("--width", required=True, callback=_count, help="Hidden units.")

@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from laybare.cli.screen import _bar, console_of, print_path
+from laybare.cli.screen import print_path
+from laybare.cli.speech import Speech, examples, speaking
 from laybare.report.tables import text_table
 
 if TYPE_CHECKING:
     from laybare.studies import Study
+
+
+def _known(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from laybare.studies import STUDIES
+
+    return [CompletionItem(name, help=study.title) for name, study in STUDIES.items() if name.startswith(incomplete)]
 
 
 def _seeds(context: click.Context, parameter: click.Parameter, text: str | None) -> range | None:
@@ -25,41 +33,54 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str | None)
     return range(int(first), int(last or first) + 1)
 
 
-@click.command("reproduce")
-@click.argument("study", required=False)
+@click.command("reproduce", epilog=examples(
+    "laybare reproduce --list", "laybare reproduce lines --seeds 0-4 --out studies"))
+@click.argument("study", required=False, shell_complete=_known)
 @click.option("--list", "listing", is_flag=True, help="List the studies and what each measures.")
 @click.option("--seeds", callback=_seeds, help="Seeds to run, as FIRST-LAST; each study has its own number of them.")
 @click.option("--full", is_flag=True, help="The whole grid, which may take hours, instead of minutes.")
 @click.option("--out", default="studies", show_default=True, type=click.Path(file_okay=False), help="Folder for page and tables.")
-def reproduce(study: str | None, listing: bool, seeds: range | None, full: bool, out: str) -> None:
+@speaking
+def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bool, out: str, speech: Speech) -> None:
     """Run STUDY, or `papers` for all of the five papers: print its table, say what it shows, and write a page with it.
 
     The page says how to get it again; beside it are the table as CSV, and the figure as SVG with its points as CSV.
     """
     from laybare.studies import PAPERS, STUDIES
 
-    console = console_of()
     if listing or study is None:
         for one in STUDIES.values():
-            console.print(f"{one.name}: {one.title}.", markup=False, soft_wrap=True)
+            speech.say(f"{one.name}: {one.title}.")
+        speech.tell(studies={one.name: one.title for one in STUDIES.values()})
         return
     if study not in STUDIES and study != "papers":
         raise click.BadParameter(f"there is no study {study!r}; known are papers, {', '.join(STUDIES)}.", param_hint="STUDY")
-    for name in PAPERS if study == "papers" else (study,):
-        _run(STUDIES[name], seeds, Path(out), full=full)
+    names = PAPERS if study == "papers" else (study,)
+    speech.tell(results=[_run(STUDIES[name], seeds, Path(out), full=full, speech=speech) for name in names])
 
 
-def _run(study: Study[Any, Any], seeds: range | None, out: Path, *, full: bool) -> None:
+def _run(study: Study[Any, Any], seeds: range | None, out: Path, *, full: bool, speech: Speech) -> dict[str, Any]:
     """Measure, print, write."""
     from laybare.studies.reading import StudyReading
 
-    console, begun = console_of(), time.process_time()
-    chosen = range(study.seeds) if seeds is None else seeds
-    with _bar() as progress:
+    begun, chosen = time.process_time(), range(study.seeds) if seeds is None else seeds
+    with speech.bar() as progress:
         result = study.run(study.settings(chosen, full=full, progress=progress))
-    reading = StudyReading(study, chosen, full, result, time.process_time() - begun)
-    console.print(
-        f"{study.title}\n\n{text_table(result.columns, result.rows, console.width)}\n", markup=False, soft_wrap=True)
-    console.print(f"Stated before: {study.claim}\nMeasured: {result.sentence}", markup=False, soft_wrap=True)
-    for path in reading.write(out):
-        print_path(path.suffix[1:], str(path))
+    files = StudyReading(study, chosen, full, result, time.process_time() - begun).write(out)
+    if speech.in_text:
+        speech.say(f"{study.title}\n\n{text_table(result.columns, result.rows, speech.width)}\n")
+        speech.say(f"Stated before: {study.claim}\nMeasured: {result.sentence}")
+        for path in files:
+            print_path(path.suffix[1:], str(path))
+    return {
+        "study": study.name, "title": study.title, "claim": study.claim, "sentence": result.sentence,
+        "columns": list(result.columns), "rows": [[_plain(cell) for cell in row] for row in result.rows],
+        "files": [str(path) for path in files]}
+
+
+def _plain(cell: str | int | float) -> str | int | float | None:
+    """JSON has no infinity, and does not know NumPy's numbers."""
+    if isinstance(cell, str):
+        return cell
+    number = float(cell)
+    return None if abs(number) == float("inf") or number != number else int(cell) if number == int(number) else number

@@ -1,49 +1,30 @@
-"""What the terminal shows: a bar while something runs, tables of units, the summary with its verdict."""
+"""What the terminal shows: tables of units with the names of their inputs, the summary with its verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from textwrap import fill
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 import laybare as lb
+from laybare.cli.speech import console_of
 from laybare.report import Pair, Unit
-from laybare.shapes import Event
-from laybare.shapes import Progress as Told
+from laybare.source.columns import Columns
 
 COLOURS = {"verified": "bold green", "doubtful": "bold yellow", "refuted": "bold red"}
 LISTED = 40
-"""Units that are printed; the saved network and the report have them all."""
+"""Units that are printed; --verbose, the saved network and the report have them all."""
+
+NAME = 9
+"""Letters of a column's name that a table has room for."""
 
 
-def console_of() -> Console:
-    """Standard output."""
-    return Console(highlight=False)
-
-
-@contextmanager
-def _bar() -> Iterator[Told]:
-    """A live bar on stderr that shows the stage under way; stages without a known end pulse. Nothing if that is no terminal."""
-    console = Console(stderr=True)
-    stage, detail = TextColumn("{task.description:<11}"), TextColumn("{task.fields[detail]}")
-    columns = (SpinnerColumn(), stage, BarColumn(24), detail, TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=None, detail="")
-
-        def show(event: Event) -> None:
-            bar.update(task, description=event.stage, completed=event.done, total=event.total or None, detail=event.detail)
-
-        yield show
-
-
-def print_summary(console: Console, summary: str, verdict: str) -> None:
+def print_summary(summary: str, verdict: str) -> None:
     """What `print(found)` says, wrapped to the terminal with its indentation kept."""
+    console = console_of()
     for line in summary.splitlines():
         indent = line[: len(line) - len(line.lstrip())]
         text = Text(fill(line.strip(), console.width, initial_indent=indent, subsequent_indent=indent))
@@ -60,48 +41,52 @@ def print_path(what: str, path: str) -> None:
 def _pairs_table(pairs: list[Pair], dim: int, columns: int) -> Table:
     """True above recovered, in the order of the true network, with as many weights as fit."""
     title = "true and recovered units, rows scaled to length 1"
-    table, shown = _table(title, dim, columns - 50, "unit", "", "difference", "readout")
+    table, shown = _table(title, dim, columns - 50, "unit", "", "difference", "readout", "bias")
     for pair in pairs:
         table.add_row(str(pair.number), "true", "", *_numbers(pair.true, shown), style="dim")
         table.add_row("", "recovered", f"{pair.difference:.1e}", *_numbers(pair.found, shown))
     return table
 
 
-def _units_table(network: lb.Network, columns: int) -> Table:
+def _units_table(network: lb.Network, columns: int, named: Columns = Columns(), listed: int = LISTED) -> Table:
     """The recovered units, with as many weights as fit."""
     readout, _, _ = network.columns
     name = "readout" if network.outputs == 1 else "readout 0"
-    table, shown = _table("recovered units", network.dim, columns - 28, "unit", name)
-    for j, row in enumerate(network.layer.rows[:LISTED]):
+    table, shown = _table("recovered units", network.dim, columns - 28, "unit", name, "bias", inputs=named.inputs)
+    for j, row in enumerate(network.layer.rows[:listed]):
         table.add_row(str(j), *_numbers(Unit(row[:-1], float(row[-1]), readout[j]), shown))
-    if network.width > LISTED:
-        table.caption = f"{network.width - LISTED} more units are not listed"
-    return table
+    return _with_rest(table, network.width - listed)
 
 
-def layer_table(layer: lb.Layer, columns: int) -> Table:
+def layer_table(layer: lb.Layer, columns: int, named: Columns = Columns(), listed: int = LISTED) -> Table:
     """The recovered units with their thresholds, with as many weights as fit."""
-    shown = max(1, min(layer.dim, (columns - 18) // 10))
-    note = f" (the first {shown} of {layer.dim} weights)" if shown < layer.dim else ""
-    table = Table(title="recovered units" + note, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="",
-                  padding=(0, 1, 0, 0))
-    for name in ("unit", "threshold", *(f"w{i}" for i in range(shown))):
-        table.add_column(name, justify="right", no_wrap=True)
-    for j, row in enumerate(layer.rows[:LISTED]):
+    table, shown = _table("recovered units", layer.dim, columns - 18, "unit", "threshold", inputs=named.inputs)
+    for j, row in enumerate(layer.rows[:listed]):
         table.add_row(str(j), *(_eight(float(value)) for value in (-row[-1], *row[:shown])))
-    if layer.width > LISTED:
-        table.caption = f"{layer.width - LISTED} more units are not listed"
+    return _with_rest(table, layer.width - listed)
+
+
+def _with_rest(table: Table, more: int) -> Table:
+    if more > 0:
+        table.caption = f"{more} more units are not listed"
     return table
 
 
-def _table(title: str, dim: int, columns: int, *names: str) -> tuple[Table, int]:
-    """A table with the named columns, a bias and as many weights as fit into `columns`, ten for each; and their number."""
+def _table(title: str, dim: int, columns: int, *names: str, inputs: Sequence[str] = ()) -> tuple[Table, int]:
+    """A table with the named columns and as many weights as fit into `columns`, ten for each; and the number of these."""
     shown = max(1, min(dim, columns // 10))
     note = f" (the first {shown} of {dim} weights)" if shown < dim else ""
     table = Table(title=title + note, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="", padding=(0, 1, 0, 0))
-    for name in (*names, "bias", *(f"w{i}" for i in range(shown))):
-        table.add_column(name, justify="left" if name == "" else "right", no_wrap=True)
+    weights = [short_name(name) for name in inputs[:shown]] or [f"w{i}" for i in range(shown)]
+    for name in (*names, *weights):
+        table.add_column(Text(name), justify="left" if name == "" else "right", no_wrap=True)
     return table, shown
+
+
+def short_name(name: str) -> str:
+    """A column's name in nine characters: long ones keep both ends, what does not print becomes a question mark."""
+    seen = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return seen if len(seen) <= NAME else f"{seen[:4]}…{seen[-4:]}"
 
 
 def _numbers(unit: Unit, shown: int) -> list[str]:

@@ -50,16 +50,18 @@ class Star(NamedTuple):
 
 
 class Purse:
-    """Asks within a budget and a box, counts by purpose, keeps everything."""
+    """Asks within a budget and a box, counts by purpose, keeps everything; `log_odds`: answers were probabilities."""
 
     def __init__(
-        self, ask: Ask, *, budget: int | None = None, box: AskBox | None = None, book: Booking = nullcontext
+        self, ask: Ask, *, budget: int | None = None, box: AskBox | None = None, book: Booking = nullcontext,
+        log_odds: bool = False,
     ) -> None:
         self._ask = ask
         self._book = book
         self._blocks: list[Answers | Star] = []
         self.budget = budget
         self.box = box
+        self.log_odds = log_odds
         self.spent: dict[str, int] = {}
 
     @property

@@ -52,6 +52,7 @@ class Reader:
     patience : how many lines must show nothing new; None: 4, more in a box or with coarse answers
     fresh_share : queries for the polish at most, relative to the number of parameters
     watch : looks at the kinks of the first line, and may refuse the black box
+    log_odds : answers were probabilities, so that they are the less exact the more certain they are
     """
 
     activation: Activation | None = relu
@@ -60,6 +61,7 @@ class Reader:
     patience: Patience | None = None
     fresh_share: float = 1.2
     watch: Watch | None = None
+    log_odds: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +120,7 @@ def read_network(
     About (width + 1) · dim + 5 · width + 40 queries. Sources: Jagielski et al. (2020), Carlini et al. (2020) for kinks and jumps.
     """
     within = None if box is None else AskBox(*(np.broadcast_to(np.asarray(side, dtype=float), (dim,)) for side in box))
-    purse = Purse(ask, budget=budget, box=within, book=purpose)
+    purse = Purse(ask, budget=budget, box=within, book=purpose, log_odds=reader.log_odds)
     found = _attempt(purse, dim, reader, rng)
     for _ in range(ATTEMPTS - 1):
         if found.complete or found.ended:
@@ -139,7 +141,7 @@ def _attempt(purse: Purse, dim: int, reader: Reader, rng: Generator) -> LinesFou
 def _finished(purse: Purse, reading: Reading, reader: Reader, rng: Generator) -> LinesFound:
     """Polish and check with fresh queries; what contradicts the book sends the search back to the lines."""
     precision = _precision(reading, reader)
-    fresh, misfit, complete = np.empty(0), np.nan, reading.short is None
+    fresh, misfit, complete = np.empty(0), np.nan, reading.short is None and not reading.lost
     try:
         for _ in range(RETURNS if complete else 0):
             reading = reading.with_book(_measured_again(purse, reading, reader, precision))
@@ -159,7 +161,9 @@ def _finished(purse: Purse, reading: Reading, reader: Reader, rng: Generator) ->
             complete = False
             for target in surprises[:3]:
                 reading = toward(purse, reading, target, rng=rng)
-            complete = True
+            complete = not reading.lost
+            if reading.lost:
+                break
         else:
             complete = False
     except BudgetExhausted as ended:

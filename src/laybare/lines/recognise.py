@@ -7,7 +7,7 @@ differences of a smooth function fall to 1/256 and stay equal to each other, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def first_look(purse: Purse, line: Line) -> FirstLook:
     centres = line.scale * np.tan(ANGLES)
     clusters = _ask(purse, line, centres, 1.0)
     _check_repeatable(purse, clusters)
-    unit = representation(np.vstack([c.y for c in clusters]))
+    unit = replace(representation(np.vstack([c.y for c in clusters])), log_odds=purse.log_odds)
     good, smooth, before = [c for c in clusters if _straight(c, unit)], 0, 0
     bad = [c for c in clusters if not _straight(c, unit)]
     for round_ in range(1, SHRINKS + 1):
@@ -97,7 +97,8 @@ def _size(cluster: _Cluster) -> float:
 
 
 def _straight(cluster: _Cluster, unit: Rounding) -> bool:
-    return float(np.abs(cluster.bends).max()) <= STRAIGHT * unit.unit * _size(cluster) + 4.0 * unit.absolute
+    level = 4.0 * float(unit.level(cluster.y).max())
+    return float(np.abs(cluster.bends).max()) <= STRAIGHT * unit.unit * _size(cluster) + level
 
 
 def _smooth(old: _Cluster, new: _Cluster, unit: Rounding) -> bool:

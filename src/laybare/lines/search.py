@@ -36,8 +36,9 @@ COARSENESS = 0.01
 COARSER, RETRIES = 8.0, 3
 """If the first line splits rounding into pieces, rounding is taken to be so much coarser, and the line is read again."""
 
-NEARBY = 1e-6
-"""Around the book's point f is that of the book, within this share of the line's scale."""
+NEARBY, AT_HOME = 1e-6, 4.0
+"""Around the book's point f is that of the book, within this share of the line's scale; a kink within a few times as much says
+that it is not."""
 
 UNSEEN = 3
 """Units that a budget is advised for, at least: too small a budget ends before any is seen."""
@@ -67,7 +68,8 @@ class Patience:
 class Reading:
     """The book after all lines, the rounding of the answers, the lines looked at, and how many at the end showed nothing new.
 
-    `kinks` counts the kinks of the first line, `short` holds the sentence with which the budget ended, if it did.
+    `kinks` counts the kinks of the first line, `short` holds the sentence with which the budget ended, if it did; `lost`: lines
+    bend at the book's own point, where no unit is, so that its gradient is wrong.
     """
 
     book: Book
@@ -78,6 +80,7 @@ class Reading:
     kinks: int
     patience: Patience = Patience()
     short: BudgetExhausted | None = None
+    lost: bool = False
 
     def with_book(self, book: Book) -> Reading:
         """The same with a better book."""
@@ -123,7 +126,7 @@ def read_lines(
     if reading.short is not None:
         return reading
     try:
-        while reading.quiet < reading.patience.quiet and reading.lines < reading.patience.most_lines:
+        while reading.quiet < reading.patience.quiet and reading.lines < reading.patience.most_lines and not reading.lost:
             reading = _next_line(purse, reading, rng)
     except BudgetExhausted as error:
         return replace(reading, short=error)
@@ -248,6 +251,8 @@ def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Rea
         bends = find_kinks(along, line, seeds, most=reading.patience.most_kinks)
     except NotSeparated:
         return replace(reading, rounding=reading.rounding.coarser(COARSER), lines=reading.lines + 1, quiet=0)
+    if any(abs(kink.t) < AT_HOME * NEARBY * line.scale for kink in bends.kinks):
+        return replace(reading, lines=reading.lines + 1, quiet=0, lost=True)
     units = _measured(purse, reading, bends, rng)
     return replace(reading, book=book.with_units(units), lines=reading.lines + 1, quiet=0)
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike, fspath
@@ -19,7 +18,6 @@ from laybare.activations import Activation, activation_named
 from laybare.errors import InvalidInput
 from laybare.methods import Method
 from laybare.methods.lines import Lines
-from laybare.shapes import Event, Progress
 from laybare.source import DaskSamples, Oracle, Samples, Source, as_law, open_samples
 from laybare.source.dask_samples import is_dask
 
@@ -34,10 +32,9 @@ class Meant(NamedTuple):
     method: Method | Lines | None
     width: int | None
     activation: Activation | None
-    progress: Progress | None
 
 
-def meant(source: Any, further: tuple[Any, ...] = (), *, law: Any = None, progress: Any = None, **named: Any) -> Meant:
+def meant(source: Any, further: tuple[Any, ...] = (), *, law: Any = None, **named: Any) -> Meant:
     """The arguments as they were meant, or a sentence that says what to write.
 
     `further` stand after the source without a name: the outputs if the source is inputs, then method, width, activation in that
@@ -51,7 +48,7 @@ def meant(source: Any, further: tuple[Any, ...] = (), *, law: Any = None, progre
     given = _by_name(further, named)
     activation = as_activation(given["activation"])
     method = _method(given["method"], activation)
-    return Meant(_source(source, pair, law), method, _width(given["width"]), activation, as_progress(progress))
+    return Meant(_source(source, pair, law), method, _width(given["width"]), activation)
 
 
 def _by_name(further: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
@@ -76,24 +73,6 @@ def as_activation(given: Any) -> Activation | None:
     raise InvalidInput(
         f"The activation is {shown}.", "Units need a value, a derivative and their symmetries.",
         "Give lb.relu, lb.leaky_relu(0.1) (with its number), a name such as 'tanh', or Activation.custom(value, derivative).")
-
-
-def as_progress(given: Any) -> Progress | None:
-    """Nothing, a function of events, or True: a line on stderr that is written over."""
-    if given is None or given is False:
-        return None
-    if given is True:
-        return _line_on_stderr
-    if callable(given):
-        return cast(Progress, given)
-    raise InvalidInput(
-        f"progress is {given!r}.", "It is told every step.", "Give a function of one event, True for a line on stderr, or None.")
-
-
-def _line_on_stderr(event: Event) -> None:
-    of = f" {event.done}/{event.total}" if event.total else f" {event.done}" if event.done else ""
-    sys.stderr.write(f"\r{event.stage}{of} {event.detail}"[:100].ljust(100))
-    sys.stderr.flush()
 
 
 def _source(source: Any, pair: tuple[Any, Any] | None, law: Any) -> Any:

@@ -10,7 +10,8 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.blas import single_blas_thread
-from laybare.certificate import Claim
+from laybare.certificate import Certificate, Claim
+from laybare.certificate.drift import drift_of_reading
 from laybare.errors import AssumptionViolated, InvalidInput
 from laybare.lines.search import Watch
 from laybare.methods.lines.claims import lines_certificate
@@ -53,7 +54,7 @@ def recover_by_lines(
     with single_blas_thread():
         found = method.read(oracle, watch=watch, rng=rng, progress=progress)
         network = found.network.canonical()
-        certificate = lines_certificate(found, network, width)
+        certificate = _with_drift(lines_certificate(found, network, width), oracle)
     return Recovery(
         network, found.network, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
 
@@ -69,9 +70,13 @@ def recover_layers(
             return recover_by_lines(oracle, replace(method, depth=1), width, rng=rng, progress=progress)
         hyperplanes = found.network.top is None and not np.any(found.network.readout)
         network = found.network if hyperplanes else found.network.canonical()  # a unit without readout would be lost
-        certificate = deep_certificate(found, network, method.depth)
+        certificate = _with_drift(deep_certificate(found, network, method.depth), oracle)
     return Recovery(
         network, found.network, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
+
+
+def _with_drift(certificate: Certificate, oracle: Oracle) -> Certificate:
+    return replace(certificate, claims=(*certificate.claims, *drift_of_reading(oracle)))
 
 
 def _agreed(method: Lines | None, activation: Activation | None) -> Lines:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from laybare.activations import Activation, relu
+from laybare.activations import Activation
+from laybare.bars import shown
 from laybare.blas import single_blas_thread
-from laybare.certificate import Claim, certify
+from laybare.certificate import Claim, certify, unjudged
+from laybare.certificate.width import unsupported
 from laybare.errors import InvalidInput, TooFewSamples
-from laybare.methods import Method, RandomStart
+from laybare.methods import Method
 from laybare.methods.lines import Lines
 from laybare.methods.lines.method import applies
 from laybare.methods.start import network_at
 from laybare.networks import Network
 from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
+from laybare.pipeline.clock import LONGEST, LONGEST_CHOSEN, Clock
 from laybare.pipeline.probabilities import away_from_certainty
+from laybare.pipeline.provenance import provenance_of
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.rounds import recover_in_rounds
-from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, random_start, refit
+from laybare.pipeline.search import NetworkFit, as_it_is, find_fit, narrower_fit, random_start, refit
 from laybare.pipeline.unlike_lines import name_units, refuse_steps
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import Problem, pose
@@ -35,7 +40,7 @@ from laybare.source.checkpoint import with_checkpoint
 
 def recover(
     source: Any, *further: Any, method: Any = None, width: Any = None, activation: Any = None, law: Any = None,
-    rng: Generator | int = 0, progress: Any = None, checkpoint: str | PathLike[str] | None = None,
+    rng: Generator | int = 0, progress: Any = None, checkpoint: str | PathLike[str] | None = None, seconds: float | None = None,
 ) -> Recovery:
     """Recover the network behind a source.
 
@@ -48,29 +53,66 @@ def recover(
         Method, width and activation may stand after the source without their names, in this order.
     method : Method, optional
         How to find the start. By default a black box is read by Lines where that applies; else a first look says what it is,
-        and it is fitted on samples in rounds that grow. Samples start from RandomStart.
+        and it is fitted on samples in rounds that grow. For samples methods are chosen by what the data show, tried in turn
+        until one is not refuted, and the certificate says which and why (`laybare.methods.choosing`).
     width : int, optional
         Number of hidden units; detected if not given.
     activation : Activation or its name, optional
-        ReLU by default, and found out for a black box; may be given here, in the method, or in both if equal.
+        Found out if not given: ReLU is tried first. May be given here, in the method, or in both if equal.
     law : Law or its name, optional
         Of the inputs, where `source` is no source yet.
     rng : Generator or int
         Same seed, same bits.
     progress : callable or True, optional
-        Called with an Event at every step; True: a line on stderr.
+        Called with an Event (stage, done, total, detail) at every step; True: a bar in the terminal or the notebook.
+    seconds : float, optional
+        A search that is still under way then ends with the best that it has, and the certificate says so; by default an hour,
+        and ten minutes if no method is given.
     checkpoint : folder, optional
         What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
-    begun, rng = time.perf_counter(), np.random.default_rng(rng)
-    source, method, width, activation, progress = meant(
-        source, further, law=law, progress=progress, method=method, width=width, activation=activation)
-    source = with_checkpoint(source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=rng)
-    if isinstance(source, Oracle) and _can_be_asked(source, method):
+    source, method, width, activation = meant(source, further, law=law, method=method, width=width, activation=activation)
+    origin = provenance_of("recover", source, rng, method=method, width=width, activation=activation)
+    draws = np.random.default_rng(rng)
+    source = with_checkpoint(
+        source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=draws)
+    with shown(progress) as told:
+        found = _found(source, method, width, activation, rng=draws, progress=told, seconds=seconds)
+    return replace(found, provenance=origin)
+
+
+def _found(
+    source: Any, method: Method | Lines | None, width: int | None, activation: Activation | None, *, rng: Generator,
+    progress: Progress | None, seconds: float | None,
+) -> Recovery:
+    """By asking, if the source can be asked and nobody chose otherwise; else from its rows."""
+    begun = time.perf_counter()
+    if isinstance(source, Oracle) and (isinstance(method, Lines) or (method is None and _can_be_asked(source))):
         found, reason = _by_lines(source, method, width, activation, rng=rng, progress=progress)
         return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
+    clock = Clock(progress, begun + (seconds or (LONGEST_CHOSEN if method is None else LONGEST)))
     with single_blas_thread():
-        return _recovered(source, _agreed(method, activation), width, begun, rng, progress)
+        if method is None:
+            return _by_choice(source, width, activation, begun, rng, clock)
+        return _recovered(source, _agreed(method, activation), width, begun, rng, clock)
+
+
+def _by_choice(
+    source: Source, width: int | None, activation: Activation | None, begun: float, rng: Generator, clock: Clock
+) -> Recovery:
+    """Look at the data, then try what suits them. The problem that was looked at is the one of methods with biases."""
+    from laybare.methods.choosing.evidence import gather_evidence  # every method: imported when it is needed
+    from laybare.methods.choosing.ranking import choose_after
+    from laybare.pipeline.portfolio import recover_by_choice
+
+    problem = pose(source, biases=True, rng=rng, progress=clock.progress)
+    tell(clock.progress, "looking")
+    choice = choose_after(gather_evidence(problem.used, source, rng=np.random.default_rng(0)), width, activation)
+
+    def fit(method: Method) -> Recovery:
+        return _recovered(source, method, width, begun, rng, clock, problem=problem if method.biases else None)
+
+    return recover_by_choice(choice, fit, clock, progress=clock.progress)
 
 
 def _by_lines(
@@ -100,9 +142,9 @@ def _in_rounds(
 
 def _recovered(
     source: Source, method: Method, width: int | None, begun: float, rng: Generator, progress: Progress | None, *,
-    claims: tuple[Claim, ...] = (),
+    claims: tuple[Claim, ...] = (), problem: Problem | None = None,
 ) -> Recovery:
-    problem = pose(source, biases=method.biases, rng=rng, progress=progress)
+    problem = problem or pose(source, biases=method.biases, rng=rng, progress=progress)
     start = method.start(problem.used, width, rng=rng, progress=progress)
     search = start.search or method.search
     if search is None:
@@ -113,27 +155,36 @@ def _recovered(
         fit = find_fit(
             problem, first, start.width or width, search, signed=start.signed, bare=start.network is not None, rng=rng,
             progress=progress)
-    later = () if start.later is None or fit.interrupted else start.later(problem.used, fit.outcome)
-    return _certified(
-        problem, fit, claims=(*claims, *start.claims, *later), start=problem.given(first), method=method, begun=begun, rng=rng,
-        progress=progress, queries=_queries(source))
+
+    def judged(fit: NetworkFit) -> Recovery:
+        later = () if start.later is None or fit.interrupted else start.later(problem.used, fit.outcome)
+        return _certified(
+            problem, fit, claims=(*claims, *start.claims, *later), start=problem.given(first), method=method, begun=begun,
+            rng=rng, progress=progress, queries=_queries(source))
+
+    found = judged(fit)
+    if width is None and fit.searched is not None and not fit.interrupted and unsupported(found.certificate.claims):
+        return judged(narrower_fit(problem, fit, progress=progress))
+    return found
 
 
 def refine(
-    source: Source, start: Network, *, rng: Generator | int = 0, progress: Progress | None = None,
+    source: Source, start: Network, *, rng: Generator | int = 0, progress: Any = None,
     checkpoint: str | PathLike[str] | None = None,
 ) -> Recovery:
     """Refinement and certificate only, from any start; the start's biases are refined if it has any. Checkpoint as in recover."""
-    begun, rng = time.perf_counter(), np.random.default_rng(rng)
+    begun, draws = time.perf_counter(), np.random.default_rng(rng)
     _check_start(source, start)
-    source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=rng)
-    with single_blas_thread():
-        problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=rng, progress=progress)
+    origin = provenance_of("refine", source, rng, start=start.architecture)
+    source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=draws)
+    with single_blas_thread(), shown(progress) as told:
+        problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=told)
         white = problem.white(start)
         _check_equations(problem, white)
-        fit = refit(problem, white, progress=progress)
-        return _certified(
-            problem, fit, start=start, method=None, begun=begun, rng=rng, progress=progress, queries=_queries(source))
+        fit = refit(problem, white, progress=told)
+        found = _certified(
+            problem, fit, start=start, method=None, begun=begun, rng=draws, progress=told, queries=_queries(source))
+    return replace(found, provenance=origin)
 
 
 def _certified(
@@ -143,24 +194,25 @@ def _certified(
     """The fit in canonical form on the given inputs, with its certificate."""
     network = problem.given(fit.outcome.network).canonical()
     tell(progress, "certifying")
-    certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims))
+    try:
+        certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims))
+    except KeyboardInterrupt:
+        certificate = unjudged(network, (*fit.claims, *claims))
     seconds = time.perf_counter() - begun
     return Recovery(
         network, start, certificate, method, seconds, problem.rows, () if fit.trace is None else (fit.trace,), queries)
 
 
-def _can_be_asked(oracle: Oracle, method: Method | Lines | None) -> bool:
-    """By lines, or by nobody knows what yet; where every row is paid for already, the rows are samples."""
-    return isinstance(method, Lines) or (method is None and oracle.spent < oracle.budget)
+def _can_be_asked(oracle: Oracle) -> bool:
+    """Where every row is paid for already, the rows are samples."""
+    return oracle.spent < oracle.budget
 
 
 def _queries(source: Source) -> dict[str, int]:
     return dict(source.queries) if isinstance(source, Oracle) else {}
 
 
-def _agreed(method: Method | Lines | None, activation: Activation | None) -> Method:
-    if method is None:
-        return RandomStart(activation=activation or relu)
+def _agreed(method: Method | Lines, activation: Activation | None) -> Method:
     if isinstance(method, Lines):
         raise InvalidInput(
             "Lines was given samples.", "It asks a black box at points of its own choice, and samples cannot answer.",

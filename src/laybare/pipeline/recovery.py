@@ -10,7 +10,9 @@ from laybare.certificate import Certificate
 from laybare.damping import Trace
 from laybare.methods import Lines, Method
 from laybare.networks import Network
+from laybare.pipeline.provenance import Provenance
 from laybare.shapes import Array
+from laybare.source.columns import Columns
 
 if TYPE_CHECKING:
     from laybare.report.plotting import RecoveryPlots
@@ -37,6 +39,8 @@ class Recovery:
         What queries to a black box were spent on; empty for samples.
     by : str
         How it was found, in words, for a recovery that was loaded: its method is not stored.
+    provenance : Provenance, optional
+        Version, call, seed, fingerprint of the data and names of their columns.
     """
 
     network: Network
@@ -48,6 +52,12 @@ class Recovery:
     traces: tuple[Trace, ...]
     queries: dict[str, int] = field(default_factory=dict)
     by: str = ""
+    provenance: Provenance | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """Names of inputs and outputs, where the data had any."""
+        return Columns() if self.provenance is None else self.provenance.columns
 
     def __call__(self, x: Array) -> Array:
         """Outputs of the recovered network at the rows of x."""

@@ -16,9 +16,10 @@ from laybare.activations import Activation
 from laybare.certificate import Claim
 from laybare.errors import TooFewSamples
 from laybare.methods import RandomStart
+from laybare.pipeline.clock import Clock
 from laybare.pipeline.recovery import Recovery
 from laybare.pipeline.unlike_lines import Candidates
-from laybare.shapes import Event, Progress, tell
+from laybare.shapes import Progress, tell
 from laybare.source import Oracle, Samples, Source
 
 FIRST, GROWTH = 300, 3
@@ -39,28 +40,6 @@ STILL_IN = 10.0
 RANKS = {"verified": 0, "doubtful": 1, "refuted": 2}
 
 Fitter: TypeAlias = Callable[[Source, RandomStart, Progress], Recovery]
-
-
-class TimeIsUp(KeyboardInterrupt):
-    """The solver takes it for an interrupt, and hands over the best that it has."""
-
-
-@dataclass(eq=False)
-class Clock:
-    """Passes events on until `seconds` are over; then a search that is under way is stopped."""
-
-    progress: Progress | None
-    end: float
-
-    @property
-    def over(self) -> bool:
-        return time.perf_counter() > self.end
-
-    def __call__(self, event: Event) -> None:
-        if self.progress is not None:
-            self.progress(event)
-        if event.stage == "refining" and self.over:
-            raise TimeIsUp
 
 
 @dataclass(frozen=True)

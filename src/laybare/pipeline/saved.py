@@ -18,10 +18,13 @@ from laybare.errors import InvalidInput
 from laybare.networks import Network
 from laybare.networks.files import contents_of, network_in
 from laybare.networks.storage import Contents, read, write
+from laybare.pipeline.provenance import Provenance
 from laybare.pipeline.recovery import Recovery
+from laybare.source.columns import Columns
 
 FORMAT, VERSION = "recovery", 1
 NUMBERS = ("value", "threshold")
+MEASURED = ("noise", "explained", "visible", "held_out", "held_out_error")
 
 
 def save(found: Recovery, path: str | PathLike[str]) -> None:
@@ -36,8 +39,9 @@ def save(found: Recovery, path: str | PathLike[str]) -> None:
         "format": FORMAT, "version": VERSION, "by": found.found_by, "seconds": found.seconds, "samples_used": found.samples_used,
         "queries": found.queries,
         "claims": [_written(asdict(claim)) for claim in certificate.claims],
-        "certificate": {key: repr(float(getattr(certificate, key))) for key in ("noise", "explained", "visible")},
-        "reason": found.traces[-1].reason if found.traces else None,
+        "certificate": {key: repr(float(getattr(certificate, key))) for key in MEASURED},
+        "because": certificate.reason, "reason": found.traces[-1].reason if found.traces else None,
+        "provenance": None if found.provenance is None else asdict(found.provenance),
         "parts": {name: part.description for name, part in parts.items()}}
     write(path, Contents(arrays, description))
 
@@ -67,12 +71,19 @@ def _recovery(contents: Contents, path: str) -> Recovery:
         network_in(Contents(_under(arrays, name), told["parts"][name]), path) for name in ("network", "start"))
     numbers = {key: float(text) for key, text in told["certificate"].items()}
     claims = tuple(Claim(**_read(claim)) for claim in told["claims"])
-    certificate = Certificate(claims, StandardErrors(**_under(arrays, "errors")), **numbers)
+    certificate = Certificate(claims, StandardErrors(**_under(arrays, "errors")), **numbers, reason=str(told.get("because", "")))
     rows = tuple(TraceRow(*row)._replace(samples=int(row[-1])) for row in arrays["trace"].tolist())
     traces = () if told["reason"] is None else (Trace(rows, str(told["reason"])),)
     return Recovery(
         network, start, certificate, None, float(told["seconds"]), int(told["samples_used"]), traces, dict(told["queries"]),
-        str(told["by"]))
+        str(told["by"]), _provenance(told.get("provenance")))
+
+
+def _provenance(told: dict[str, Any] | None) -> Provenance | None:
+    """Files of version 0.1 have none."""
+    if told is None:
+        return None
+    return Provenance(**told | {"columns": Columns(*(tuple(map(str, names)) for names in told["columns"]))})
 
 
 def _under(arrays: dict[str, Any], name: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from laybare.damping import Trace
 from laybare.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.methods import Outcome
 from laybare.networks import Layer, Network
+from laybare.pipeline.narrowing import supported
 from laybare.pipeline.signs import settle_signs
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
@@ -37,11 +38,13 @@ SAMPLES_A_NUMBER, FEWEST = 6, 4000
 
 
 class NetworkFit(NamedTuple):
-    """How a fit ended, on white inputs and in its own activation, the solver's steps, and claims made on the way."""
+    """How a fit ended, on white inputs and in its own activation, the solver's steps, claims made on the way, and what the
+    search had found before signs were settled (none for a fit without a search)."""
 
     outcome: Outcome
     trace: Trace | None
     claims: tuple[Claim, ...] = ()
+    searched: Refined | None = None
 
     @property
     def interrupted(self) -> bool:
@@ -69,16 +72,30 @@ def find_fit(
     known = _rows(first, biases=biases)
     rows = _first_rows(problem.used, model, search, width or 2 * len(known))
     found = _searched(_Task(problem, model, width, search, bare, rng, progress), known, rows)
+    return _settled(problem, found, activation, progress)
+
+
+def narrower_fit(problem: Problem, fit: NetworkFit, *, progress: Progress | None = None) -> NetworkFit:
+    """The same without units that the samples do not support, its signs settled again; only for a fit that was searched."""
+    assert fit.searched is not None
+    found = supported(problem, fit.searched, progress=progress)
+    return _settled(problem, found, fit.outcome.network.activation, progress)
+
+
+def _settled(problem: Problem, found: Refined, activation: Activation, progress: Progress | None) -> NetworkFit:
+    """What a search found, in its own activation, refined on all rows."""
     network = network_of(found.point, vector=problem.used.outputs == 1)
     if found.trace.reason == "interrupted":
-        return NetworkFit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),))
+        return NetworkFit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),), found)
     claims: tuple[Claim, ...] = ()
-    if model.linear:
-        network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=biases)
+    if found.point.linear:
+        network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=problem.biases)
         claims = (claim,)
+    if found.loss > SOLVED_LOSS * problem.variation:
+        claims = (*claims, _met(found))
     again = refit(problem, network, progress=progress)
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
-    return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims))
+    return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims), found)
 
 
 def as_it_is(problem: Problem, network: Network) -> NetworkFit:
@@ -98,6 +115,14 @@ def refit(problem: Problem, network: Network, *, progress: Progress | None = Non
 
 def _outcome(problem: Problem, network: Network, loss: float) -> Outcome:
     return Outcome(network, loss, loss / problem.variation)
+
+
+def _met(found: Refined) -> Claim:
+    """With noise no fit says by itself that it is the best one: two that began elsewhere and ended there do."""
+    return Claim(
+        "independent starts that ended at this fit", 1.0 + found.agreed, 1.0, True, "tested" if found.agreed else "assumed",
+        "two searches from different random units ended at the same loss." if found.agreed else
+        "no two searches from different random units ended at the same loss, so that only refits from nearby speak for it.")
 
 
 def _finished(trace: Trace) -> Claim:

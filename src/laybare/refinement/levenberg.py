@@ -162,7 +162,8 @@ def _capped(point: Point, rows: Array) -> Array:
     if point.activation.degree is not None:
         return rows
     lengths, room = (np.linalg.norm(array, axis=1) for array in (rows, point.units))
-    return np.asarray(rows * np.minimum(1.0, np.maximum(1.0, room) / np.maximum(lengths, 1e-300))[:, None])
+    most = np.maximum(1.0, room)
+    return np.asarray(rows * np.where(lengths > most, most / np.maximum(lengths, most), 1.0)[:, None])
 
 
 def tangent(rows: Array, normals: Array | None) -> Array:

@@ -26,6 +26,9 @@ DENSE_LIMIT = 2000
 ROWS_AN_UNKNOWN, MANY = 8, 3
 """Rows of the part per unknown (its metric then has condition number 4.4), and how many times as many are worth a part."""
 
+PRODUCT = 6
+"""Operations of a product with JᵀJ per row and unknown; the normal equations take as many as there are unknowns."""
+
 SMALL = 100
 """Unknowns up to which n·P² costs less than the five or six gradients of a step by products: 50 against 6 · 15 ms at P = 41 and
 n = 100,000, 3.8 against 6 · 0.055 s at P = 1041."""
@@ -50,9 +53,13 @@ def minimise(
 
 
 def part_rows(source: Source, point: Point) -> int:
-    """Rows that give ROWS_AN_UNKNOWN equations for each unknown; units with few outputs share what a row tells of them."""
+    """Rows that give ROWS_AN_UNKNOWN equations for each unknown; units with few outputs share what a row tells of them.
+
+    Of very many samples more, as many as cost no more than a product with all rows: the part's minimum and its metric are then
+    so near to those of all rows that few products are left to do.
+    """
     unknowns = point.units.size + point.coefficients.size
-    return -(-ROWS_AN_UNKNOWN * unknowns // min(source.outputs, point.width))
+    return max(-(-ROWS_AN_UNKNOWN * unknowns // min(source.outputs, point.width)), PRODUCT * source.size // unknowns)
 
 
 def _part_first(

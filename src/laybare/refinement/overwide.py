@@ -141,8 +141,10 @@ def _widen(hunt: _Hunt, known: Array | None, width: int) -> Refined:
             best, worse = found, 0
         else:
             worse += 1
-        if trace.reason == "interrupted" or (ended.pruned is not None and best is found):
+        if trace.reason == "interrupted":
             return best._replace(trace=trace)
+        if ended.pruned is not None and best.point.width == found.point.width and _same(hunt, best, found):
+            return best._replace(trace=trace, agreed=True)
         if hunt.solved(best, floor) or worse == 2 or width >= limit:
             return hunt.prune(best._replace(trace=trace), None)
         width = min(2 * width, limit)
@@ -177,7 +179,7 @@ def _runs(hunt: _Hunt, width: int, known: Array | None, floor: float, told: int 
             second = _pruned(hunt, run, told)
             trace = trace.then(second.trace) if first is pruned else trace.then(first.trace).then(second.trace)
             pruned = min(first, second, key=lambda one: one.loss)
-            enough = told is not None or second.point.width < wide
+            enough = told is not None or second.point.width <= width  # else spares were needed, and more may be
             if enough and first.point.width == second.point.width and _same(hunt, first, second):
                 return _Runs(best, pruned._replace(trace=trace, agreed=True))
         best = run if run.loss < best.loss else best

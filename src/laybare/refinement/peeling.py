@@ -25,12 +25,15 @@ BIASES = np.linspace(-1.5, 1.5, 7)
 
 def missing_units(source: Source, point: Point, count: int) -> Array:
     """Up to `count` rows (w, b) that the residual of `point` asks for; inputs must be whitened. About ten passes."""
+    if count < 1:
+        return np.empty((0, source.dim + point.biases))
     residual = Residual(source, network_of(point, vector=False))
     linear, quadratic = (Residual(residual, fit_control(residual, degree, units=None)) for degree in (1, 2))
     rows = leading_directions(second_moment(linear), min(count, source.dim)).T
     fourth = quartic(quadratic)
     for _ in range(SHARPENING):
         cubes = fourth.cubes(rows)
+        cubes = cubes / max(float(np.abs(cubes).max()), np.finfo(float).tiny)  # whatever the unit of y is
         along = np.einsum("ord,rd->or", cubes, rows)
         rows = np.einsum("or,ord->rd", along, cubes)
         rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]

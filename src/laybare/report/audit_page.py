@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from laybare.report.page import fill
 from laybare.report.plots import Curve, LinesFigure, Panel
+from laybare.report.svg import themed
 from laybare.report.tables import text_table, written
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def audit_figure(audit: Audit) -> LinesFigure:
 def audit_html(audit: Audit) -> str:
     """The page."""
     return fill("audit.html.j2", {
-        "audit": audit, "summary": summary(audit), "columns": COLUMNS, "figure": audit_figure(audit).svg(),
+        "audit": audit, "summary": summary(audit), "columns": COLUMNS, "figure": themed(audit_figure(audit).svg()),
         "rows": [[written(cell) for cell in cells] for cells in _cells(audit)]})
 
 

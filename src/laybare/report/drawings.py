@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 LEAST = -17.0
 """log10 of the smallest error on the colour scale: below half a unit in the last place of numbers just below 1."""
 
+LEAST_SPAN = 0.3
+"""Powers of ten that a colour scale spans at least: a factor of two is the least difference worth a colour."""
+
 
 def draw_steps(axes: Any, traces: tuple[Trace, ...]) -> None:
     """Relative loss against steps of the solver, one line a run."""
@@ -42,7 +45,17 @@ def draw_weights(axes: Any, weights: Array, title: str) -> None:
 def draw_errors(axes: Any, errors: Array, title: str) -> None:
     """Sizes of errors as a map, on a logarithmic scale."""
     levels = np.log10(np.maximum(np.abs(errors), 10.0**LEAST))
-    draw_map(axes, levels, "viridis", (LEAST, 0.0), f"log₁₀ of {title}")
+    draw_map(axes, levels, "viridis", scale_of(levels), f"log₁₀ of {title}")
+
+
+def scale_of(levels: Array) -> tuple[float, float]:
+    """Limits of a colour scale that shows the differences there are, of a third of a power of ten at least."""
+    finite = levels[np.isfinite(levels)]
+    if not finite.size:
+        return LEAST, 0.0
+    low, high = float(finite.min()), float(finite.max())
+    spare = max(0.0, LEAST_SPAN - (high - low)) / 2.0
+    return low - spare, high + spare
 
 
 def draw_kinks(axes: Any, network: Network) -> None:
@@ -53,7 +66,7 @@ def draw_kinks(axes: Any, network: Network) -> None:
     axes.vlines(distances, 0.0, bends, color=ACCENT, linewidth=1.2)
     axes.plot(distances, bends, "o", color=ACCENT, markersize=4.0)
     axes.set_ylim(bottom=0.0)
-    axes.set(title="where units bend", xlabel="distance from the origin, along the unit's weights", ylabel="change of the slope")
+    axes.set(title="where units bend", xlabel="distance from the origin", ylabel="change of the slope")
 
 
 def slope_jump(activation: Activation) -> float:

@@ -9,15 +9,16 @@ import numpy as np
 
 from laybare.networks.storage import put
 from laybare.report.figures import weights_figure
-from laybare.report.page import INPUTS, UNITS, fill
+from laybare.report.page import INPUTS, UNITS, fill, images_of, input_names
+from laybare.report.svg import themed
 
 if TYPE_CHECKING:
     from laybare.lowest_layer import LayerRecovery
 
 LEAD = {
-    "verified": "Every claim below holds: nothing in the data speaks against this layer, whatever lies above it.",
-    "doubtful": "The layer is not contradicted, but not every claim below holds: some of its numbers may be other than shown.",
-    "refuted": "The data contradict this layer: it is not the one behind the data.",
+    "verified": "The lowest layer is recovered. Every check below was passed, whatever lies above the layer.",
+    "doubtful": "The data do not contradict this layer, but do not rely on its numbers yet: not every check below was passed.",
+    "refuted": "This is not the layer behind the data: do not use it.",
 }
 
 
@@ -36,5 +37,9 @@ def render_layer(recovery: LayerRecovery) -> str:
         "lead": LEAD[certificate.verdict],
         "inputs": min(INPUTS, layer.dim),
         "units": min(UNITS, layer.width),
-        "weights": weights_figure(np.asarray(layer.weights), certificate.standard_errors.weights, "standard error"),
+        "names": input_names(recovery, layer.dim),
+        "origin": recovery.provenance,
+        "images": images_of(np.asarray(layer.weights)),
+        "weights": themed(weights_figure(
+            np.asarray(layer.weights), certificate.standard_errors.weights, "standard error", names=recovery.columns.inputs)),
     })

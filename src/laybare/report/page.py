@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a recovery: no script, nothing fetched from elsewhere."""
+"""One self-contained HTML page about a recovery: nothing is fetched; its one script sorts tables and saves the network."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from laybare.errors import InvalidInput
 from laybare.networks import Match, Network, compare
 from laybare.networks.storage import put
-from laybare.report.figures import layer_figure, trace_figure, weights_figure
+from laybare.report.figures import images_figure, layer_figure, side_of, trace_figure, weights_figure
 from laybare.report.notebook import match_html, network_html
 from laybare.report.numbers import fixed, power, short
+from laybare.report.svg import themed
 from laybare.report.units import Pair, side_by_side
 from laybare.shapes import Array
 
 if TYPE_CHECKING:
+    from laybare.certificate import Certificate
     from laybare.pipeline import Recovery
 
 INPUTS, OUTPUTS, UNITS = 10, 4, 200
 """How many weights of a unit, numbers of its readout, and units are listed; the figure shows all of them."""
 
-LEAD = {
-    "verified": "Every claim below holds: nothing in the data speaks against these weights.",
-    "doubtful": "The network explains the data, but not every claim below holds: some of its weights may be other than shown.",
-    "refuted": "The data contradict this network: its weights are not those behind the data.",
-}
+NETWORK_BYTES = 600_000
+"""Largest network that the page holds as JSON; the whole page stays below a megabyte."""
 
 
 def write_report(recovery: Recovery, path: str | os.PathLike[str], truth: Network | None = None) -> None:
@@ -56,14 +56,54 @@ def _facts(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
         "recovery": recovery,
         "network": network,
         "certificate": recovery.certificate,
-        "lead": LEAD[recovery.certificate.verdict],
+        "lead": lead_of(recovery.certificate, network),
+        "origin": recovery.provenance,
+        "json": _as_json(network),
         "method": "refine" if recovery.method is None else type(recovery.method).__name__,
         "truth": truth,
         "match": match,
         "deep": deep,
-        "traces": trace_figure(recovery.traces) if recovery.traces else "",
+        "traces": themed(trace_figure(recovery.traces)) if recovery.traces else "",
+        "images": images_of(np.asarray(network.layer.weights)),
         **(_layers(network, match) if deep else _layer(recovery, truth)),
     }
+
+
+def lead_of(certificate: Certificate, network: Network) -> str:
+    """The verdict in words that need no statistics."""
+    failed = [claim.name for claim in certificate.claims if not claim.passed]
+    checks, units = len(certificate.claims), sum(network.widths)
+    if certificate.verdict == "verified":
+        return (
+            f"The hidden network is recovered. All {checks} checks that could have shown otherwise were passed: the data fix its "
+            f"{units} unit{'s' * (units != 1)} and all of its weights, within the error bars below.")
+    missing = f"{len(failed)} of {checks} checks failed: {', '.join(failed)}."
+    if certificate.verdict == "doubtful":
+        return f"This network explains the data, but do not rely on its weights yet. {missing}"
+    return f"This is not the network behind the data: do not use it. {missing}"
+
+
+def input_names(recovery: Any, dim: int) -> list[str]:
+    """Names of the inputs as the data have them, else w0, w1, ..."""
+    names = recovery.columns.inputs
+    return list(names) if len(names) == dim else [f"w{i}" for i in range(dim)]
+
+
+def images_of(weights: Array) -> str:
+    """The units as images, where the inputs may be one."""
+    side = side_of(weights.shape[1])
+    return "" if side is None or not len(weights) else themed(images_figure(weights, side))
+
+
+def _as_json(network: Network) -> str:
+    """The network as `to_json` writes it, safe inside of a script element; empty if it is too large, or not all known."""
+    from laybare.export.json import to_json
+
+    try:
+        text = to_json(network)
+    except InvalidInput:  # units of one's own, or layers under a black box: no file holds them
+        return ""
+    return text.replace("<", "\\u003c") if len(text) <= NETWORK_BYTES else ""
 
 
 def _layer(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
@@ -77,14 +117,16 @@ def _layer(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
         "inputs": min(INPUTS, network.dim),
         "outputs": min(OUTPUTS, network.outputs),
         "units": min(UNITS, network.width),
-        "weights": weights_figure(np.asarray(network.layer.weights), *_errors(recovery, pairs)),
+        "names": input_names(recovery, network.dim),
+        "weights": themed(weights_figure(
+            np.asarray(network.layer.weights), *_errors(recovery, pairs), names=recovery.columns.inputs)),
     }
 
 
 def _layers(network: Network, match: Match | None) -> dict[str, Any]:
     """Every layer's weights as a map and its first units as a table."""
     return {
-        "maps": [layer_figure(np.asarray(layer.weights), number) for number, layer in enumerate(network.layers, 1)],
+        "maps": [themed(layer_figure(np.asarray(layer.weights), number)) for number, layer in enumerate(network.layers, 1)],
         "tables": network_html(network),
         "match_tables": "" if match is None else match_html(match),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -32,4 +33,11 @@ def svg(draw: Callable[[Figure], None], tall: float, meaning: str) -> str:
         draw(figure)
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = re.sub(r'<g id="[^"]*">', "<g>", buffer.getvalue())
-    return text[text.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{meaning}"', 1)
+    return text[text.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{escape(meaning)}"', 1)
+
+
+def themed(text: str) -> str:
+    """The drawing for a page: its ink is the page's, light or dark, and its paper is the page itself."""
+    for colour, name in ((INK, "ink"), (SOFT, "soft"), (LINE, "line"), (ACCENT, "verified")):
+        text = text.replace(f": {colour}", f": var(--{name})")
+    return text.replace("fill: #ffffff", "fill: none")

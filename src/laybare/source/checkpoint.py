@@ -15,10 +15,9 @@ from laybare.errors import InvalidInput
 from laybare.source.fingerprint import data_fingerprint, fingerprint
 from laybare.source.journal import Journal
 from laybare.source.oracle import Oracle
-from laybare.source.protocol import Source
 
 
-def with_checkpoint(source: Source, folder: str | PathLike[str] | None, **call: Any) -> Source:
+def with_checkpoint(source: Any, folder: str | PathLike[str] | None, **call: Any) -> Any:
     """The same source; every long pass over it is written into `folder`, and given back if this same call was made before.
 
     One reading for the name of the data. A folder of other data, another call or another version is refused by what differs.

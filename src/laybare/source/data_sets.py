@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from laybare.errors import InvalidInput
 from laybare.source.arrays import Stacked
+from laybare.source.columns import Columns
 from laybare.source.disk_arrays import ParquetGroup, Stamp, ZarrRows
 from laybare.source.numpy_files import ArrayPair
-from laybare.source.table_files import check_types, parquet_reader, target_columns
+from laybare.source.table_files import ColumnChoice, check_types, chosen, parquet_reader
 
 
 def is_dataset(path: Path) -> bool:
@@ -23,12 +23,13 @@ def is_zarr(path: Path) -> bool:
     return any((path / name).is_file() for name in (".zgroup", "zarr.json"))
 
 
-def read_dataset(path: Path, targets: Sequence[str]) -> ArrayPair:
+def read_dataset(path: Path, wanted: ColumnChoice) -> ArrayPair:
     """All Parquet files of a directory, in the order of their names, row group by row group; only their ends are read here."""
     pyarrow, parquet = parquet_reader(path)
     x: list[ParquetGroup] = []
     y: list[ParquetGroup] = []
     names: list[str] = []
+    columns = Columns()
     for file in sorted(path.rglob("*.parquet")):
         try:
             with parquet.ParquetFile(file) as opened:
@@ -38,16 +39,15 @@ def read_dataset(path: Path, targets: Sequence[str]) -> ArrayPair:
             raise InvalidInput(
                 f"{file} is no readable Parquet file ({error}).", "It is truncated, damaged or of another kind.",
                 "Write it again.", path=str(file)) from None
-        check_types(file, schema)
         names = names or list(schema.names)
         _check_names(file, list(schema.names), names)
-        outputs = [names[place] for place in target_columns(file, names, targets)]
-        inputs = [name for name in names if name not in outputs]
-        for part, columns, flat in ((x, inputs, False), (y, outputs, len(outputs) == 1)):
-            part += _groups(file, columns, flat, lengths)
+        columns = chosen(file, names, wanted).columns
+        check_types(file, [column for column in schema if column.name in (*columns.inputs, *columns.outputs)])
+        for part, read, flat in ((x, columns.inputs, False), (y, columns.outputs, len(columns.outputs) == 1)):
+            part += _groups(file, list(read), flat, lengths)
     if not x:
         raise InvalidInput(f"{path} has no rows.", "There is nothing to learn from.", "Give samples.", path=str(path))
-    return ArrayPair(Stacked(x), Stacked(y))
+    return ArrayPair(Stacked(x), Stacked(y), columns)
 
 
 def read_zarr(path: Path, target: str) -> ArrayPair:

@@ -19,6 +19,7 @@ from numpy.lib import format as npy
 from laybare.errors import InvalidInput
 from laybare.shapes import Array
 from laybare.source.arrays import DiskArray, Stacked
+from laybare.source.columns import Columns
 
 LOCAL_HEADER = 30
 """Bytes of a ZIP local file header before the name; bytes 26-29 hold the lengths of the name and of the extra field."""
@@ -27,10 +28,11 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 
 class ArrayPair(NamedTuple):
-    """Inputs and outputs as they lie in a file."""
+    """Inputs and outputs as they lie in a file, with their names where it has any."""
 
     x: Array | Stacked | DiskArray
     y: Array | Stacked | DiskArray
+    columns: Columns = Columns()
 
 
 def read_npz(path: Path, target: str) -> ArrayPair:
@@ -65,14 +67,14 @@ def read_blocks(path: Path, target: str) -> ArrayPair:
             "Give every block of inputs its block of outputs.", path=str(path), unpaired=odd)
     order = sorted(inputs, key=lambda number: (len(number.lstrip("0")), number.lstrip("0")))
     pairs = [ArrayPair(_mapped(inputs[number]), _mapped(outputs[number])) for number in order]
-    for number, (x, y) in zip(order, pairs, strict=True):
+    for number, (x, y, _) in zip(order, pairs, strict=True):
         if x.ndim == 0 or y.ndim == 0 or x.shape[0] != y.shape[0] or x.shape[1:] != pairs[0].x.shape[1:] \
                 or y.shape[1:] != pairs[0].y.shape[1:]:
             raise InvalidInput(
                 f"In block {number or path.name} x has shape {x.shape} and {target} has {y.shape}; the first block has "
                 f"{pairs[0].x.shape} and {pairs[0].y.shape}.", "Blocks are stacked, so only their number of rows may differ.",
                 "Write that block again.", block=number, shapes=(x.shape, y.shape))
-    return ArrayPair(Stacked([np.asarray(x) for x, _ in pairs]), Stacked([np.asarray(y) for _, y in pairs]))
+    return ArrayPair(Stacked([np.asarray(pair.x) for pair in pairs]), Stacked([np.asarray(pair.y) for pair in pairs]))
 
 
 def refuse_pickle(name: str) -> NoReturn:

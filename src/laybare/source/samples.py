@@ -10,6 +10,7 @@ import numpy as np
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress
 from laybare.source.arrays import DiskArray, Stacked, floats, numeric
+from laybare.source.columns import Columns, columns_of
 from laybare.source.laws import Gaussian, as_law
 from laybare.source.protocol import Law, Rows
 from laybare.source.sums import Schedule, block_rows
@@ -26,6 +27,7 @@ class Samples(Verbs):
     y : array (n,) or (n, outputs)
     law : Gaussian(), Symmetric() or Unknown(): what is assumed about the inputs
     schedule : Schedule, how passes over the data are carried out
+    columns : Columns, names of inputs and outputs, for tables and reports; data frames bring their own
 
     Nothing is copied: blocks are converted to float64 as they are read. One pass here checks that every number is finite.
     """
@@ -34,8 +36,11 @@ class Samples(Verbs):
     y: Any = field(repr=False)
     law: Law = Gaussian()
     schedule: Schedule = Schedule()
+    columns: Columns = field(default=Columns(), repr=False)
 
     def __post_init__(self) -> None:
+        if self.columns == Columns():
+            object.__setattr__(self, "columns", columns_of(self.x, self.y))
         x, y = numeric("x", self.x), numeric("y", self.y)
         check_shapes(x.shape, y.shape)
         object.__setattr__(self, "x", x)

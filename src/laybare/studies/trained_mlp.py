@@ -13,10 +13,13 @@ import numpy as np
 from laybare.export import from_sklearn
 from laybare.networks import Match, Network, compare
 from laybare.pipeline import Recovery, recover
+from laybare.report import side_by_side
 from laybare.shapes import Array, Event, Progress
 from laybare.source import Oracle
 
 WIDTH, QUERIES, TRAINING_STEPS = 16, 3000, 500
+CLOSE = 1e-2
+"""Largest difference of a unit that counts as right."""
 
 
 class TrainedCase(NamedTuple):
@@ -41,6 +44,42 @@ def train(width: int = WIDTH, seed: int = 0) -> Network:
         warnings.simplefilter("ignore", ConvergenceWarning)  # how well it predicts is not the question here
         mlp.fit(x, y)
     return from_sklearn(mlp)
+
+
+class Student(NamedTuple):
+    """What training from samples of the black box came to: error on fresh inputs, and units of the truth that it has."""
+
+    samples: int
+    network: Network
+    test_error: float
+    right: int
+
+
+def retrain(
+    truth: Network, samples: int = QUERIES, seed: int = 0, progress: Progress | None = None, *, starts: int = 10
+) -> Student:
+    """scikit-learn's L-BFGS on standard normal samples of `truth`, its width told; the start with the lowest loss."""
+    from sklearn.neural_network import MLPRegressor
+
+    rng = np.random.default_rng([seed, samples])
+    x, fresh = rng.standard_normal((samples, truth.dim)), rng.standard_normal((samples, truth.dim))
+    fits = []
+    for start in range(starts):
+        mlp = MLPRegressor(
+            hidden_layer_sizes=(truth.width,), solver="lbfgs", alpha=0.0, tol=1e-10, max_iter=TRAINING_STEPS, random_state=start)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # whether it converged is what the test error shows
+            fits.append(mlp.fit(x, truth(x)))
+        if progress is not None:
+            progress(Event("training", start + 1, starts, f"loss {min(float(fit.loss_) for fit in fits):.1e}"))
+    network = from_sklearn(min(fits, key=lambda fit: float(fit.loss_)))
+    wrong = network(fresh) - truth(fresh)
+    return Student(samples, network, float(np.std(wrong) / np.std(truth(fresh))), _right_units(network, truth))
+
+
+def _right_units(network: Network, truth: Network) -> int:
+    """Units of the truth of which every number is right to one per cent, rows scaled to length 1."""
+    return sum(pair.difference < CLOSE for pair in side_by_side(network, truth))
 
 
 def extract(truth: Network, queries: int = QUERIES, seed: int = 0, progress: Progress | None = None) -> TrainedCase:

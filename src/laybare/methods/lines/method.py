@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numpy.random import Generator
 
@@ -60,7 +60,8 @@ class Lines:
         check_activation(self.activation)
         tell(progress, "lines")
         reader = Reader(
-            activation=self.activation, precision=self.precision, spread=self.spread, patience=self.patience, watch=watch)
+            activation=self.activation, precision=self.precision, spread=self.spread, patience=self.patience, watch=watch,
+            log_odds=oracle.spent > 0 and oracle.taken_as != "identity")
         box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
         return read_network(
             oracle.ask, oracle.dim, reader, budget=oracle.budget - oracle.spent, box=box, purpose=oracle.purpose, rng=rng)
@@ -72,6 +73,11 @@ class Lines:
         return read_deep(
             oracle.ask, oracle.dim, depth=self.depth, budget=oracle.budget - oracle.spent, spread=self.spread,
             purpose=oracle.purpose, rng=rng)
+
+
+    def read_lowest(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepFound:
+        """The lowest layer behind the black box alone."""
+        return replace(self, depth=1).read_deep(oracle, rng=rng, progress=progress)
 
 
 def deep_applies(activation: Activation | None, oracle: Oracle) -> bool:

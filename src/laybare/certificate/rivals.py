@@ -1,0 +1,81 @@
+"""Would units of another kind fit better? Where the residual looks suspicious, the network is refitted with other activations.
+
+Score tests against everything need rows; a test against the right kind needs few: with as many units and a free linear part it
+explains what is left. It begins at the rows that were found. Rivals that contain the told activation as a limit (GELU of large
+rows is ReLU) fit as well without being better, so only a clear gain counts, after the price of the numbers that a rival has more:
+two each (Akaike 1974), which is what noise grants them, since here a false alarm costs less than a wrong network.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.activations import Activation, gelu, relu, softplus, tanh
+from laybare.certificate.alternatives import Alternative
+from laybare.certificate.claims import Claim
+from laybare.certificate.fitted import State
+from laybare.damping import Effort
+from laybare.refinement.minimise import minimise
+from laybare.refinement.normal import Point
+from laybare.refinement.pruning import parameter_count
+from laybare.refinement.sign_free import sign_free_model
+
+KINDS = (relu, tanh, softplus, gelu)
+"""Activations that are told apart; others are close to one of these."""
+
+SUSPICIOUS = 0.5
+"""-log10 of the chance of what is left, all tests counted, from which rivals are tried: one right network in eight."""
+
+BETTER, CLEARLY = 6.0, 16.0
+"""Doubled log-likelihood ratio, after the price of its numbers, from which a rival may be right, and from which it is."""
+
+PRICE = 2.0
+"""What a free number gains from noise, twice over."""
+
+STEEP = 2.0
+"""Length of the rows that smooth rivals begin with, if those that were found have no length of their own."""
+
+STEPS = Effort(max_steps=30, settled=0.01, rough=0.01)
+
+
+class _Rival(NamedTuple):
+    """An activation, and how much more likely it makes the samples."""
+
+    name: str
+    gain: float
+
+
+def other_activations(state: State, left: Alternative) -> tuple[Claim, ...]:
+    """Whether another activation fits better; nothing where nothing is suspicious, or the network knows no rival."""
+    own = state.point.activation
+    if state.exact or left.evidence - np.log10(max(left.tests, 1)) < SUSPICIOUS or own not in KINDS or not state.point.width:
+        return ()
+    best = max((_tried(state, kind) for kind in KINDS if kind != own), key=lambda one: one.gain)
+    return (Claim(
+        "gain of another activation", best.gain, BETTER, best.gain < BETTER, "tested",
+        f"how much more likely {best.name} units in the same places make the used samples, after the price of their numbers; "
+        f"more than the threshold means that the units are not {own.name}.", decisive=best.gain >= CLEARLY),)
+
+
+def _tried(state: State, kind: Activation) -> _Rival:
+    start = _start(state.point, kind, state.view.outputs)
+    equations, unknowns = state.equations, parameter_count(start)
+    if equations <= 2 * unknowns:
+        return _Rival(kind.name, -np.inf)
+    loss = minimise(state.view, start, state.variation, effort=STEPS).loss
+    floor = state.floor * equations
+    spare = max(1, equations - max(unknowns, state.unknowns))
+    gain = spare * float(np.log((float(state.fit.loss) + floor) / (max(loss, 0.0) + floor)))
+    return _Rival(kind.name, gain - PRICE * (unknowns - state.unknowns))
+
+
+def _start(point: Point, kind: Activation, outputs: int) -> Point:
+    """The rows that were found, as rows of other units."""
+    dim = point.units.shape[1] - point.biases
+    lengths = np.linalg.norm(point.units[:, :dim], axis=1, keepdims=True)
+    rows = point.units / np.where(lengths > 0.0, lengths, 1.0)
+    if kind.degree is None:
+        rows = rows * (STEEP if point.activation.degree is not None else lengths)
+    return sign_free_model(kind, biases=point.biases).start(rows, outputs)

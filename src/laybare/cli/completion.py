@@ -1,0 +1,32 @@
+"""`laybare completion SHELL`."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from laybare.cli.speech import Speech, examples, speaking
+
+LINES = {
+    "bash": 'eval "$(laybare completion bash)"   in ~/.bashrc',
+    "zsh": 'eval "$(laybare completion zsh)"   in ~/.zshrc',
+    "fish": "laybare completion fish | source   in ~/.config/fish/config.fish",
+}
+
+
+@click.command("completion", epilog=examples("laybare completion bash"))
+@click.argument("shell", type=click.Choice(sorted(LINES)))
+@speaking
+def completion(shell: str, speech: Speech) -> None:
+    """Print what makes SHELL complete commands, options, methods and studies of laybare.
+
+    Put one line into your shell's start-up file: eval "$(laybare completion bash)", the same with zsh, or
+    laybare completion fish | source.
+    """
+    maker = get_completion_class(shell)
+    assert maker is not None
+    from laybare.cli import commands
+
+    script = maker(commands, {}, "laybare", "_LAYBARE_COMPLETE").source()
+    speech.say(script.strip())
+    speech.tell(shell=shell, line=LINES[shell], script=script)

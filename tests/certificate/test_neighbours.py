@@ -1,0 +1,108 @@
+"""Refits from nearby, rival activations, the bound from held-out rows, reasons: each against cases whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import laybare as lb
+from laybare.certificate.fitted import state_of, with_unit_rows
+from laybare.certificate.neighbours import Neighbours
+from laybare.refinement.normal import point_of
+from laybare.refinement.problem import pose
+from laybare.studies.hostile import is_right, recover
+from laybare.studies.hostile_cases import FAMILIES
+
+
+def hostile(family: str, seed: int) -> tuple[lb.Recovery, bool]:
+    """The case of the study `hostile` with that seed."""
+    case = FAMILIES[family](np.random.default_rng([seed, sum(map(ord, family))]))
+    found = recover(case.source, lb.RandomStart(activation=case.activation), case.width, rng=seed)
+    return found, is_right(found, case)
+
+
+def failed(found: lb.Recovery) -> set[str]:
+    return {claim.name for claim in found.certificate.claims if not claim.passed}
+
+
+def named(found: lb.Recovery, name: str) -> lb.Claim:
+    return next(claim for claim in found.certificate.claims if claim.name == name)
+
+
+def test_spread_of_neighbours_counts_by_likelihood() -> None:
+    """Equally likely: half of the squared move, the fit itself being the other; far less likely: nothing."""
+    moves = np.array([[2.0, 0.0], [0.0, 3.0]])
+    covariance = Neighbours(moves, np.array([0.0, 1e3]), 0.0).covariance(2)
+    np.testing.assert_allclose(covariance, [[2.0, 0.0], [0.0, 0.0]], atol=1e-12)
+    np.testing.assert_array_equal(Neighbours().covariance(3), np.zeros((3, 3)))
+
+
+def test_rows_of_length_one_are_the_same_function(rng: np.random.Generator) -> None:
+    network = lb.random_network(3, 2, rng=rng)
+    point = point_of(network, biases=True, offset=True, linear=False)
+    longer = point.moved(3.0 * point.units, np.vstack([point.coefficients[:2] / 3.0, point.coefficients[2:]]))
+    unit, x = with_unit_rows(longer), rng.standard_normal((20, 3))
+    np.testing.assert_allclose(np.linalg.norm(unit.units[:, :3], axis=1), 1.0)
+    before, after = (p.features(x, p.extended(x) @ p.units.T) @ p.coefficients for p in (point, unit))
+    np.testing.assert_allclose(before, after, atol=1e-12)
+
+
+def test_a_minimum_next_to_a_better_one_is_no_longer_verified() -> None:
+    """The search had stopped where a number is many standard errors off: refits from nearby end elsewhere."""
+    found, _ = hostile("plain", 50084)
+    assert "farthest refit that fits as well" in failed(found)
+
+
+@pytest.mark.parametrize(("seed", "verdict"), [(41028, "doubtful"), (40188, "refuted")])
+def test_softplus_units_told_others_are_not_verified(seed: int, verdict: str) -> None:
+    """Each was verified by every other claim: 36 rows of a softplus unit told tanh; two softplus units as three ReLUs."""
+    found, right = hostile("wrong activation", seed)
+    assert not right and found.certificate.verdict == verdict
+    assert "gain of another activation" in failed(found)
+
+
+def test_right_units_have_no_rival() -> None:
+    """A residual that looks suspicious by chance: rivals are tried, and all of them are worse."""
+    found, right = hostile("plain", 50000)
+    assert right and found.certificate.verdict == "verified"
+    assert named(found, "gain of another activation").value < 0.0
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_bound_from_held_out_rows_holds(noise: float, rng: np.random.Generator) -> None:
+    """The true root mean square error at 100,000 new inputs is below the bound, and the bound is not far above the noise."""
+    truth = lb.random_network(4, 3, readout="positive", rng=rng)
+    x = rng.standard_normal((600, 4))
+    y = truth(x)
+    found = lb.recover(x, y + noise * y.std() * rng.standard_normal(600), lb.RandomStart(), 3)
+    fresh = rng.standard_normal((100_000, 4))
+    error = float(np.sqrt(np.mean((found(fresh) - truth(fresh)) ** 2)) / y.std())
+    bound = named(found, "bound on the error of the outputs")
+    assert error <= bound.value <= max(1e-9, noise)
+
+
+@pytest.mark.parametrize(("function", "word"), [
+    (lambda x, rng: 1.0 / (1.0 + np.exp(-4.0 * np.maximum(x[:, 0], 0.0) + 3.0 * x[:, 1])), "logit"),
+    (lambda x, rng: rng.standard_normal(len(x)), "noise"),
+    (lambda x, rng: np.sign(x[:, 0]) + (x[:, 1] > 0.3), "few values")])
+def test_what_is_outside_of_the_class_is_told_why(function: object, word: str, rng: np.random.Generator) -> None:
+    x = rng.standard_normal((400, 3))
+    found = lb.recover(x, function(x, rng), lb.RandomStart(), 2)  # type: ignore[operator]
+    assert found.certificate.verdict == ("doubtful" if word == "noise" else "refuted")
+    assert word in found.certificate.reason
+    assert found.certificate.reason in found.certificate.meaning
+
+
+def test_widths_that_the_data_do_not_support_are_narrowed() -> None:
+    """K: single units, width not told, came out 3 to 6 wide: float32 labels, few samples of many inputs."""
+    for family, seed in (("single precision", 40179), ("single precision", 40239)):
+        found, right = hostile(family, seed)
+        assert right and found.certificate.verdict == "verified"
+
+
+def test_the_state_of_a_fit_has_unit_rows(rng: np.random.Generator) -> None:
+    truth = lb.random_network(3, 2, rng=rng)
+    x = rng.standard_normal((100, 3)) * [1.0, 5.0, 0.1]
+    state = state_of(truth, pose(lb.Samples(x, truth(x)), biases=True, rng=rng))
+    np.testing.assert_allclose(np.linalg.norm(state.point.units[:, :3], axis=1), 1.0)
+    assert state.exact

@@ -1,0 +1,42 @@
+"""A release: one version everywhere, and a wheel that installs and runs where nothing else is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import laybare as lb
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_version_stands_in_one_place_and_others_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in project["project"]["dynamic"] and "version" not in project["project"]
+    assert (ROOT / project["tool"]["hatch"]["version"]["path"]).read_text(encoding="utf-8").count("__version__ = ") == 1
+    assert f"\nversion: {lb.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version = {{{lb.__version__}}}" in (ROOT / "docs" / "cite.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## \[{re.escape(lb.__version__)}\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT], check=True, timeout=600)
+    (wheel,) = tmp_path.glob("laybare-*.whl")
+    assert wheel.name.startswith(f"laybare-{lb.__version__}-")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert "laybare/py.typed" in names and "laybare/report/templates/page.html.j2" in names
+    assert not [name for name in names if "test" in name.lower() or name.startswith(("benchmarks", "docs", "examples"))]
+    venv.create(tmp_path / "empty", with_pip=True)
+    run = tmp_path / "empty" / "bin"
+    subprocess.run([run / "pip", "install", "-q", wheel], check=True, timeout=1200)
+    done = subprocess.run([run / "laybare", "demo", "--width", "4"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and "verdict: verified" in done.stdout and (tmp_path / "laybare-demo.html").exists()
