@@ -90,4 +90,5 @@ def _into_readme(page: Path, lines: Sequence[Line]) -> None:
     before, rest = page.read_text(encoding="utf-8").split("<!-- peers -->")
     after = rest.split("<!-- /peers -->")[1]
     tables = [f"{task.words}:\n\n{table_of(task, lines)}" for task in TASKS if task.name in ("wider", "noisy", "queries")]
-    put(page, f"{before}<!-- peers -->\n{chr(10).join(tables)}\n<!-- /peers -->{after}".encode())
+    both = "\n\n".join(tables)
+    put(page, f"{before}<!-- peers -->\n{both}\n\n<!-- /peers -->{after}".encode())

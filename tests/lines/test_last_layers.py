@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.lines import checking
+from laybare.lines.asking import Purse
 from laybare.lines.deep import read_deep
+from laybare.lines.floors import ground
+from laybare.lines.joint_polish import Deep
+from laybare.lines.lowest_again import remeasured
 from laybare.lines.reach import Reach
+from laybare.lines.recognise import first_look
 from laybare.networks import Layer, Network
 
 
@@ -114,3 +120,38 @@ def test_the_certificate_says_what_was_folded() -> None:
     text = next(claim for claim in found.certificate.claims if claim.name == "units of layer 2").explanation
     assert "1 unit that never bends" in text
     assert found.certificate.verdict == "verified"
+
+
+def _unit_rows(network: Network) -> Deep:
+    layers, scale = [], np.ones(network.dim)
+    for layer in network.layers:
+        rows = layer.weights * scale
+        scale = np.linalg.norm(rows, axis=1)
+        layers.append((rows / scale[:, None], np.asarray(layer.biases) / scale))
+    return Deep(tuple(layers), network.readout[:, None] * scale[:, None], np.array([network.offset]))
+
+
+def test_the_lowest_layer_is_measured_again_where_its_units_are_alone() -> None:
+    network, rng = lb.random_network(30, widths=(12, 8), rng=4), np.random.default_rng(0)
+    truth = _unit_rows(network)
+    rows, biases = truth.layers[0]
+    moved = rows + 1e-7 * rng.standard_normal(rows.shape)
+    moved /= np.linalg.norm(moved, axis=1)[:, None]
+    near = truth._replace(layers=((moved, biases + 1e-7 * rng.standard_normal(12)), *truth.layers[1:]))
+    purse = Purse(network)
+    rounding = first_look(purse, ground(30, 1.0).line(0, rng)).rounding
+    before = purse.total
+    again, sd = remeasured(purse, near, rounding, spread=1.0, rng=rng)
+    assert np.abs(again.layers[0][0] - rows).max() < 1e-12
+    assert np.abs(again.layers[0][1] - biases).max() < 1e-12
+    assert sd < 1e-11
+    assert purse.total - before <= (12 + 6) * 31
+
+
+def test_networks_too_large_for_a_joint_fit_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "DENSE", 100)  # as if 24-12-8-1 were large
+    network = lb.random_network(24, widths=(12, 8), rng=1)
+    found = read_deep(network, 24, rng=np.random.default_rng(0))
+    assert found.complete
+    assert lb.compare(found.network, network).max_error < 1e-10
+    assert found.error_bar < 1e-10

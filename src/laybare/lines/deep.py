@@ -21,17 +21,17 @@ from numpy.random import Generator
 
 from laybare.errors import BudgetExhausted, NotSeparated
 from laybare.lines.above import Above
-from laybare.lines.asking import Answers, Ask, Booking, Purpose, Purse
+from laybare.lines.asking import Ask, Booking, Purse
 from laybare.lines.branches import read_last_layer
+from laybare.lines.checking import Checker
 from laybare.lines.floors import Floor, ground
 from laybare.lines.folding import folded_layer
-from laybare.lines.joint_polish import Deep, Fitted, polish_deep
+from laybare.lines.joint_polish import Deep, Fitted
 from laybare.lines.layers import LayerRead, Seen, follow, layer_of
 from laybare.lines.line import Line
 from laybare.lines.recognise import first_look
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
-from laybare.source import Samples, Unknown
 from laybare.source.rounding import Rounding
 
 QUIET = (2, 4, 10)
@@ -49,29 +49,11 @@ MOST_LINES = 120
 
 MOST_LAYERS = 12
 
-FRESH, SCALES = 800, np.array([0.5, 1.0, 2.0, 4.0])
-"""Fresh answers that the result must predict, and their scales: what is active on one input in a hundred is then
-seen all but surely."""
-
-POLISH_SHARE, WORK, NEAR, PRIOR = 1.3, 3e10, 3e3, 100.0
-"""Fresh answers for the polish, relative to the number of parameters; its multiplications at most; how
-far out answers are used; what a number may move by if no answer tells it, in standard deviations of the lines."""
-
-CHECKS: tuple[tuple[Purpose, int | None], ...] = (("polish", None), ("verify", FRESH))
-"""Fresh answers that the network must predict before the polish, which uses them, and after it."""
-
-SURPRISE, ALLOWED, LOOSE = 30.0, 1e3, 1e7
-"""Standard deviations of rounding, and error bars, within which fresh answers must be predicted; and the largest error bar for
-that, in units of rounding."""
-
-ASIDE, AIMED = 0.5, 20
-"""Share of a random point in those that are aimed at a unit, at most; and how many there are beyond one a feature, at most."""
-
 NEAR_WALL = 1e-3
 """How near to a wall lines may begin, in units of the inputs' scale."""
 
-RETURNS, TARGETS = 6, 3
-"""Times that fresh answers may send the search back, and lines through them on every floor."""
+RETURNS = 6
+"""Times that fresh answers may send the search back."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +132,7 @@ class Climber:
                     climb = state
                 if not climb.done:
                     break
-                fitted, fresh, targets = self._checked(_assembled(climb), climb.reads)
+                fitted, fresh, targets = self._checker.checked(_assembled(climb), climb.reads)
                 trouble = f"{int((fresh > 1.0).sum())} of {len(fresh)} fresh answers are not predicted" if len(targets) else ""
                 if not len(targets):
                     break
@@ -163,6 +145,10 @@ class Climber:
                 raise
             return self._result(climb, None, fresh, f"the budget ended: {error.seen}", ended=True)
         return self._result(climb, fitted, fresh, trouble)
+
+    @property
+    def _checker(self) -> Checker:
+        return Checker(self.purse, self.rounding, self.spread, self.rng)
 
     def _climbed(self, climb: _Climb) -> Iterator[_Climb]:
         """Read layers until one is the last, or incomplete; every state on the way, so that a budget that ends loses nothing."""
@@ -217,56 +203,6 @@ class Climber:
                     return _Climb((*climb.seen[:level], further), climb.reads[:level])
                 seen = further
         return None
-
-    def _checked(self, network: Deep, reads: tuple[LayerRead, ...]) -> tuple[Fitted, Array, Array]:
-        """The network polished, misfits of fresh answers, and inputs whose answers contradict it: there is then no polish."""
-        fitted = Fitted(network, np.inf, np.nan)
-        for purpose, count in CHECKS:
-            fresh = self._ask_fresh(network, int(POLISH_SHARE * network.size) + 20 if count is None else count, purpose)
-            off = self._misfits(fitted, fresh)
-            if (off > 1.0).any():
-                return fitted, off, fresh.x[off > 1.0][:TARGETS]
-            if purpose == "polish":
-                aimed, prior = self._ask_aimed(reads), PRIOR * max(float(read.sd.max()) for read in reads)
-                kept = self._kept(max(int(WORK / network.size**2), len(fresh.x) + aimed))
-                fitted = polish_deep(network, Samples(kept.x, kept.y, Unknown()), self.rounding.sd, prior=prior)
-        return fitted, off, np.empty((0, network.layers[0][0].shape[1]))
-
-    def _ask_aimed(self, reads: tuple[LayerRead, ...]) -> int:
-        """Answers on both sides of every unit above the first layer, for the polish: random inputs may hardly ever meet it."""
-        before = self.purse.total
-        for read in reads[1:]:
-            floor = read.seen.floor
-            count = min(3 * floor.width, floor.width + AIMED)
-            for surface in (*read.seen.surfaces, *read.seen.suspects):
-                share = self.rng.random((count, 1))
-                between = share * surface.beyond[0] + (1.0 - share) * surface.beyond[1]
-                away = np.array([floor.point(self.rng) for _ in range(count)])
-                aside = ASIDE * 10.0 ** (-3.0 * self.rng.random((count, 1)))
-                self.purse.ask((1.0 - aside) * between + aside * away, "polish")
-        return self.purse.total - before
-
-    def _kept(self, most: int) -> Answers:
-        """The latest answers that were paid for, as many as the polish has time for; far ones carry large rounding."""
-        blocks = list(self.purse.answers())[::-1]
-        x, y = np.vstack([block.x for block in blocks])[:most], np.vstack([block.y for block in blocks])[:most]
-        near = np.linalg.norm(x, axis=1) <= NEAR * self.spread * np.sqrt(x.shape[1])
-        return Answers(x[near], y[near])
-
-    def _ask_fresh(self, network: Deep, count: int, purpose: Purpose) -> Answers:
-        """Random inputs of several scales; half of them at random features of the lowest layer."""
-        weights, biases = network.layers[0]
-        x = self.spread * self.rng.choice(SCALES, (count, 1)) * self.rng.standard_normal((count, weights.shape[1]))
-        h = self.spread * self.rng.choice(SCALES, (count // 2, 1)) * self.rng.standard_normal((count // 2, len(biases)))
-        x[: count // 2] = (np.maximum(h, -0.3 * self.spread) - biases) @ np.linalg.pinv(weights).T
-        return Answers(x, self.purse.ask(x, purpose))
-
-    def _misfits(self, fitted: Fitted, fresh: Answers) -> Array:
-        """Differences of fresh answers and predictions, relative to what rounding and the error bars allow, (n,)."""
-        off = np.abs(fresh.y - fitted.network(fresh.x)).max(axis=1)
-        bar = float(np.fmin(fitted.error_bar, LOOSE * self.rounding.unit))
-        size = np.abs(fitted.network.readout).max() * (1.0 + np.linalg.norm(fresh.x, axis=1))
-        return np.asarray(off / (SURPRISE * self.rounding.sd(fresh.x, fresh.y) + ALLOWED * bar * size))
 
     def _result(self, climb: _Climb, fitted: Fitted | None, fresh: Array, trouble: str, *, ended: bool = False) -> DeepFound:
         reads, queries = climb.reads, dict(self.purse.spent)

@@ -14,6 +14,7 @@ inactive is not seen from a floor above 1; fresh answers of the whole network sh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.random import Generator
@@ -77,10 +78,13 @@ class Floor:
         size = self.spread * np.exp(0.7 * rng.standard_normal())
         return self.lifted(size * np.exp(WIDE * rng.standard_normal(len(self.walls))), rng)
 
+    @cached_property
+    def _lowest_inverse(self) -> Array:
+        return np.asarray(np.linalg.pinv(self.layers[0][0]))
+
     def lifted(self, margins: Array, rng: Generator) -> Array:
         """An input at which the unit of every wall is at least at its margin; on floor 1, exactly."""
-        weights, biases = self.layers[0]
-        lowest = np.linalg.pinv(weights)
+        lowest, biases = self._lowest_inverse, self.layers[0][1]
         if len(self.layers) == 1:
             return np.asarray(lowest @ (margins - biases))
         matrix, shift = self._from_floor_1()

@@ -42,7 +42,11 @@ class Deep(NamedTuple):
 
     def __call__(self, x: Array) -> Array:
         """Outputs (n, outputs)."""
-        return np.asarray(_features(self, x)[-1] @ self.readout + self.offset)
+        return np.asarray(self.features(x) @ self.readout + self.offset)
+
+    def features(self, x: Array) -> Array:
+        """What the readout reads, (n, m)."""
+        return _features(self, x)[-1]
 
     @property
     def size(self) -> int:

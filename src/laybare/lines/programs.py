@@ -22,7 +22,7 @@ Layers = tuple[tuple[Array, Array], ...]
 """Weights and biases from the lowest layer up."""
 
 
-class Wanted(NamedTuple):
+class Constraint(NamedTuple):
     """Linear constraints low ≤ matrix v ≤ high on all unknowns v."""
 
     matrix: Array
@@ -59,7 +59,7 @@ class Program:
         count = self.layers[-1][0].shape[1]
         return np.arange(count) if len(self.layers) == 1 else self.top[0] - 2 * count + np.arange(count)
 
-    def solved(self, cost: Array, wanted: list[Wanted], fixed: Array) -> Array | None:
+    def solved(self, cost: Array, wanted: list[Constraint], fixed: Array) -> Array | None:
         """Features of floor 1 with least cost·h of the top features h, some of which have fixed values (the others are NaN)."""
         own, upper = self._layers()
         lower, whole, told = np.zeros(self.total), upper == 1.0, ~np.isnan(fixed)
@@ -69,31 +69,31 @@ class Program:
         matrix, low, high = (np.concatenate(blocks) for blocks in zip(own, *wanted, strict=True))
         found = milp(
             objective, constraints=LinearConstraint(matrix, low, high), integrality=whole, bounds=Bounds(lower, upper),
-            options={"time_limit": SECONDS})
+            options={"time_limit": SECONDS, "presolve": False})  # presolve prints, and gains nothing here
         return None if found.x is None else np.asarray(found.x[: self.below])
 
-    def on_surface(self, row: Array, bias: float) -> Wanted:
+    def on_surface(self, row: Array, bias: float) -> Constraint:
         """row·h + bias = 0 for the top features h."""
         return self._equation(self.top, row, bias)
 
-    def on_wall(self, feature: int) -> Wanted:
+    def on_wall(self, feature: int) -> Constraint:
         """z = 0 for a unit of the highest layer."""
         weights, biases = self.layers[-1]
         return self._equation(self.read_by_top, weights[feature], float(biases[feature]))
 
-    def active(self, least: int, size: float) -> Wanted:
+    def active(self, least: int, size: float) -> Constraint:
         """At least so many top features are active, and those that are have at least a size."""
         count = len(self.top)
         matrix, i = np.zeros((count + 1, self.total)), np.arange(count)
         matrix[i, self.top], matrix[i, self.top + count], matrix[count, self.top + count] = 1.0, -size, 1.0
-        return Wanted(matrix, np.append(np.zeros(count), float(least)), np.full(count + 1, np.inf))
+        return Constraint(matrix, np.append(np.zeros(count), float(least)), np.full(count + 1, np.inf))
 
-    def _equation(self, at: Array, row: Array, constant: float) -> Wanted:
+    def _equation(self, at: Array, row: Array, constant: float) -> Constraint:
         matrix = np.zeros((1, self.total))
         matrix[0, at] = row
-        return Wanted(matrix, np.array([-constant]), np.array([-constant]))
+        return Constraint(matrix, np.array([-constant]), np.array([-constant]))
 
-    def _layers(self) -> tuple[Wanted, Array]:
+    def _layers(self) -> tuple[Constraint, Array]:
         """The constraints of all units, and upper bounds of all unknowns; those of switches are 1."""
         blocks, upper = [], np.full(self.below, self.farthest)
         size, previous = upper, 0
@@ -107,6 +107,6 @@ class Program:
             matrix[1, i, at + m + i], matrix[2, i, at + m + i] = size, -size
             none = np.full(m, np.inf)
             low, high = np.concatenate([biases, -none, -none]), np.concatenate([none, biases + size, np.zeros(m)])
-            blocks.append(Wanted(matrix.reshape(3 * m, -1), low, high))
+            blocks.append(Constraint(matrix.reshape(3 * m, -1), low, high))
             upper, previous = np.concatenate([upper, size, np.ones(m)]), at
-        return Wanted(*(np.concatenate(parts) for parts in zip(*blocks, strict=True))), upper
+        return Constraint(*(np.concatenate(parts) for parts in zip(*blocks, strict=True))), upper

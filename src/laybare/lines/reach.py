@@ -81,6 +81,14 @@ class Reach:
         found = next((found for found in tries if found is not None), None)
         return None if found is None else self._across(self._active(found), row, bias, feature)
 
+    def beside(self, h: Array, unit: int) -> tuple[Array, float] | None:
+        """The point of a unit's hyperplane, a unit of the lowest of these layers, farthest from all else that bends; and how far.
+
+        In the cell of features h on floor 1, which are on it.
+        """
+        weights, biases = self.layers[0]
+        return self._inside(self._cell(self._active(h)), (weights[[unit]], biases[[unit]]), skip=unit)
+
     def _at_size(self, feature: int, size: float) -> Array | None:
         others = (np.arange(len(self.layers[-1][1])) != feature).astype(float)
         found = self._program.solved(others, [], np.where(others > 0.0, np.nan, size))

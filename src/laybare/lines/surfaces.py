@@ -92,7 +92,7 @@ def read_slope(
         tau = left + PLACES[turn] * (right - left)
         x = line(tau)[0]
         steps = _steps(floor, x, share * 8.0**-turn * (right - left) / 2.0)
-        y = purse.ask(x + steps[:, None] * floor.inverse.T, "gradients")
+        y = _star(purse, floor, x, steps)
         values = (y - piece.value(tau)) / steps[:, None]
         noise = np.hypot(rounding.sd(x[None], y[:1])[0], piece.sd_at(tau)) / np.abs(steps)
         along = floor.matrix @ line.direction
@@ -101,6 +101,13 @@ def read_slope(
         if within and _adds_up(purse, floor, x, steps, y, piece.value(tau), rounding=rounding, rng=rng):
             return PieceSlope(x, values, float(np.sqrt(np.mean(noise**2))), piece.value(tau))
     return None
+
+
+def _star(purse: Purse, floor: Floor, x: Array, steps: Array) -> Array:
+    """Answers at one step for every feature."""
+    if not floor.layers:
+        return purse.ask_star(x, np.arange(len(x)), steps, "gradients")
+    return purse.ask(x + steps[:, None] * floor.inverse.T, "gradients")
 
 
 def _adds_up(

@@ -13,13 +13,15 @@ from numpy.random import Generator
 
 from laybare.bars import shown
 from laybare.certificate import Certificate, StandardErrors
-from laybare.errors import InvalidInput
+from laybare.errors import AssumptionViolated, InvalidInput, NotSeparated
 from laybare.lowest_layer.acceptance import top_explains
+from laybare.lowest_layer.by_lines import layer_by_lines
 from laybare.lowest_layer.by_queries import layer_by_queries
 from laybare.lowest_layer.finding import LayerFinding
 from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.recovery import LayerRecovery
 from laybare.lowest_layer.tops import Top, held_out_r2
+from laybare.methods import Lines
 from laybare.networks import Layer
 from laybare.pipeline.provenance import provenance_of
 from laybare.refinement.problem import Problem, pose
@@ -30,7 +32,7 @@ from laybare.source.protocol import Parts
 
 
 def recover_layer(
-    source: Source, method: HighThreshold | None = None, width: int | None = None, *,
+    source: Source, method: HighThreshold | Lines | None = None, width: int | None = None, *,
     rng: Generator | int = 0, progress: Any = None, checkpoint: str | PathLike[str] | None = None,
 ) -> LayerRecovery:
     """Recover the lowest layer of the network behind a source, whatever lies above it.
@@ -39,8 +41,9 @@ def recover_layer(
     ----------
     source : Source
         Samples, files or an oracle. An oracle that answers without noise is asked at chosen points.
-    method : HighThreshold, optional
-        By default HighThreshold(), for ReLU units.
+    method : HighThreshold or Lines, optional
+        By default HighThreshold(), for ReLU units that are rarely active; Lines(depth=None) reads the lowest layer of any ReLU
+        network that an oracle answers for without noise, and is what an oracle falls back to if no method is given.
     width : int, optional
         Number of units; counted if not given.
     rng : Generator or int
@@ -50,10 +53,18 @@ def recover_layer(
     checkpoint : folder, optional
         What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
+    if method is None and isinstance(source, Oracle):
+        try:
+            return recover_layer(source, HighThreshold(), width, rng=rng, progress=progress, checkpoint=checkpoint)
+        except AssumptionViolated as refusal:
+            return _instead(source, width, refusal, rng=rng, progress=progress)
     method = HighThreshold() if method is None else method
     _check_arguments(method, width)
-    method.check(source, width)
     origin, draws = provenance_of("recover_layer", source, rng, method=method, width=width), np.random.default_rng(rng)
+    if isinstance(method, Lines):
+        with shown(progress) as told:
+            return replace(_by_lines(_oracle(source), method, width, rng=draws, progress=told), provenance=origin)
+    method.check(source, width)
     source = with_checkpoint(source, checkpoint, verb="recover_layer", method=method, width=width, rng=draws)
     with shown(progress) as told:
         found = _found(source, method, width, rng=draws, progress=told)
@@ -78,12 +89,40 @@ def _found(
     return LayerRecovery(found.layer, _certificate(found, top), top, method, time.perf_counter() - begun, spent, queries)
 
 
-def _check_arguments(method: HighThreshold, width: int | None) -> None:
-    """Refuse what is no method for layers, and no width."""
-    if not isinstance(method, HighThreshold):
+def _by_lines(
+    oracle: Oracle, method: Lines, width: int | None, *, rng: Generator, progress: Progress | None
+) -> LayerRecovery:
+    begun = time.perf_counter()
+    layer, certificate, top = layer_by_lines(oracle, method, width, rng=rng, progress=progress)
+    return LayerRecovery(layer, certificate, top, method, time.perf_counter() - begun, oracle.spent, dict(oracle.queries))
+
+
+def _instead(
+    oracle: Oracle, width: int | None, refusal: AssumptionViolated, *, rng: Generator | int, progress: Any
+) -> LayerRecovery:
+    """Lines, where units are not rarely active; the first refusal, if lines cannot read it either."""
+    if oracle.box is not None:
+        raise refusal
+    try:
+        return recover_layer(oracle, Lines(depth=None), width, rng=rng, progress=progress)
+    except (AssumptionViolated, NotSeparated):
+        raise refusal from None
+
+
+def _oracle(source: Source) -> Oracle:
+    if not isinstance(source, Oracle):
         raise InvalidInput(
-            f"The method is a {type(method).__name__}.", "Only HighThreshold finds the lowest layer alone.",
-            "Give HighThreshold(activation=...), or use recover() for a whole network.")
+            f"The source is a {type(source).__name__}.", "Lines ask at points of their choice.",
+            "Give Oracle(f, dim=...), or HighThreshold() for samples.")
+    return source
+
+
+def _check_arguments(method: HighThreshold | Lines, width: int | None) -> None:
+    """Refuse what is no method for layers, and no width."""
+    if not isinstance(method, HighThreshold | Lines):
+        raise InvalidInput(
+            f"The method is a {type(method).__name__}.", "Only HighThreshold and Lines find the lowest layer alone.",
+            "Give HighThreshold(activation=...) or Lines(depth=None), or use recover() for a whole network.")
     if width is not None and (isinstance(width, bool) or not isinstance(width, (int, np.integer)) or width < 1):
         raise InvalidInput(
             f"width={width!r}.", "A layer has at least one unit.", "Give a positive integer, or None to have the units counted.")

@@ -10,6 +10,7 @@ from laybare.certificate import Certificate
 from laybare.errors import InvalidInput
 from laybare.lowest_layer.method import HighThreshold
 from laybare.lowest_layer.tops import Top
+from laybare.methods import Lines
 from laybare.networks import Layer
 from laybare.pipeline.provenance import Provenance
 from laybare.shapes import Array
@@ -28,7 +29,7 @@ class LayerRecovery:
         Its standard errors are those of the weights and biases; there is no readout.
     top : Top or None
         The function above the layer, fitted to its features, with its held-out R².
-    method : HighThreshold
+    method : HighThreshold or Lines
     seconds : float
     samples_used : int
         Rows that were read, or queries that were asked.
@@ -41,7 +42,7 @@ class LayerRecovery:
     layer: Layer
     certificate: Certificate
     top: Top | None
-    method: HighThreshold
+    method: HighThreshold | Lines
     seconds: float
     samples_used: int
     queries: dict[str, int] = field(default_factory=dict)
@@ -60,7 +61,7 @@ class LayerRecovery:
     @property
     def literal(self) -> bool:
         """Whether this is what the paper's own algorithm gives, without a fit after it."""
-        return self.method.printed is not None
+        return isinstance(self.method, HighThreshold) and self.method.printed is not None
 
     @property
     def by(self) -> str:

@@ -21,8 +21,8 @@ FITS = 30.0
 def deep_certificate(found: DeepFound, network: Network, depth: int | None = None) -> Certificate:
     """Claims about every layer and about the whole; `depth` if it was told."""
     claims = (
-        _complete(found), *_told(found, depth), *(_layer(found, level) for level in range(len(found.reads))), *_sides(found),
-        _predicted(found),
+        _complete(found), *_told(found, depth), *(layer_claim(read, level) for level, read in enumerate(found.reads)),
+        *_sides(found), _predicted(found),
         *_fits(found), _known(found))
     level = float(np.max(found.rounding.sd(np.zeros((1, network.dim)), np.ones((1, network.outputs)))))
     return Certificate(claims, error_bars(found.error_bar, network), level)
@@ -47,8 +47,8 @@ def _told(found: DeepFound, depth: int | None) -> tuple[Claim, ...]:
     return (Claim("depth that was told", float(known), float(depth), known == depth, "tested", text),)
 
 
-def _layer(found: DeepFound, level: int) -> Claim:
-    read = found.reads[level]
+def layer_claim(read: LayerRead, level: int) -> Claim:
+    """What the lines have told about one layer, and what they cannot."""
     seen = read.seen
     looked = f"{seen.lines} lines looked, the last {seen.quiet} brought no unit; {seen.bent} kinks belong to layers above."
     text = f"{_what(read, level)}{_folded(read)} {looked}" + (f" Incomplete: {read.trouble}." if read.trouble else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numpy.random import Generator
 
@@ -73,6 +73,11 @@ class Lines:
         return read_deep(
             oracle.ask, oracle.dim, depth=self.depth, budget=oracle.budget - oracle.spent, spread=self.spread,
             purpose=oracle.purpose, rng=rng)
+
+
+    def read_lowest(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepFound:
+        """The lowest layer behind the black box alone."""
+        return replace(self, depth=1).read_deep(oracle, rng=rng, progress=progress)
 
 
 def deep_applies(activation: Activation | None, oracle: Oracle) -> bool:

@@ -1,0 +1,64 @@
+"""The studies of deep networks run on small grids; what counts as right leaves out what no input shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import laybare as lb
+from laybare.networks import Layer, Network
+from laybare.studies.deep import DEEP, Grid
+from laybare.studies.deep_agreement import agreement
+from laybare.studies.deep_cases import DEEP_CASES, CaseGrid
+from laybare.studies.deep_trained import DEEP_TRAINED, TrainedGrid
+from laybare.studies.study import Settings
+
+
+def test_deep_networks_are_right() -> None:
+    result = DEEP.run(Settings((0,), Grid(((8, 6, 5, 1),))))
+    assert result.rows[0].right == "1/1"
+    assert result.rows[0].verified_but_wrong == 0
+
+
+def test_no_case_is_wrong_and_verified() -> None:
+    result = DEEP_CASES.run(Settings((0,), CaseGrid(("contracting", "expanding", "asleep or always on"))))
+    assert sum(row.verified_but_wrong for row in result.rows) == 0
+    assert result.rows[0].right_and_verified == 1
+
+
+@pytest.mark.slow
+def test_no_case_of_200_is_wrong_and_verified() -> None:
+    result = DEEP_CASES.run(DEEP_CASES.settings(range(100, 125), full=True))
+    print(*result.rows, sep="\n")
+    assert sum(row.cases for row in result.rows) == 200
+    assert sum(row.verified_but_wrong for row in result.rows) == 0
+    assert sum(row.right_and_verified for row in result.rows) >= 80
+
+
+@pytest.mark.slow
+def test_trained_networks_are_read() -> None:
+    result = DEEP_TRAINED.run(Settings(tuple(range(20, 25)), TrainedGrid(("diabetes", "breast_cancer"))))
+    assert all(int(row.right.split("/")[0]) >= 4 for row in result.rows)
+
+
+def _with_a_unit(network: Network, row: np.ndarray, bias: float) -> Network:
+    first, second = network.layers
+    layer = Layer(np.vstack([second.weights, row]), np.append(second.biases, bias))
+    return Network((first, layer), np.append(network.readout, 1.0), network.offset)
+
+
+def test_a_unit_that_is_never_active_does_not_count_and_one_that_is_does() -> None:
+    network = lb.random_network(8, widths=(6, 5), rng=1)
+    asleep = _with_a_unit(network, -np.ones(6), -1.0)
+    assert agreement(network, asleep).right(1e-12)
+    awake = _with_a_unit(network, np.linspace(-1.0, 1.0, 6), 0.1)
+    assert not agreement(network, awake).right(1e-2)
+
+
+def test_the_bias_of_a_unit_that_is_always_on_does_not_count_and_its_row_does() -> None:
+    network = lb.random_network(8, widths=(6, 5), rng=1)
+    one = _with_a_unit(network, np.ones(6), 1.0)
+    other = _with_a_unit(network, np.ones(6), 2.0)
+    other = Network(other.layers, other.readout, other.offset - 1.0)
+    assert agreement(other, one).right(1e-12)
+    assert not agreement(_with_a_unit(network, np.linspace(1.0, 2.0, 6), 1.0), one).right(1e-2)
