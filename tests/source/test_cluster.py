@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -112,9 +113,9 @@ def test_refinement_and_certificate_have_the_same_bits() -> None:
 
 
 def _check_refinement(client: Any) -> None:
-    truth = lb.random_network(3, 2, rng=1)
-    x = np.random.default_rng(2).standard_normal((4000, 3))
-    y = truth(x) + 0.1 * np.random.default_rng(3).standard_normal(4000)
+    truth = lb.random_network(2, 1, rng=1)
+    x = np.random.default_rng(2).standard_normal((2500, 2))
+    y = truth(x) + 0.1 * np.random.default_rng(3).standard_normal(2500)
     near = lb.Network(lb.Layer(truth.layer.weights + 0.1, truth.layer.biases - 0.1, lb.relu), truth.readout)
     found = [lb.refine(source, near, rng=0) for source in both((x, y), client, rows=1500)]
     assert found[0].certificate.verdict == found[1].certificate.verdict == "verified"
@@ -135,6 +136,34 @@ def test_pairs_of_dask_collections_mean_samples_on_the_cluster() -> None:
     assert isinstance(meant(*arrays[:1], arrays[1:]).source, lb.DaskSamples)
     found = lb.recover(*arrays, rng=0)
     assert found.certificate.verdict == "verified" and lb.compare(found.network, truth).max_error < 1e-10
+
+
+def test_rows_in_random_order_are_split_by_ranges(data: tuple[Array, Array], client: Any) -> None:
+    x, y = (da.from_array(part, chunks=(3001, *part.shape[1:])) for part in data)
+    there = lb.DaskSamples(x, y, schedule=lb.Schedule(block_bytes=1 << 16, engine=lb.DaskEngine(client)), exchangeable=True)
+    parts = there.split(0.9, rng=0)
+    assert_array_equal(parts.second.read(0, 10).x, data[0][18_000:18_010])
+    assert_same(lb.Samples(*data, schedule=BLOCKS).take(18_000), parts.first)
+
+
+def test_the_estimator_and_the_lowest_layer_take_it_as_it_is() -> None:
+    truth = lb.random_network(4, 2, rng=5)
+    x = np.random.default_rng(6).standard_normal((1000, 4))
+    there, here = (
+        lb.DaskSamples(da.from_array(x, chunks=(300, -1)), da.from_array(truth(x), chunks=300)), lb.Samples(x, truth(x)))
+    models = [lb.NetworkRecovery(random_state=0).fit(source) for source in (here, there)]
+    assert_array_equal(models[0].predict(x[:50]), models[1].predict(x[:50]))
+    rare = lb.Network(lb.Layer(truth.layer.weights[:1], np.array([-2.0]), lb.relu), np.ones(1))
+    layers = [
+        lb.recover_layer(kind(*arrays), lb.HighThreshold(), 1, rng=0).layer
+        for kind, arrays in ((lb.Samples, (x, rare(x))), (lb.DaskSamples, (there.x, da.from_array(rare(x), chunks=300))))]
+    assert_array_equal(layers[0].weights, layers[1].weights)
+
+
+def test_an_absent_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(lb.InvalidInput, match=r"laybare\[dask\]"):
+        lb.Simulation(np.sin, 1, 5000, schedule=lb.Schedule(engine=lb.DaskEngine())).sum(gram)
 
 
 def test_data_frames(data: tuple[Array, Array]) -> None:

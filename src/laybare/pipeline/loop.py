@@ -74,8 +74,9 @@ def recover(
     source, method, width, activation = meant(source, further, law=law, method=method, width=width, activation=activation)
     origin = provenance_of("recover", source, rng, method=method, width=width, activation=activation)
     draws = np.random.default_rng(rng)
-    source = with_checkpoint(
-        source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=draws)
+    if checkpoint is not None:
+        source = with_checkpoint(
+            source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=draws)
     with shown(progress) as told:
         found = _found(source, method, width, activation, rng=draws, progress=told, seconds=seconds)
     return replace(found, provenance=origin)

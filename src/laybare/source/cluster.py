@@ -90,9 +90,12 @@ class DaskEngine:
 
     def computed(self, graph: Graph, keys: Sequence[Any], *, retries: int = RETRIES) -> list[Any]:
         """The results of these keys."""
-        from dask import compute
-        from dask.delayed import Delayed
-
+        try:
+            from dask import compute
+            from dask.delayed import Delayed
+        except ImportError:
+            raise InvalidInput(
+                "Dask is not installed.", "A DaskEngine hands its passes to it.", "Run pip install 'laybare[dask]'.") from None
         wanted = [Delayed(key, graph) for key in keys]
         client = self.found()
         if client is None:
@@ -170,7 +173,7 @@ def _gathered(client: Any, futures: list[Any]) -> list[Any]:
             wait(futures, timeout=PATIENCE / 6)
             return list(client.gather(futures))
         except TimeoutError:
-            idle = 0.0 if client.scheduler_info().get("workers") else idle + PATIENCE / 6
+            idle = 0.0 if client.nthreads() else idle + PATIENCE / 6
             if idle >= PATIENCE:
                 client.cancel(futures, force=True)
                 raise ClusterFailure(
