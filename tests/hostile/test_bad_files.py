@@ -42,7 +42,7 @@ def test_missing_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["data.txt", "data", "data.pkl", "x.npy"])
 def test_unknown_ending(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"1,2,3")
-    refused(tmp_path / name, "Known endings are .npz, .csv, .parquet")
+    refused(tmp_path / name, "Known endings are .npz, .csv, .tsv, .parquet")
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

@@ -49,7 +49,7 @@ def test_table_figure_json_and_page(tmp_path: Path) -> None:
     assert found.figure().startswith("<svg")
     found.report(tmp_path / "audit.html")
     page = (tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert "What every budget bought" in page and "<script" not in page
+    assert "What every budget bought" in page and "<script src" not in page
 
 
 def test_smooth_units_are_audited() -> None:

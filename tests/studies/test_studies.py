@@ -100,7 +100,8 @@ def test_symmetric_figures_draw_three_curves_and_roots_over_the_dimension():
     panels = ge.figure_2(grid, {cell: [one] for cell in grid.cells()}).figure.panels
     assert [line.name for line in panels[0].lines] == ["W", "A", "MSE"]
     assert [line.y[0] for line in panels[0].lines] == pytest.approx([0.1, 0.4, 0.09])
-    assert [line.y[0] for line in panels[2].lines] == pytest.approx([0.1, 0.2, 0.3])
+    dim = next(cell.value for cell in grid.cells() if cell.panel == ge.DIMENSION)
+    assert [line.y[0] for line in panels[2].lines] == pytest.approx([(0.1 / dim) ** 0.5, (0.4 / dim) ** 0.5, 0.3])
     assert [panel.y for panel in panels[3::3]] == ["W", "A", "MSE"]
 
 

@@ -19,8 +19,12 @@ def drift_of_reading(oracle: Oracle) -> tuple[Claim, ...]:
     """The claim for a black box that was asked at chosen points; nothing if the budget is spent, or next to nothing was asked."""
     if oracle.spent < RESERVE * AGAIN or oracle.budget - oracle.spent < AGAIN:
         return ()
-    first = oracle.answered().read(0, AGAIN)
-    x, y = first.x.copy(), first.y.copy()
+    first = oracle.answered().read(0, oracle.spent)
+    inside = np.arange(len(first.x)) if oracle.box is None else np.flatnonzero(
+        np.all((first.x >= oracle.box.low) & (first.x <= oracle.box.high), axis=1))
+    if len(inside) < AGAIN:
+        return ()
+    x, y = first.x[inside[:AGAIN]], first.y[inside[:AGAIN]]
     return (steady(Repeats(y, oracle.ask(x, purpose="asked again"))),)
 
 

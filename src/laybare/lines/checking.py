@@ -79,13 +79,13 @@ class Checker:
         return FreshCheck(fitted, off, fresh.x[off > 1.0][:TARGETS])
 
     def _fitted(self, network: Deep, fresh: Answers, reads: tuple[LayerRead, ...], prior: float) -> Fitted:
-        aimed = self._ask_aimed(reads)
+        aimed = self._ask_aimed(reads, len(network.offset))
         kept = self._kept(max(int(WORK / network.size**2), len(fresh.x) + len(aimed.x)))
         return polish_deep(network, Samples(kept.x, kept.y, Unknown()), self.rounding.sd, prior=prior)
 
     def _above(self, network: Deep, fresh: Answers, reads: tuple[LayerRead, ...], prior: float, bar: float) -> Fitted:
         """The layers above the lowest one fitted to its features."""
-        aimed, (weights, biases) = self._ask_aimed(reads), network.layers[0]
+        aimed, (weights, biases) = self._ask_aimed(reads, len(network.offset)), network.layers[0]
         x, y = np.vstack([fresh.x, aimed.x]), np.vstack([fresh.y, aimed.y])
         if len(network.layers) == 2 and _upper(network).size > DENSE:
             read = with_linear_readout(network, fresh, self.rounding.sd(fresh.x, fresh.y))
@@ -100,7 +100,7 @@ class Checker:
         whole = above.network._replace(layers=(network.layers[0], *above.network.layers))
         return Fitted(whole, max(above.error_bar, bar), above.misfit)
 
-    def _ask_aimed(self, reads: tuple[LayerRead, ...]) -> Answers:
+    def _ask_aimed(self, reads: tuple[LayerRead, ...], outputs: int) -> Answers:
         """Answers on both sides of every unit above the first layer: random inputs may hardly ever meet it."""
         points = [np.empty((0, reads[0].weights.shape[1]))]
         for read in reads[1:]:
@@ -113,7 +113,7 @@ class Checker:
                 aside = ASIDE * 10.0 ** (-3.0 * self.rng.random((count, 1)))
                 points.append((1.0 - aside) * between + aside * away)
         x = np.vstack(points)
-        return Answers(x, self.purse.ask(x, "polish"))
+        return Answers(x, self.purse.ask(x, "polish") if len(x) else np.empty((0, outputs)))
 
     def _kept(self, most: int) -> Answers:
         """The latest answers that were paid for, as many as the polish has time for; far ones carry large rounding."""

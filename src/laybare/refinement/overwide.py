@@ -179,7 +179,8 @@ def _runs(hunt: _Hunt, width: int, known: Array | None, floor: float, told: int 
             second = _pruned(hunt, run, told)
             trace = trace.then(second.trace) if first is pruned else trace.then(first.trace).then(second.trace)
             pruned = min(first, second, key=lambda one: one.loss)
-            enough = told is not None or second.point.width <= width  # else spares were needed, and more may be
+            # a spare that pruning keeps was needed, and where there was none nobody knows
+            enough = told is not None or second.point.width <= min(width, wide - 1)
             if enough and first.point.width == second.point.width and _same(hunt, first, second):
                 return _Runs(best, pruned._replace(trace=trace, agreed=True))
         best = run if run.loss < best.loss else best
