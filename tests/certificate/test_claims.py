@@ -195,3 +195,22 @@ def test_text_has_the_verdict_and_every_number(rng: np.random.Generator) -> None
         assert claim.name in text
         assert f"{claim.value:.3g} (threshold {claim.threshold:.3g}, {claim.kind})" in text
         assert claim.explanation in text
+
+
+@pytest.mark.parametrize("noise", [0.0, NOISE])
+def test_an_interrupt_while_certifying_verifies_nothing(noise: float, rng: np.random.Generator) -> None:
+    """A refit that is cut short would make a unit look needed, or a missing one worthless."""
+    truth = random_network(4, 3, rng=rng)
+    source = samples(truth, 12_000, rng, noise)
+    heard = 0
+
+    def interrupt(event: Event) -> None:
+        nonlocal heard
+        if event.stage == "certifying" and event.total:
+            heard += 1
+            raise KeyboardInterrupt
+
+    found = lb.recover(source, lb.RandomStart(), width=3, rng=0, progress=interrupt)
+    assert heard == 1
+    assert found.certificate.verdict != "verified"
+    assert not named(found.certificate, "certificate finished").passed

@@ -20,7 +20,7 @@ from scipy.special import fdtrc
 from laybare.certificate.fitted import State
 from laybare.linear_algebra import solve_spd
 from laybare.refinement.normal import Point
-from laybare.refinement.parts import some_rows
+from laybare.refinement.parts import enough_rows
 from laybare.shapes import Array, Sums
 
 TANGENTS = 300
@@ -60,7 +60,7 @@ def strongest_alternative(state: State, probes: Array) -> Alternative:
     """
     plan = _plan(state, probes)
     names = tuple(plan.sets)
-    view = state.view if state.view.size < 2 * ROWS else some_rows(state.view, ROWS)
+    view = enough_rows(state.view, ROWS)
     gram, moment, loss = view.sum(_Features(plan), stage="certificate")
     q = plan.own
     back = solve_spd(gram[:q, :q], np.hstack([gram[:q, q:], moment[:q]]))

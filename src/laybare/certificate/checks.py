@@ -25,7 +25,7 @@ from laybare.certificate.structure import most_telling, nothing_left, residual_s
 from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
 from laybare.networks import Network
 from laybare.refinement.problem import LOOKED_AT, Problem
-from laybare.shapes import Array, Sums
+from laybare.shapes import Array, Progress, Sums
 from laybare.source.rounding import representation
 
 ENOUGH = 1.2
@@ -59,12 +59,14 @@ CROWD = 2
 """With noise, so many times dim + 2 samples on the thinner side of a kink: fewer are followed by a unit that is not there."""
 
 
-def certify(network: Network, problem: Problem, *, rng: Generator, extra: tuple[Claim, ...] = ()) -> Certificate:
+def certify(
+    network: Network, problem: Problem, *, rng: Generator, extra: tuple[Claim, ...] = (), progress: Progress | None = None,
+) -> Certificate:
     """Certificate of `network`, fitted to the used rows of `problem`, with its fresh rows that nothing has seen.
 
     About eight passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
-    state = state_of(network, problem)
+    state = state_of(network, problem, progress)
     probes = np.empty((0, state.point.units.shape[1])) if state.exact else residual_structure(state, rng).units
     spread = spread_of(state, rng=rng)
     held_out, other = held_out_errors(state), most_telling(state, probes)

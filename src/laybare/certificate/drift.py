@@ -11,21 +11,22 @@ from laybare.levels import ROUNDING
 from laybare.refinement.problem import Repeats
 from laybare.source import Oracle
 
-AGAIN, RESERVE = 6, 16
-"""Answers of a black box that was read along lines that are asked again, if there are so many times as many."""
+AGAIN, RESERVE, LOOKED_AT = 6, 16, 1000
+"""Answers of a black box that was read along lines that are asked again, if there are so many times as many; they are taken from
+the first thousand."""
 
 
 def drift_of_reading(oracle: Oracle) -> tuple[Claim, ...]:
     """The claim for a black box that was asked at chosen points; nothing if the budget is spent, or next to nothing was asked."""
     if oracle.spent < RESERVE * AGAIN or oracle.budget - oracle.spent < AGAIN:
         return ()
-    first = oracle.answered().read(0, oracle.spent)
-    inside = np.arange(len(first.x)) if oracle.box is None else np.flatnonzero(
-        np.all((first.x >= oracle.box.low) & (first.x <= oracle.box.high), axis=1))
-    if len(inside) < AGAIN:
-        return ()
-    x, y = first.x[inside[:AGAIN]], first.y[inside[:AGAIN]]
-    return (steady(Repeats(y, oracle.ask(x, purpose="asked again"))),)
+    answered = oracle.answered()
+    x, y = answered.read(0, min(answered.size, LOOKED_AT))
+    again = np.arange(len(x))
+    if oracle.box is not None:  # which may be younger than the first points
+        again = np.setdiff1d(again, oracle.box.outside(x))
+    again = again[:AGAIN]
+    return (steady(Repeats(y[again], oracle.ask(x[again], purpose="asked again"))),) if len(again) == AGAIN else ()
 
 
 def steady(repeats: Repeats) -> Claim:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from laybare.damping import Effort
 from laybare.levels import NOISELESS_LOSS
 from laybare.networks import Network
+from laybare.refinement.levenberg import Refined
+from laybare.refinement.minimise import deciding_refit
 from laybare.refinement.normal import Fit, FitStatistic, Point, point_of
+from laybare.refinement.parts import enough_rows
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import parameter_count
+from laybare.shapes import Progress
 from laybare.source import Source
+
+ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 10, 4000, 20
+"""Rows on which much can be tried: so many per unknown, so many at least, and at least one of so many."""
 
 ROUNDED, FINE = 16.0, 1e-10
 """Residuals of labels that were rounded are exact up to 4 times their rounding (16 in squares), if that is fine: 1e-5 of the
@@ -27,6 +36,19 @@ class State:
     point: Point
     problem: Problem
     fit: Fit
+    progress: Progress | None = None
+
+    def refit(self, start: Point, effort: Effort, rows: Source | None = None) -> Refined:
+        """Another network fitted to the used rows, or to some of them; an interrupt ends the certificate."""
+        source = self.view if rows is None else rows
+        share = source.size / self.view.size
+        return deciding_refit(source, start, share * self.variation, effort=effort, progress=self.progress)
+
+    @cached_property
+    def some(self) -> Source:
+        """Some of the used rows, at random, on which much can be tried: a twentieth or more; all where that is not much less."""
+        needed = ROWS_AN_UNKNOWN * self.unknowns // self.view.outputs
+        return enough_rows(self.view, max(FEWEST_ROWS, needed, self.view.size // SHARE))
 
     @property
     def view(self) -> Source:
@@ -77,11 +99,15 @@ class State:
         return 1.0 - min(1.0, self.noise / self.variance)
 
 
-def state_of(network: Network, problem: Problem) -> State:
-    """The state of a fit; one pass. Rows have length one on white inputs where their length is free."""
+def state_of(network: Network, problem: Problem, progress: Progress | None = None) -> State:
+    """The state of a fit; one pass. Rows have length one on white inputs where their length is free.
+
+    `progress` hears of the steps of refits under the stage "certifying": they have ends of their own, and no clock stops them.
+    """
     white = problem.white(network)
     point = with_unit_rows(point_of(white, biases=problem.biases, offset=True, linear=network.linear is not None))
-    return State(network, white, point, problem, Fit(*problem.used.sum(FitStatistic(point), stage="certificate")))
+    told = None if progress is None else lambda event: progress(event._replace(stage="certifying"))
+    return State(network, white, point, problem, Fit(*problem.used.sum(FitStatistic(point), stage="certificate")), told)
 
 
 def with_unit_rows(point: Point) -> Point:

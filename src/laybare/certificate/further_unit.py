@@ -195,6 +195,8 @@ class Further(NamedTuple):
 def settle_beside(source: Source, others: Linearised, rows: Array, unit: float, effort: Effort) -> Further:
     """New `rows` moved to where they explain most beside the others, which fit y in units of `unit`; a pass a step."""
     end = damped_descent(_Beside(source, others, unit), rows, float(source.size), effort=effort, size=source.size)
+    if end.trace.reason == "interrupted":  # a place that was not looked at to its end decides nothing
+        raise KeyboardInterrupt
     point, k, best = others.point, others.point.width, end.best
     coefficients = unit * np.insert(point.coefficients, [k] * len(rows), best.sums.readouts, axis=0)
     return Further(point.moved(np.vstack([point.units, best.point]), coefficients), unit**2 * best.loss)

@@ -17,7 +17,6 @@ from numpy.random import Generator
 
 from laybare.certificate.fitted import State, with_unit_rows
 from laybare.damping import Effort
-from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Point
 from laybare.shapes import Array
 
@@ -73,7 +72,7 @@ def _refit(state: State, move: Array) -> tuple[Array, float]:
     rows, rest = np.split(move, [here.units.size])
     units, coefficients = rows.reshape(here.units.shape), unit * rest.reshape(here.coefficients.shape)
     start = here.moved(here.units + units, here.coefficients + coefficients)
-    found = minimise(state.view, start, state.variation, effort=STEPS)
+    found = state.refit(start, STEPS)
     ratio = state.spare * float(np.log(max(found.loss, tiny) / max(float(state.fit.loss), tiny)))
     return _numbers(with_unit_rows(found.point), unit) - _numbers(here, unit), ratio
 

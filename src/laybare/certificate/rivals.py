@@ -17,7 +17,6 @@ from laybare.certificate.alternatives import Alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.damping import Effort
-from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Point
 from laybare.refinement.pruning import parameter_count
 from laybare.refinement.sign_free import sign_free_model
@@ -64,7 +63,7 @@ def _tried(state: State, kind: Activation) -> _Rival:
     equations, unknowns = state.equations, parameter_count(start)
     if equations <= 2 * unknowns:
         return _Rival(kind.name, -np.inf)
-    loss = minimise(state.view, start, state.variation, effort=STEPS).loss
+    loss = state.refit(start, STEPS).loss
     floor = state.floor * equations
     spare = max(1, equations - max(unknowns, state.unknowns))
     gain = spare * float(np.log((float(state.fit.loss) + floor) / (max(loss, 0.0) + floor)))

@@ -22,6 +22,7 @@ from laybare.certificate.information import Inverse, constrained_inverse, inform
 from laybare.certificate.neighbours import Neighbours, neighbours_of
 from laybare.networks import Network
 from laybare.refinement.normal import Point, Step, StepStatistic, point_of
+from laybare.refinement.parts import enough_rows
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 
@@ -94,8 +95,7 @@ def spread_of(state: State, *, rng: Generator) -> Spread:
 
 def _informed(state: State, point: Point) -> tuple[Step, Inverse]:
     """The sums of a step and the inverse information. For an exact fit some of the rows do, if they leave no number open."""
-    views = [_part(state)] if state.exact and _part(state) is not state.view else []
-    for view in (*views, state.view):
+    for view in dict.fromkeys((_part(state), state.view) if state.exact else (state.view,)):
         sums = Step(*view.sum(StepStatistic(state.point), stage="standard errors"))
         step = Step(*(part * (state.view.size / view.size) for part in sums))
         inverse = constrained_inverse(information(step, point), point)
@@ -150,8 +150,7 @@ def _covariance(state: State, point: Point, unit: float, inverse: Array) -> Arra
 
 def _part(state: State) -> Source:
     """Enough of the used rows, at random; all of them if that is not much less."""
-    view, rows = state.view, max(FEWEST_ROWS, ROWS_A_NUMBER * _numbers(state.point))
-    return view if 2 * rows > view.size else view.split(rows / view.size, rng=0).first
+    return enough_rows(state.view, max(FEWEST_ROWS, ROWS_A_NUMBER * _numbers(state.point)))
 
 
 def _away(move: Array, errors: Array) -> float:

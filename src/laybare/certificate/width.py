@@ -30,12 +30,9 @@ from laybare.certificate.likelihood import Gain, robust_gain
 from laybare.certificate.splits import likely_splits, split_unit
 from laybare.damping import Effort
 from laybare.refinement.levenberg import project
-from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Point, StepStatistic
-from laybare.refinement.parts import some_rows
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
-from laybare.source import Source
 
 MORE, SPLITS, FEWER = 2, 3, 2
 """Starts of the refits: the best new units, the likeliest splits, the units that are cheapest to leave out."""
@@ -45,9 +42,6 @@ SEEMS = 0.5
 
 FIRST_STEPS = 4
 """Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
-
-ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 10, 4000, 20
-"""Rows on which the places of a further unit are compared, and on which a unit is left out first: a twentieth, or more."""
 
 CLEAR, NEEDED = 1.5, 1.2
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
@@ -91,7 +85,7 @@ def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
     """The best place of a further unit, found on some of the rows and settled on all; all are refitted if it seems worth it."""
     unit = float(np.sqrt(state.variance))
     point = state.point.moved(state.point.units, state.point.coefficients / unit)
-    part, first, tried = _part(state), replace(_effort(state), max_steps=FIRST_STEPS), []
+    part, first, tried = state.some, replace(_effort(state), max_steps=FIRST_STEPS), []
     some = gram if part is state.view else part.sum(StepStatistic(state.point), stage="certificate")[0]
     for start in _starts(state, units):
         moved = np.flatnonzero(np.any(start.units[:-1] != point.units, axis=1))
@@ -102,25 +96,19 @@ def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
     last = settle_beside(state.view, linearised(gram, point, split), found.point.units[-count:], unit, _effort(state))
     if _ratio(state, float(state.fit.loss), last.loss, wider=1) < worth:
         return last
-    refit = minimise(state.view, last.point, state.variation, effort=_effort(state))
+    refit = state.refit(last.point, _effort(state))
     return Further(refit.point, refit.loss)
-
-
-def _part(state: State) -> Source:
-    """Some of the used rows, at random: enough to tell a place from another."""
-    rows = max(FEWEST_ROWS, ROWS_AN_UNKNOWN * state.unknowns // state.view.outputs, state.view.size // SHARE)
-    return state.view if 2 * rows > state.view.size else some_rows(state.view, rows)
 
 
 def _refitted(state: State, units: Array, clear: float) -> Further:
     """The best fit with one unit more, all units refitted; the first that is clearly worth it, if any."""
     best, loss = Further(state.point, float(state.fit.loss)), float(state.fit.loss)
     for start in _starts(state, units):
-        tried = minimise(state.view, start, state.variation, effort=replace(_effort(state), max_steps=FIRST_STEPS))
+        tried = state.refit(start, replace(_effort(state), max_steps=FIRST_STEPS))
         best = Further(tried.point, tried.loss) if tried.loss < best.loss else best
         if _ratio(state, loss, best.loss, wider=1) >= clear:
             return best
-    last = minimise(state.view, best.point, state.variation, effort=_effort(state))
+    last = state.refit(best.point, _effort(state))
     return Further(last.point, last.loss)
 
 
@@ -189,7 +177,7 @@ def _without(state: State, unit: int) -> Narrower:
     on_part = _on_part(state, rest)
     if on_part is not None and (state.exact or on_part.worth > PLAIN * price_of_a_unit(state)):
         return on_part
-    refit = minimise(state.view, rest, state.variation, effort=quick(SHORT, rest) if state.exact else _effort(state))
+    refit = state.refit(rest, quick(SHORT, rest) if state.exact else _effort(state))
     return Narrower(refit.point, _smaller(state, refit.point, _ratio(state, refit.loss, loss, wider=0)))
 
 
@@ -199,14 +187,13 @@ def _on_part(state: State, rest: Point) -> Narrower | None:
     The network was fitted to all rows, the narrower one is fitted to these alone: that speaks against the unit, if for any. The
     refit ends when three steps gain less than a tenth, from where none of what is left could make up for `PLAIN` times the price.
     """
-    part = _part(state)
+    part = state.some
     if part is state.view:
         return None
-    share = part.size / state.view.size
     effort = quick(SHORT, rest) if state.exact else replace(_effort(state), stall_gain=0.1)
-    refit = minimise(part, rest, share * state.variation, effort=effort)
+    refit = state.refit(rest, effort, part)
     if state.exact:
-        return Narrower(refit.point, _ratio(state, refit.loss / share, float(state.fit.loss), wider=0))
+        return Narrower(refit.point, _ratio(state, refit.loss * (state.view.size / part.size), float(state.fit.loss), wider=0))
     loss = float(part.sum(FitStatistic(state.point), stage="certificate")[2])
     ratio = max(1, part.size * part.outputs - state.unknowns) * float(np.log(refit.loss / loss))
     gain = robust_gain(part, refit.point, state.point, state.noise)

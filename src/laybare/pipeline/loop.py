@@ -196,7 +196,7 @@ def _certified(
     network = problem.given(fit.outcome.network).canonical()
     tell(progress, "certifying")
     try:
-        certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims))
+        certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims), progress=progress)
     except KeyboardInterrupt:
         certificate = unjudged(network, (*fit.claims, *claims))
     seconds = time.perf_counter() - begun

@@ -27,8 +27,11 @@ def supported(problem: Problem, found: Refined, *, progress: Progress | None = N
     """
     least = max(1, found.point.width - MOST) if found.point.width <= WIDEST else found.point.width
     while found.point.width > least and found.trace.reason != "interrupted":
-        state = state_of(problem.given(network_of(found.point, vector=problem.used.outputs == 1)), problem)
-        fewer = least_needed(state)
+        state = state_of(problem.given(network_of(found.point, vector=problem.used.outputs == 1)), problem, progress)
+        try:
+            fewer = least_needed(state)
+        except KeyboardInterrupt:
+            return found._replace(trace=found.trace._replace(reason="interrupted"))
         if fewer.worth >= price_of_a_unit(state):
             break
         tell(progress, "narrowing", detail=f"{fewer.point.width} units")

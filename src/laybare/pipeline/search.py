@@ -86,16 +86,24 @@ def _settled(problem: Problem, found: Refined, activation: Activation, progress:
     """What a search found, in its own activation, refined on all rows."""
     network = network_of(found.point, vector=problem.used.outputs == 1)
     if found.trace.reason == "interrupted":
-        return NetworkFit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),), found)
+        return _stopped(problem, network, found)
     claims: tuple[Claim, ...] = ()
     if found.point.linear:
-        network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=problem.biases)
+        try:
+            network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=problem.biases)
+        except KeyboardInterrupt:
+            return _stopped(problem, network, found._replace(trace=found.trace._replace(reason="interrupted")))
         claims = (claim,)
     if found.loss > SOLVED_LOSS * problem.variation:
         claims = (*claims, _met(found))
     again = refit(problem, network, progress=progress)
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
     return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims), found)
+
+
+def _stopped(problem: Problem, network: Network, found: Refined) -> NetworkFit:
+    """What there is when a search is interrupted."""
+    return NetworkFit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),), found)
 
 
 def as_it_is(problem: Problem, network: Network) -> NetworkFit:

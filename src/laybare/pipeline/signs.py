@@ -14,7 +14,7 @@ from laybare.damping import Effort
 from laybare.levels import NOISELESS_LOSS
 from laybare.networks import Network, compare
 from laybare.refinement.levenberg import Refined
-from laybare.refinement.minimise import minimise
+from laybare.refinement.minimise import deciding_refit
 from laybare.refinement.normal import network_of, point_of
 from laybare.source import Source
 
@@ -68,7 +68,7 @@ def _with_linear_part(
     With a linear part of its own, the signs of the units are a matter of convention: turning one over changes that part alone.
     """
     alone = _refit(source, with_signs(folded, activation, unfolded.signs.signs), scale, biases)
-    beside = minimise(
+    beside = deciding_refit(
         source, point_of(unfolded.network, biases=biases, offset=True, linear=True), scale, effort=Effort(max_steps=20))
     floor, equations = NOISELESS_LOSS * scale, source.size * source.outputs
     gap = equations * float(np.log((alone.loss + floor) / (beside.loss + floor)))
@@ -93,7 +93,7 @@ def _turned(one: Network, other: Network) -> bool:
 
 
 def _refit(source: Source, network: Network, scale: float, biases: bool) -> Refined:
-    return minimise(source, point_of(network, biases=biases, offset=True, linear=False), scale, effort=Effort(max_steps=20))
+    return deciding_refit(source, point_of(network, biases=biases, offset=True, linear=False), scale, effort=Effort(max_steps=20))
 
 
 def _network(fit: Refined) -> Network:

@@ -52,6 +52,16 @@ def minimise(
     return _part_first(source, some_rows(source, rows), start, scale, effort, progress)
 
 
+def deciding_refit(
+    source: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
+) -> Refined:
+    """The same for a refit whose loss decides something. Cut short it would decide wrongly: an interrupt is passed on."""
+    refined = minimise(source, start, scale, effort=effort, progress=progress)
+    if refined.trace.reason == "interrupted":
+        raise KeyboardInterrupt
+    return refined
+
+
 def part_rows(source: Source, point: Point) -> int:
     """Rows that give ROWS_AN_UNKNOWN equations for each unknown; units with few outputs share what a row tells of them.
 

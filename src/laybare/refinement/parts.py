@@ -8,6 +8,11 @@ CHOICE = 0
 """Seed of the choice. It is no randomness that anybody has to repeat or vary: any rows will do."""
 
 
+def enough_rows(source: Source, rows: int) -> Source:
+    """So many rows, or all of them where that is not much less."""
+    return source if 2 * rows > source.size else some_rows(source, rows)
+
+
 def some_rows(source: Source, rows: int) -> Source:
     """So many rows, spread over the source and kept in memory if they fit; the first ones where any range is a random choice."""
     return source.split(rows / source.size, rng=CHOICE).first.kept()
