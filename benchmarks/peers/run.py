@@ -32,7 +32,8 @@ LIMIT = 120.0
 """CPU seconds of the first two seeds on average beyond which a system is not run on more of them."""
 
 TRAINED = {
-    "samples": ("",), "wider": ("",), "noisy": ("",), "bias-free": ("scikit-learn L-BFGS, 1",), "outputs": ("scikit-learn L-BFGS",)}
+    "samples": ("",), "wider": ("",), "noisy": ("",),
+    "bias-free": ("scikit-learn L-BFGS, 1",), "outputs": ("scikit-learn L-BFGS",)}
 """Which of those that train take part, by words of their names. The last two ask what moments can do."""
 
 
@@ -52,7 +53,8 @@ def systems_for(task: Task) -> dict[str, System]:
             "laybare GeneralReLU": ours.sampled(lb.GeneralReLU()),
             "Awasthi et al. 2021, as printed": ours.sampled(lb.GeneralReLU.literal(), told=True),
             "expand-and-cluster": expand_and_cluster}
-    return named | {name: system for name, system in trained.systems().items() if any(word in name for word in TRAINED[task.name])}
+    return named | {
+        name: system for name, system in trained.systems().items() if any(word in name for word in TRAINED[task.name])}
 
 
 def measured(task: Task, name: str, system: System, seed: int) -> dict[str, Any]:
