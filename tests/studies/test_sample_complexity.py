@@ -42,11 +42,12 @@ def test_the_theorems_exponents() -> None:
     dims = [Place(dim=dim) for dim in (8, 16)]
     logs = np.log(np.log(16) / np.log(8)) / np.log(2)
     assert stated(False, "TensorInit", "dim", plant, dims) == pytest.approx(1 + logs, abs=1e-6)
-    assert stated(True, "TensorInit", "width", plant, [Place(width=2), Place(width=4)]) == pytest.approx(3.0)
-    assert stated(True, "TensorInit", "condition", plant, [Place(condition=2.0), Place(condition=8.0)]) == pytest.approx(3.0)
+    assert stated(True, "TensorInit", "width", plant, [Place(width=2), Place()]) == pytest.approx(3.0)
+    assert stated(True, "TensorInit", "condition", plant, [Place(), Place(condition=8.0)]) == pytest.approx(3.0)
     assert stated(False, "TensorInit", "noise", plant, []) == 2.0
     assert np.isnan(stated(False, "LandscapeDesign", "dim", plant, dims))
-    assert stated(False, "SymmetricInputs", "dim", study.FAMILIES["SymmetricInputs"].plant, dims) > 10
+    small = [Place(dim=dim, width=2) for dim in (4, 8)]
+    assert stated(False, "SymmetricInputs", "dim", study.FAMILIES["SymmetricInputs"].plant, small) > 10
 
 
 @pytest.mark.parametrize("method", study.FAMILIES)
@@ -58,13 +59,29 @@ def test_many_samples_are_enough_and_few_are_not(method: str) -> None:
     assert not any(study.succeeds(ComplexityCell(method, arm, place), 4, 0) for arm in (study.METHOD, study.START, study.CONTROL))
 
 
-def test_a_tiny_grid_gives_table_and_figure() -> None:
+def test_a_tiny_grid_is_measured() -> None:
     seen: list[str] = []
-    grid = ComplexityGrid((4, 6), (2, 4), (1,), (0.2,), 512, ("SymmetricInputs",))
-    found = SAMPLE_COMPLEXITY.run(Settings([0], grid, lambda event: seen.append(event.detail)))
-    assert found.columns[:3] == ("method", "arm", "against") and len(found.rows) == 3 * 4
-    by_key = {(row.arm, row.against): row for row in found.rows}  # type: ignore[attr-defined]
-    assert by_key["RandomStart", "inputs"].theory > 0 and by_key["RandomStart", "noise / sd(y)"].theory == 2.0
-    assert all(np.isfinite(float(n)) for n in by_key["RandomStart", "inputs"].samples.split())
-    assert found.figure is not None and found.figure.svg().startswith("<svg") and "samples an unknown" in found.sentence
-    assert "SymmetricInputs, the method" in seen[0]
+    grid = ComplexityGrid((4,), (), (), (), 512, ("SymmetricInputs",))
+    found = SAMPLE_COMPLEXITY.measure(Settings([0], grid, lambda event: seen.append(event.detail)))
+    assert {cell.arm for cell in found} == {study.METHOD, study.START, study.CONTROL} and set(found) == {
+        ComplexityCell("SymmetricInputs", arm, Place(dim=4)) for arm in (study.METHOD, study.START, study.CONTROL)}
+    assert all(np.isfinite(n) for n in found.values()) and "SymmetricInputs, the method" in seen[0]
+
+
+def test_the_table_has_every_axis_with_its_exponents_and_the_figure_every_panel() -> None:
+    grid = SAMPLE_COMPLEXITY.quick._replace(methods=("TensorInit", "LandscapeDesign"))
+    places = {place for axis in grid.axes for place in grid.places(axis)}
+    found = {
+        ComplexityCell(method, arm, place): np.inf if place.noise == 0.4 else 10.0 * place.dim * place.width**2
+        for method in grid.methods for arm in (study.METHOD, study.START, study.CONTROL) for place in places}
+    outcome = SAMPLE_COMPLEXITY.summary(grid, found)
+    rows = {(row.method, row.arm, row.against): row for row in outcome.rows}  # type: ignore[attr-defined]
+    assert len(rows) == 2 * 3 * 4
+    inputs, units = (rows["TensorInit", study.METHOD, against] for against in ("inputs", "units"))
+    assert inputs.samples == "640 1280 2560" and inputs.exponent == pytest.approx(1.0) and units.exponent == pytest.approx(2.0)
+    assert inputs.theory > 1.0 and rows["LandscapeDesign", study.METHOD, "inputs"].theory == ""
+    noisy = rows["TensorInit", study.METHOD, "noise / sd(y)"]
+    assert noisy.samples.endswith("inf") and noisy.exponent == pytest.approx(0.0) and noisy.theory == 2.0
+    assert rows["TensorInit", study.CONTROL, "inputs"].theory == ""
+    assert "fewer samples than it in 0, more in 0" in outcome.sentence
+    assert outcome.figure is not None and outcome.figure.svg().startswith("<svg") and len(outcome.figure.panels) == 8

@@ -177,7 +177,9 @@ def _samples(
 
 def _row(grid: ComplexityGrid, found: Mapping[ComplexityCell, float], method: str, arm: str, axis: str) -> ComplexityRow:
     values, samples = grid.axes[axis], _samples(grid, found, method, arm, axis)
-    slope, theory = exponent(values, samples), stated(arm == START, method, axis, FAMILIES[method].plant, grid.places(axis))
+    slope, theory = exponent(values, samples), float("nan")  # nobody has a theorem about the control
+    if arm != CONTROL:
+        theory = stated(arm == START, method, axis, FAMILIES[method].plant, grid.places(axis))
     return ComplexityRow(
         method, arm, AXES[axis], " ".join(f"{value:g}" for value in values), " ".join(f"{n:.0f}" for n in samples),
         slope if np.isfinite(slope) else "", theory if np.isfinite(theory) else "")

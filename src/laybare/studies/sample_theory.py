@@ -20,7 +20,7 @@ from laybare.theory.guarantees import global_recovery, start_accuracy
 from laybare.theory.relu_guarantees import relu_recovery
 from laybare.theory.symmetric_guarantees import InputLaw, symmetric_recovery
 
-ACCURACY, NETWORKS = 0.1, 10
+ACCURACY, NETWORKS = 0.1, 3
 """Of the bounds, which move with it by a factor; networks that a bound is a median over."""
 
 
