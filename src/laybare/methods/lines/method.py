@@ -64,7 +64,8 @@ class Lines:
             log_odds=oracle.spent > 0 and oracle.taken_as != "identity")
         box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
         return read_network(
-            _telling(oracle, progress), oracle.dim, reader, budget=oracle.budget - oracle.spent, box=box, purpose=oracle.purpose, rng=rng)
+            _telling(oracle, progress), oracle.dim, reader, budget=oracle.budget - oracle.spent, box=box,
+            purpose=oracle.purpose, rng=rng)
 
     def read_deep(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepFound:
         """The layers behind the black box, one after the other."""
