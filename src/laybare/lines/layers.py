@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -38,14 +39,20 @@ OUTLYING = 300.0
 MOST_SUSPECTS = {1: 100, 2: 20, 3: 10}
 """Suspects of which one, two or three at a time are tried."""
 
+SIDE = 10.0
+"""Standard deviations of a unit's numbers within which the side of a place is open."""
+
 MOST_CONDITION = 1e7
+
+Suspect = TypeVar("Suspect")
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
     """What lines on a floor have shown: hyperplanes, gradients, surfaces that bend; lines, and how many at the end were quiet.
 
-    `suspects` are surfaces that could not be followed far: whether they are hyperplanes is for the gradients to say.
+    `suspects` are surfaces that could not be followed far: whether they are hyperplanes is for the gradients to say. `further`
+    are the surfaces that bend: layers above may be read from them.
     """
 
     floor: Floor
@@ -55,6 +62,7 @@ class Seen:
     bent: int = 0
     lines: int = 0
     quiet: int = 0
+    further: tuple[Surface, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +127,7 @@ def _judged(purse: Purse, seen: Seen, surface: Surface, rounding: Rounding, rng:
         return replace(seen, surfaces=(*seen.surfaces, surface), quiet=0)
     if verdict == "suspect":
         return replace(seen, suspects=(*seen.suspects, surface), quiet=0)
-    return replace(seen, bent=seen.bent + 1)
+    return replace(seen, bent=seen.bent + 1, further=(*seen.further, surface))
 
 
 def _explained(seen: Seen, bends: Bends, i: int) -> bool:
@@ -151,7 +159,7 @@ def layer_of(seen: Seen) -> LayerRead:
     return next((read for read in reads if not read.trouble), first)
 
 
-def choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
+def choices(suspects: tuple[Suspect, ...]) -> Iterator[tuple[Suspect, ...]]:
     """All of them, then one, two, three; no more than a few hundred."""
     if suspects:
         yield suspects
@@ -187,17 +195,24 @@ def _signed(read: LayerRead) -> LayerRead:
     noise = np.hypot(np.array([s.sd for s in slopes]), normals_sd) * np.sqrt(read.seen.floor.width)
     if (rest > LEVELS * noise + RELATIVE * size.max()).any():
         return replace(read, trouble="a unit is missing, or never bends: some gradients are no combination of the known ones")
-    x = np.array([slope.x for slope in slopes])
-    active = read.seen.floor.features(x) @ read.weights.T + read.biases > 0.0
+    side = sides(read, slopes)
     large = np.abs(coefficients).max(axis=2)
     level = LEVELS * noise[:, None] * np.linalg.norm(inverse, axis=0) + RELATIVE * large.max(axis=0)
-    ahead, behind = (large > level) & active, (large > level) & ~active
+    ahead, behind = (large > level) & (side > 0.0), (large > level) & (side < 0.0)
     both, none = ahead.any(axis=0) & behind.any(axis=0), ~(ahead.any(axis=0) | behind.any(axis=0))
     if both.any() or none.any():
         return replace(read, trouble=f"the active side of {int((both | none).sum())} units cannot be told: a unit is missing")
     sign = np.where(ahead.any(axis=0), 1.0, -1.0)
     signed = replace(read, weights=sign[:, None] * read.weights, biases=sign * read.biases)
     return with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
+
+
+def sides(read: LayerRead, slopes: list[PieceSlope]) -> Array:
+    """The sides (n, m) of all units on which gradients were measured: 1, -1, or 0 where the error bar leaves it open."""
+    h = read.seen.floor.features(np.array([slope.x for slope in slopes]))
+    before = h @ read.weights.T + read.biases
+    open_ = SIDE * read.sd * (1.0 + np.linalg.norm(h, axis=1)[:, None])
+    return np.asarray(np.where(np.abs(before) > open_, np.sign(before), 0.0))
 
 
 def exact_slopes(slopes: tuple[PieceSlope, ...]) -> list[PieceSlope]:
@@ -208,11 +223,13 @@ def exact_slopes(slopes: tuple[PieceSlope, ...]) -> list[PieceSlope]:
 
 def with_readout(read: LayerRead, slopes: list[PieceSlope], coefficients: Array, level: Array) -> LayerRead:
     """The readout, if the coefficients (n, outputs, m) of active units are everywhere the same."""
-    h = read.seen.floor.features(np.array([slope.x for slope in slopes]))
+    side, h = sides(read, slopes), read.seen.floor.features(np.array([slope.x for slope in slopes]))
     before = h @ read.weights.T + read.biases
     readout = np.zeros((read.weights.shape[0], coefficients.shape[1]))
     for i in range(len(readout)):
-        on = np.flatnonzero(before[:, i] > 0.0)
+        on = np.flatnonzero(side[:, i] > 0.0)
+        if not len(on):
+            return read
         best = on[np.argmin(level[on, i])]
         readout[i] = coefficients[best, :, i]
         off = np.abs(coefficients[on, :, i] - readout[i]).max(axis=1)
