@@ -39,6 +39,9 @@ OUTLYING = 300.0
 MOST_SUSPECTS = {1: 100, 2: 20, 3: 10}
 """Suspects of which one, two or three at a time are tried."""
 
+POOR = 3e-4
+"""Standard deviation beyond which a hyperplane is measured again wherever a line meets it."""
+
 SIDE = 10.0
 """Standard deviations of a unit's numbers within which the side of a place is open."""
 
@@ -63,6 +66,11 @@ class Seen:
     lines: int = 0
     quiet: int = 0
     further: tuple[Surface, ...] = ()
+
+    @property
+    def known(self) -> tuple[Surface, ...]:
+        """Hyperplanes and suspects."""
+        return (*self.surfaces, *self.suspects)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +100,8 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: Rounding, *, every: b
         bends = find_kinks(along, line, [end_piece(along, line, line.low), end_piece(along, line, line.high)])
     except (NotSeparated, AssumptionViolated):
         return replace(seen, lines=seen.lines + 1, quiet=0)
-    strange = [i for i in range(len(bends.kinks)) if not _explained(seen, bends, i)]
-    strange = _novel(purse, seen, bends, strange, rounding, rng)
+    strange = [i for i in range(len(bends.kinks)) if not _explained(seen.known, seen.floor, bends, i)]
+    strange = sorted({*_novel(purse, seen, bends, strange, rounding, rng), *_poor(seen, bends)})
     beside = range(len(bends.pieces)) if every else sorted({i + d for i in strange for d in (0, 1)})
     slopes = {k: read_slope(purse, seen.floor, bends, k, rounding, rng=rng) for k in beside}
     fresh = replace(
@@ -101,9 +109,24 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: Rounding, *, every: b
         slopes=seen.slopes + tuple(slope for slope in slopes.values() if slope is not None))
     for i in strange:
         surface = read_surface(purse, seen.floor, bends, i, slopes, rounding, rng=rng)
-        if surface is not None and not any(_same(surface, other) for other in (*fresh.surfaces, *fresh.suspects)):
+        if surface is None:
+            continue
+        if any(_same(surface, other) for other in fresh.known):
+            fresh = replace(fresh, surfaces=tuple(_better(surface, other) for other in fresh.surfaces))
+        else:
             fresh = _judged(purse, fresh, surface, rounding, rng)
     return fresh
+
+
+def _poor(seen: Seen, bends: Bends) -> list[int]:
+    """Kinks of units that are known so poorly, by coarse answers, that another reading of them is worth its queries."""
+    poor = tuple(surface for surface in seen.surfaces if surface.sd > POOR)
+    return [i for i in range(len(bends.kinks)) if poor and _explained(poor, seen.floor, bends, i)]
+
+
+def _better(surface: Surface, known: Surface) -> Surface:
+    """The surface if it is the known one read better, else that."""
+    return surface if surface.sd < known.sd and _same(surface, known) else known
 
 
 def _novel(purse: Purse, seen: Seen, bends: Bends, kinks: list[int], rounding: Rounding, rng: Generator) -> list[int]:
@@ -130,12 +153,12 @@ def _judged(purse: Purse, seen: Seen, surface: Surface, rounding: Rounding, rng:
     return replace(seen, bent=seen.bent + 1, further=(*seen.further, surface))
 
 
-def _explained(seen: Seen, bends: Bends, i: int) -> bool:
+def _explained(surfaces: tuple[Surface, ...], floor: Floor, bends: Bends, i: int) -> bool:
     """Whether a known hyperplane passes at kink i."""
-    kink, line, floor = bends.kinks[i], bends.line, seen.floor
+    kink, line = bends.kinks[i], bends.line
     h, u = floor.features(line(kink.t))[0], floor.matrix @ line.direction
     size = float(np.linalg.norm(h)) + 1.0
-    for surface in (*seen.surfaces, *seen.suspects):
+    for surface in surfaces:
         off = abs(float(surface.normal @ h) + surface.shift)
         if off <= 20.0 * surface.sd * size + (10.0 * kink.sd + 1e-9 * line.scale) * abs(float(surface.normal @ u)):
             return True
