@@ -30,6 +30,7 @@ from laybare.lines.joint_polish import Deep, Fitted
 from laybare.lines.layers import LayerRead, Seen, follow, layer_of
 from laybare.lines.line import Line
 from laybare.lines.recognise import first_look
+from laybare.lines.wide_layer import wide_last_layer
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
 from laybare.source.rounding import Rounding
@@ -184,9 +185,11 @@ class Climber:
             read = layer_of(seen)
             if read.trouble and number == 1 and seen.quiet >= FOLD and seen.lines >= fewest:
                 read = folded_layer(seen) or read
-            wide = len(seen.surfaces) > seen.floor.width
-            ready = not read.trouble and seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
-            if ready or wide or seen.lines >= most:
+            wide, settled = len(seen.surfaces) > seen.floor.width, seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
+            if wide and settled and number == 1:
+                read = wide_last_layer(seen) or read
+            hopeless = wide and (number != 1 or seen.bent > 0 or seen.quiet >= FOLD)
+            if (settled and not read.trouble) or hopeless or seen.lines >= most:
                 return read
 
     def _toward(self, climb: _Climb, targets: Array) -> _Climb | None:
