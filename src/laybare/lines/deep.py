@@ -186,7 +186,7 @@ class Climber:
             if read.trouble and number == 1 and seen.quiet >= FOLD and seen.lines >= fewest:
                 read = folded_layer(seen) or read
             wide, settled = len(seen.surfaces) > seen.floor.width, seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
-            if wide and settled and number == 1:
+            if read.trouble and settled and number == 1 and len(seen.known) > seen.floor.width:
                 read = wide_last_layer(seen) or read
             hopeless = wide and (number != 1 or seen.bent > 0 or seen.quiet >= FOLD)
             if (settled and not read.trouble) or hopeless or seen.lines >= most:

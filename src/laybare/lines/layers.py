@@ -47,6 +47,8 @@ SIDE = 10.0
 
 MOST_CONDITION = 1e7
 
+DEPENDENT = "the normals of its units are not independent"
+
 Suspect = TypeVar("Suspect")
 
 
@@ -174,10 +176,16 @@ def _same(one: Surface, other: Surface) -> bool:
 
 
 def layer_of(seen: Seen) -> LayerRead:
-    """The layer as far as it is known, with its signs, and what is missing; with those suspects that the gradients need."""
+    """The layer as far as it is known, with its signs, and what is missing; with those suspects that the gradients need.
+
+    If the normals are not independent, a unit of a layer above was followed far without a turn, and is left out.
+    """
     first = _signed(unsigned(seen, seen.surfaces))
     if not first.trouble or len(seen.surfaces) > seen.floor.width:
         return first
+    if first.trouble == DEPENDENT:
+        fewer = (_signed(unsigned(seen, (*seen.surfaces[:i], *seen.surfaces[i + 1 :]))) for i in range(len(seen.surfaces)))
+        return next((read for read in fewer if not read.trouble), first)
     reads = (_signed(unsigned(seen, (*seen.surfaces, *chosen))) for chosen in choices(seen.suspects))
     return next((read for read in reads if not read.trouble), first)
 
@@ -202,7 +210,7 @@ def unsigned(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
     if m > width:
         return replace(read, trouble=f"it is wider than its input ({m} units, {width} features): signs are not known")
     if np.linalg.cond(normals) > MOST_CONDITION:
-        return replace(read, trouble="the normals of its units are not independent")
+        return replace(read, trouble=DEPENDENT)
     return read
 
 
