@@ -28,8 +28,8 @@ def test_no_case_is_wrong_and_verified() -> None:
     assert result.rows[0].right_and_verified == 1
 
 
-# What is promised of deep networks, with depth and widths unknown: networks that are right, log2 of the mean number of queries, and
-# CPU seconds per network at most. Measured on seeds 40-59 before these numbers were written: see docs/deep.md.
+# What is promised of deep networks, with depth and widths unknown: networks that are right, log2 of the mean number of queries,
+# and CPU seconds per network at most. What was measured stands in docs/deep.md.
 PROMISED = [
     ((10, 10, 10, 1), range(60, 80), 18, 13.5, 5.0),
     ((20, 15, 10, 1), range(60, 80), 18, 14.0, 5.0),
