@@ -25,7 +25,7 @@ def test_names_titles_and_meaning_are_in_the_figure():
 
 def test_rates_name_both_quantities():
     text = words(RatesFigure({"a": np.eye(2)}, (5, 10), (100, 200), row="units", column="queries").svg())
-    assert all(word in text for word in ("units", "queries", "100", "10"))
+    assert all(word in text for word in ("units", "queries", "100", "10", "share of runs that succeed"))
 
 
 def test_a_line_does_not_depend_on_earlier_figures():

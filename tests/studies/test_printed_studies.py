@@ -23,6 +23,8 @@ def test_angles_are_read_by_dimension():
     result = angle_search.angles(grid, {cell: [0.5, float("nan")] for cell in grid.cells()})
     assert "stride α/d, d = 50, share of perturbations that help: median 0.5" in result.sentence
     assert [row.without for row in result.rows] == [1] * len(grid.cells())
+    assert [line.name for line in result.figure.panels[1].lines] == list(angle_search.STRIDES)
+    assert all(tuple(line.x) == (5, 50) for panel in result.figure.panels[1:] for line in panel.lines)
 
 
 def test_theorem_8_never_ends_at_one_block():

@@ -102,7 +102,8 @@ def test_symmetric_figures_draw_three_curves_and_roots_over_the_dimension():
     assert [line.y[0] for line in panels[0].lines] == pytest.approx([0.1, 0.4, 0.09])
     dim = next(cell.value for cell in grid.cells() if cell.panel == ge.DIMENSION)
     assert [line.y[0] for line in panels[2].lines] == pytest.approx([(0.1 / dim) ** 0.5, (0.4 / dim) ** 0.5, 0.3])
-    assert [panel.y for panel in panels[3::3]] == ["W", "A", "MSE"]
+    assert [panel.title for panel in panels[3::3]] == ["10x10: W", "10x10: A", "10x10: MSE"]
+    assert [panel.y for panel in panels[:3]] == ["error", "error", "root normalised error"]
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -19,7 +19,7 @@ from laybare.decomposition.slices import condense, project
 from laybare.shapes import Array
 
 STILL = 1e-12
-"""Stop when no entry of a direction moves by more in one round."""
+"""So little a direction moves in one round near the end of noiseless fits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +29,12 @@ class AlternatingLeastSquares:
     `separation`: the smallest sine between the loadings of two parts times the smallest singular value of the directions.
     Source: Harshman (1970); Carroll and Chang (1970) for a stack of symmetric slices. Deviations: the stack is compressed to its
     span and to `rank` slices first, which changes no minimum on exact input; the two symmetric factors are averaged at the end.
+    `still`: it ends when no entry of a direction moves by more in one round.
     """
 
     start: Decomposer | None = None
     max_steps: int = 2000
+    still: float = STILL
 
     def __call__(self, tensor: Array, rank: int, *, rng: Generator) -> Components:
         slices = as_slices(tensor, rank)
@@ -42,13 +44,13 @@ class AlternatingLeastSquares:
             u, v = unit_rows(rng.standard_normal((2, rank, rank)))
         else:
             u = v = self.start(small, rank, rng=rng).directions
-        return explain(slices, unit_rows(alternate(small, u, v, self.max_steps) @ span.basis.T))
+        return explain(slices, unit_rows(alternate(small, u, v, self.max_steps, self.still) @ span.basis.T))
 
 
 alternating_least_squares = AlternatingLeastSquares()
 
 
-def alternate(slices: Array, u: Array, v: Array, max_steps: int) -> Array:
+def alternate(slices: Array, u: Array, v: Array, max_steps: int, still: float = STILL) -> Array:
     """Unit rows of the fit A_l ≈ Σᵢ λ_lᵢ uᵢ vᵢᵀ after alternating least squares from u and v (r, k): the mean of uᵢ and ±vᵢ."""
     by_slice = slices.reshape(len(slices), -1)
     by_row = slices.transpose(1, 0, 2).reshape(slices.shape[1], -1)
@@ -57,7 +59,7 @@ def alternate(slices: Array, u: Array, v: Array, max_steps: int) -> Array:
         weights = _refit(by_slice, u, v)
         u = unit_rows(_refit(by_row, weights, v))
         v = unit_rows(_refit(by_row, weights, u))
-        if float(np.abs(np.abs(u) - np.abs(before)).max()) < STILL:
+        if float(np.abs(np.abs(u) - np.abs(before)).max()) < still:
             break
     signs = np.where(np.einsum("ia,ia->i", u, v) < 0, -1.0, 1.0)
     return unit_rows(u + signs[:, None] * v)

@@ -97,7 +97,10 @@ class LinesFigure:
 
 @dataclass(frozen=True)
 class RatesFigure:
-    """Success rates, or other shades in [0, 1], over two quantities, one map per method, white for 1 and black for 0."""
+    """Success rates, or other shades in [0, 1], over two quantities, one map per method, white for 1 and black for 0.
+
+    `scale` stands beside the bar of shades.
+    """
 
     maps: Mapping[str, Array]
     rows: Sequence[int]
@@ -105,6 +108,7 @@ class RatesFigure:
     row: str = "dimension"
     column: str = "samples"
     meaning: str = "Success rates"
+    scale: str = "share of runs that succeed"
 
     def svg(self) -> str:
         """The drawing."""
@@ -112,12 +116,14 @@ class RatesFigure:
         def draw(figure: Figure) -> None:
             panels = figure.subplots(1, len(self.maps), sharey=True, squeeze=False)[0]
             for axes, (name, rates) in zip(panels, self.maps.items(), strict=True):
-                axes.imshow(rates, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest", origin="lower")
+                image = axes.imshow(
+                    rates, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest", origin="lower")
                 turned = 90 if len(self.columns) > ACROSS else 0
                 axes.set_xticks(range(len(self.columns)), [f"{size:,}" for size in self.columns], rotation=turned)
                 axes.set_yticks(range(len(self.rows)), [str(size) for size in self.rows])
                 axes.set(title=name, xlabel=self.column)
             panels[0].set_ylabel(self.row)
+            figure.colorbar(image, ax=panels, label=self.scale, shrink=0.9)
 
         return svg(draw, 3.0, f"{self.meaning} over {self.row} and {self.column}")
 

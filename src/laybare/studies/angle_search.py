@@ -121,9 +121,12 @@ def angles(grid: AngleGrid, runs: Mapping[AngleCell, list[float]]) -> StudyResul
     rows = [AngleRow(cell.way, cell.dim, _quantity(cell), *spread(each)) for cell, each in runs.items()]
     medians = {cell: spread(each)[0] for cell, each in runs.items()}
     ratios = [Curve(name, grid.angles, [medians[AngleCell(name, grid.dims[0], a)] for a in grid.angles]) for name in ESTIMATES]
-    ends = [Curve(name, grid.dims, [medians[AngleCell(name, dim, None)] for dim in grid.dims]) for name in ESTIMATES]
+    shares, ends = (
+        [Curve(name, grid.dims, [medians[AngleCell(name, dim, None)] for dim in grid.dims]) for name in ways]
+        for ways in (STRIDES, ESTIMATES))
     panels = [
         Panel("tan α", "angle (rad)", "estimate / truth", ratios, "x"),
+        Panel("perturbations", "dimension", "share that helps", shares, "xy"),
         Panel(f"search from {START:g} rad", "dimension", "angle at the end (rad)", ends, "xy")]
     sentence = "; ".join(f"{row.way}, d = {row.dim}, {row.quantity}: median {row.median:.3g}" for row in rows) + "."
     return StudyResult(headings(AngleRow), rows, sentence, LinesFigure(panels, "Estimates of the angle, and search by them"))

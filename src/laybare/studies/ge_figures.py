@@ -14,7 +14,7 @@ import numpy as np
 from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.studies.ge_arms import ARMS, PRACTICAL
 
-DIMENSION = "n = 10,000, dimension"
+DIMENSION = "n = 10,000"
 """The panel whose axis is the dimension."""
 
 LEAST = 1e-32
@@ -55,10 +55,11 @@ def drawn(rows: Sequence[SymmetricRow], axis: str, meaning: str) -> LinesFigure:
     return LinesFigure([*first, *rest], meaning, across=len(panels))
 
 
-def _panel(panel: str, axis: str, label: str, lines: Sequence[Curve]) -> Panel:
-    over_dimension = panel == DIMENSION
-    label = f"{label}, root normalised" if over_dimension else label
-    return Panel(panel, "dimension" if over_dimension else axis, label, lines, "y" if over_dimension else "xy")
+def _panel(panel: str, axis: str, what: str, lines: Sequence[Curve]) -> Panel:
+    title = f"{panel}: {what}"
+    if panel == DIMENSION:
+        return Panel(title, "dimension", "root normalised error", lines, "y")
+    return Panel(title, axis, "error", lines, "xy")
 
 
 def _line(name: str, quantity: str, rows: Sequence[SymmetricRow]) -> Curve:

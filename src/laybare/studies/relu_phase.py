@@ -96,6 +96,6 @@ def _row(cell: PhaseCell, runs: list[PhaseRun]) -> PhaseRow:
 PHASE = Study(
     "relu-phase", "Exact recovery of ReLU networks with biases over units per input and samples",
     "The samples needed grow in proportion to the number of units, below and beyond the dimension alike.",
-    PhaseGrid((4, 8, 16, 24), (500, 1000, 2000, 4000)),
+    PhaseGrid((4, 8, 16, 24), (125, 250, 500, 1000, 2000)),
     PhaseGrid((2, 4, 6, 8, 12, 16, 20, 24, 28, 32), (250, 500, 1000, 2000, 4000, 8000, 16_000)),
     over(PhaseGrid.cells, run_once), summary, seeds=5)

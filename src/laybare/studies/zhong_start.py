@@ -122,7 +122,8 @@ def summary(grid: DimensionGrid, runs: Mapping[DimensionCell, list[StartRun]]) -
     rows = [_row(cell, each) for cell, each in runs.items()]
     maps = {arm: shades([row for row in rows if row.arm == arm], grid) for arm in ARMS}
     meaning = "Error of the start, white for 0 and black for wrong signs,"
-    return StudyResult(headings(StartRow), rows, _sentence(rows), RatesFigure(maps, grid.dims, grid.samples, meaning=meaning))
+    figure = RatesFigure(maps, grid.dims, grid.samples, meaning=meaning, scale=f"1: exact, 0.15: error {DARKEST:g}, 0: signs")
+    return StudyResult(headings(StartRow), rows, _sentence(rows), figure)
 
 
 def _row(cell: DimensionCell, runs: list[StartRun]) -> StartRow:

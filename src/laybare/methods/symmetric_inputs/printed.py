@@ -72,10 +72,11 @@ class PrintedNeurons:
 class PracticalRoute:
     """The paper's experiments: CP of many elements of the span instead of one pencil, gradient descent on W with A held fixed.
 
-    The number of gradient steps is not in the paper. Steps have the length 1/λ, λ the largest curvature at the start.
+    The number of gradient steps, and when alternating least squares ends, is not in the paper. Steps have the length 1/λ, λ the
+    largest curvature at the start.
     """
 
-    decompose: Decomposer = BestOf(RESTARTS, AlternatingLeastSquares())
+    decompose: Decomposer = BestOf(RESTARTS, AlternatingLeastSquares(still=1e-8))
     max_steps: int = 300
 
     @property
