@@ -6,7 +6,7 @@ from laybare.studies.angle_search import TAN_ALPHA
 from laybare.studies.choosing import CHOOSE
 from laybare.studies.coverage import COVERAGE
 from laybare.studies.decomposition_noise import DECOMPOSITION_NOISE
-from laybare.studies.deep import DEEP
+from laybare.studies.deep import DEEP, DEEP_LARGE
 from laybare.studies.deep_cases import DEEP_CASES
 from laybare.studies.deep_trained import DEEP_TRAINED
 from laybare.studies.deeper_cut import DEEPER_CUT
@@ -44,7 +44,7 @@ STUDIES: dict[str, Study[Any, Any]] = {
         ERROR, FACTORIAL, PHASE,
         LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
         THEOREM_8, THEOREM_9, THEOREM_13, GENERAL_DEGREE,
-        SMOOTHED, DECOMPOSITION_NOISE, HOSTILE, PLAIN_NOISE, COVERAGE, CHOOSE, FUZZ, DEEP, DEEP_CASES, DEEP_TRAINED,
+        SMOOTHED, DECOMPOSITION_NOISE, HOSTILE, PLAIN_NOISE, COVERAGE, CHOOSE, FUZZ, DEEP, DEEP_LARGE, DEEP_CASES, DEEP_TRAINED,
     )
 }
 
