@@ -44,7 +44,8 @@ def test_the_theorems_exponents() -> None:
     logs = np.log(np.log(16) / np.log(8)) / np.log(2)
     assert stated(False, "TensorInit", "dim", plant, dims) == pytest.approx(1 + logs, abs=1e-6)
     assert stated(True, "TensorInit", "width", plant, [ComplexityPlace(width=2), ComplexityPlace()]) == pytest.approx(3.0)
-    assert stated(True, "TensorInit", "condition", plant, [ComplexityPlace(), ComplexityPlace(condition=8.0)]) == pytest.approx(3.0)
+    conditions = [ComplexityPlace(), ComplexityPlace(condition=8.0)]
+    assert stated(True, "TensorInit", "condition", plant, conditions) == pytest.approx(3.0)
     assert stated(False, "TensorInit", "noise", plant, []) == 2.0
     assert np.isnan(stated(False, "LandscapeDesign", "dim", plant, dims))
     small = [ComplexityPlace(dim=dim, width=2) for dim in (4, 8)]
