@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from unjudged import without_certificate
 
 import laybare as lb
 from laybare import cli
-from laybare.certificate import unjudged
 from laybare.cli.literal_forms import FORMS, LAYER_FORMS, SECTION_7
 from laybare.networks.polynomials import Polynomial, multilinear
-from laybare.pipeline import loop
 from laybare.planted import mixture_inputs, orthonormal_weights
 from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
 
@@ -106,10 +106,6 @@ def command(*words: str) -> str:
     return result.output
 
 
-def without_certificate(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(loop, "certify", lambda network, problem, *, rng, extra, progress: unjudged(network, extra))
-
-
 def cases() -> Iterator[object]:
     for case in CASES:
         name, left_out = f"{case.name}, {case.truth.dim}-{case.truth.width}", (case.name, case.truth.width) in SLOW
@@ -119,25 +115,21 @@ def cases() -> Iterator[object]:
 
 
 @pytest.mark.parametrize(("case", "judged"), list(cases()))
-def test_literal_form_by_python_and_by_command(
-    case: Case, judged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_literal_form_by_python_and_by_command(case: Case, judged: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     x = mixture_inputs(case.rows, case.truth.dim, rng=rng) if case.mixture else rng.standard_normal((case.rows, case.truth.dim))
     np.savez(tmp_path / "data.npz", x=x, y=case.truth(x))
-    with monkeypatch.context() as patch:
-        without_certificate(patch)
+    with without_certificate():
         found = lb.recover(lb.open_samples(str(tmp_path / "data.npz")), case.method(), case.truth.width, rng=0)
     assert "literal" in str(found).splitlines()[0] and not found.traces  # no solver after it
     angle = nearest(found.network.layer.weights, case.truth.layer.weights)
     print(f"{case.name}: {angle:.3g} rad in {found.seconds:.2f} s")
     y = case.truth(x)
     assert angle < case.limit and np.mean((found.network(x) - y) ** 2) < case.fit * np.var(y)
-    if not judged:
-        without_certificate(monkeypatch)
     out = str(tmp_path / "found.npz")
-    said = command(
-        "recover", str(tmp_path / "data.npz"), *case.words, "--literal", "--width", str(case.truth.width), "--out", out)
+    with nullcontext() if judged else without_certificate():
+        said = command(
+            "recover", str(tmp_path / "data.npz"), *case.words, "--literal", "--width", str(case.truth.width), "--out", out)
     assert "literal" in said
     assert np.array_equal(lb.from_npz(out).layer.weights, found.network.layer.weights)
 
