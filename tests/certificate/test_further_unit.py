@@ -58,6 +58,16 @@ def test_loss_is_that_of_dense_least_squares(
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
+def test_single_precision_tells_the_same_loss(outputs: int, rng: np.random.Generator) -> None:
+    source, point = problem(3, outputs, lb.relu, rng)
+    others = linearised(source.sum(StepStatistic(point))[0], point, 1)
+    new = rng.standard_normal((2, 4))
+    double, single = (_Beside(source, others, 1.0, dtype).judge(new) for dtype in (np.float64, np.float32))
+    assert_allclose(single.loss, double.loss, rtol=1e-5)
+    assert_allclose(single.sums.gradient, double.sums.gradient, rtol=1e-3, atol=1e-4 * np.abs(double.sums.gradient).max())
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
 def test_gradient_is_that_of_the_loss(outputs: int, rng: np.random.Generator) -> None:
     """The loss falls by 2 gradient·δ for a small δ: central differences of the projected loss."""
     source, point = problem(3, outputs, lb.tanh, rng)

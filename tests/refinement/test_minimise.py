@@ -190,7 +190,7 @@ def test_metric_of_all_rows_is_their_curvature(activation, outputs, rng):
     """If the part is everything, the metric inverts JᵀJ on the tangent spaces, up to the single precision of products."""
     problem = planted(6, 4, 2000, rng, activation=activation, outputs=outputs)
     point = full_point(problem.truth)
-    metric = metric_of(PartCurvature.of(problem.source, 2000, point).first, 0.0)
+    metric = metric_of(PartCurvature(problem.source, 2000).at(point), 0.0)
     system = DampedSystem(problem.source, point, metric)
     v = metric.solve(Direction(rng.standard_normal(point.units.shape), rng.standard_normal(point.coefficients.shape)))
     back = metric.solve(system.apply(v))
@@ -201,7 +201,9 @@ def test_metric_of_all_rows_is_their_curvature(activation, outputs, rng):
 def test_metric_of_a_part_is_symmetric_and_positive(rng):
     problem = planted(6, 4, 2000, rng)
     point = full_point(perturbed(problem.truth, 0.01, rng))
-    metric = metric_of(PartCurvature.of(problem.source.take(300), 2000, full_point(problem.truth)).at(point), 0.01)
+    curvature = PartCurvature(problem.source.take(300), 2000)
+    curvature.at(full_point(problem.truth))  # which serves for the next point too
+    metric = metric_of(curvature.at(point), 0.01)
 
     def draw():
         return Direction(rng.standard_normal(point.units.shape), rng.standard_normal(point.coefficients.shape))
@@ -209,6 +211,41 @@ def test_metric_of_a_part_is_symmetric_and_positive(rng):
     v, w = draw(), draw()
     assert v.dot(metric.solve(w)) == pytest.approx(w.dot(metric.solve(v)), rel=1e-9)
     assert all(u.dot(metric.solve(u)) > 0 for u in (v, w))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_normal_equations_that_serve_several_steps_end_where_fresh_ones_do(noise, rng, monkeypatch):
+    """All rows, products instead of a matrix for every step."""
+    problem = planted(8, 3, 1500, rng, noise=noise)
+    start = full_point(perturbed(problem.truth, 0.1, rng))
+    dense = levenberg_marquardt(problem.source, start, problem.scale)
+    monkeypatch.setattr(module, "DEAR", 0.0)
+    lagged = minimise(problem.source, start, problem.scale)
+    close = 0.01 * overfit(problem.source, start) * dense.loss
+    assert abs(lagged.loss - dense.loss) <= max(close, 1e-24 * problem.scale)
+
+
+def test_curvature_serves_until_products_are_many_or_the_point_is_far(rng):
+    problem = planted(6, 4, 2000, rng)
+    point = full_point(problem.truth)
+    curvature = PartCurvature(problem.source, 2000)
+    first = curvature.at(point).schur
+    near = point.moved(point.units + 1e-3, point.coefficients)
+    curvature.used(3)
+    assert curvature.at(near).schur is first
+    curvature.used(50)
+    second = curvature.at(near).schur
+    assert second is not first
+    assert curvature.at(point.moved(-point.units, point.coefficients)).schur is not second
+
+
+def test_a_factor_serves_for_dampings_that_are_alike(rng):
+    problem = planted(6, 4, 2000, rng)
+    curvature = PartCurvature(problem.source, 2000)
+    normal = curvature.at(full_point(problem.truth))
+    one, alike, other = (curvature.metric(normal, damping) for damping in (1e-2, 3e-3, 1e-3))
+    assert alike.rows is one.rows and other.rows is not one.rows
+    assert_allclose(alike.weight, 0.3 * one.weight)
 
 
 class Recorded(np.ndarray):

@@ -172,8 +172,8 @@ class _Squares:
     def __call__(self, x: Array, y: Array) -> Sums:
         columns, outputs = _columns(self.plan, x)
         new = columns[:, self.plan.own :] - columns[:, : self.plan.own] @ self.back
-        r = y - outputs
-        return (np.stack([(new * r[:, o : o + 1] ** 2).T @ new for o in range(y.shape[1])]),)
+        weighted = [new * r[:, None] for r in (y - outputs).T]
+        return (np.stack([scores.T @ scores for scores in weighted]),)
 
 
 def _width(plan: _Plan) -> int:

@@ -13,6 +13,7 @@ from laybare.networks import Network
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import deciding_refit
 from laybare.refinement.normal import Fit, FitStatistic, Point, point_of
+from laybare.refinement.part_curvature import PartNormal
 from laybare.refinement.parts import enough_rows
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import parameter_count
@@ -38,11 +39,16 @@ class State:
     fit: Fit
     progress: Progress | None = None
 
-    def refit(self, start: Point, effort: Effort, rows: Source | None = None) -> Refined:
-        """Another network fitted to the used rows, or to some of them; an interrupt ends the certificate."""
+    def refit(
+        self, start: Point, effort: Effort, rows: Source | None = None, nearby: PartNormal | None = None
+    ) -> Refined:
+        """Another network fitted to the used rows, or to some of them; an interrupt ends the certificate.
+
+        `nearby` is the curvature of all used rows at a point that is near, if known.
+        """
         source = self.view if rows is None else rows
-        share = source.size / self.view.size
-        return deciding_refit(source, start, share * self.variation, effort=effort, progress=self.progress)
+        scale = self.variation * source.size / self.view.size
+        return deciding_refit(source, start, scale, nearby=nearby, effort=effort, progress=self.progress)
 
     @cached_property
     def some(self) -> Source:

@@ -22,14 +22,16 @@ from laybare.certificate.information import gauge_of, information, slope
 from laybare.damping import Effort, Place, Trial, damped_descent
 from laybare.linear_algebra import solve_spd
 from laybare.refinement.conjugate import Factor, ridged_factor
-from laybare.refinement.levenberg import damping_weight
+from laybare.refinement.levenberg import LARGE_SYSTEM, damping_weight
 from laybare.refinement.normal import Point, Step
+from laybare.refinement.products import Precision
 from laybare.refinement.pruning import without
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 
-NEW = 1e-10
-"""Share of a feature's square that counts as new whatever the others explain of it: above the rounding of the elimination."""
+NEW, NEW_SINGLE = 1e-10, 1e-6
+"""Share of a feature's square that counts as new whatever the others explain of it: above the rounding of the elimination, in
+either precision."""
 
 
 class Linearised(NamedTuple):
@@ -71,11 +73,15 @@ class _Moving(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _MovingStatistic:
-    """(x, y) -> _Moving for new rows (K, p) beside a point; R is what it leaves of y in units of `unit`. n·P·K·p operations."""
+    """(x, y) -> _Moving for new rows (K, p) beside a point; R is what it leaves of y in units of `unit`. n·P·K·p operations.
+
+    Products are in single precision if `dtype` says so; the residual is always double.
+    """
 
     point: Point
     rows: Array
     unit: float
+    dtype: Precision
 
     @property
     def row_floats(self) -> int:
@@ -87,14 +93,21 @@ class _MovingStatistic:
         U = X1 @ point.units.T
         F = point.features(x, U)
         R = y / self.unit - F @ point.coefficients
-        Z = np.hstack([F, _slopes(point, U, X1)])
         V = X1 @ self.rows.T
-        N = np.hstack([point.activation(V), _slopes(point, V, X1)])
-        return _Moving(Z.T @ N, Z.T @ R, N.T @ N, N.T @ R, np.asarray(np.einsum("no,no->", R, R)))
+        Z, N = self._with_slopes(F, U, X1), self._with_slopes(point.activation(V), V, X1)
+        r = R.astype(self.dtype, copy=False)
+        sums = (Z.T @ N, Z.T @ r, N.T @ N, N.T @ r, np.asarray(np.einsum("no,no->", R, R)))
+        return _Moving(*(part.astype(np.float64, copy=False) for part in sums))
 
-
-def _slopes(point: Point, u: Array, extended: Array) -> Array:
-    return np.asarray((point.activation.derivative(u)[:, :, None] * extended[:, None, :]).reshape(len(u), -1))
+    def _with_slopes(self, features: Array, u: Array, extended: Array) -> Array:
+        """[features, act'(u_j) x̃ for every unit j]."""
+        n, q = features.shape
+        parts = np.empty((n, q + u.shape[1] * extended.shape[1]), dtype=self.dtype)
+        parts[:, :q] = features
+        np.multiply(
+            self.point.activation.derivative(u)[:, :, None], extended[:, None, :],
+            out=parts[:, q:].reshape(n, u.shape[1], extended.shape[1]), casting="same_kind")
+        return parts
 
 
 class _Reduced(NamedTuple):
@@ -113,11 +126,12 @@ class _Beside:
     source: Source
     others: Linearised
     unit: float
+    dtype: Precision = np.float64
     passes: ClassVar[float] = 0.0
 
     def judge(self, point: Array) -> Place[Array, _Reduced]:
-        sums = _Moving(*self.source.sum(_MovingStatistic(self.others.point, point, self.unit), stage="certificate"))
-        loss, system = _reduced(sums, self.others, point)
+        sums = _Moving(*self.source.sum(_MovingStatistic(self.others.point, point, self.unit, self.dtype), stage="certificate"))
+        loss, system = _reduced(sums, self.others, point, NEW if self.dtype is np.float64 else NEW_SINGLE)
         return Place(point, loss, system)
 
     def system(self, here: Place[Array, _Reduced]) -> _Reduced:
@@ -141,7 +155,7 @@ def _of_length(rows: Array, before: Array, point: Point) -> Array:
     return np.asarray(rows * np.minimum(1.0, room / lengths)[:, None])
 
 
-def _reduced(sums: _Moving, others: Linearised, rows: Array) -> tuple[float, _Reduced]:
+def _reduced(sums: _Moving, others: Linearised, rows: Array, new: float) -> tuple[float, _Reduced]:
     point, (K, p) = others.point, rows.shape
     m = point.coefficients.shape[1]
     pulled = slope(Step(sums.gram, sums.rest, sums.loss, sums.loss), point)
@@ -150,7 +164,7 @@ def _reduced(sums: _Moving, others: Linearised, rows: Array) -> tuple[float, _Re
     features = _columns(sums.cross[:, :K], point, np.eye(m))
     back = others.solve(features)
     gram = np.kron(sums.gram[:K, :K], np.eye(m))
-    gram += np.diag(NEW * np.diag(gram)) - features.T @ back
+    gram += np.diag(new * np.diag(gram)) - features.T @ back
     moment = sums.moment[:K].ravel() - features.T @ shift
     readouts = solve_spd(gram, moment)
     loss = left - float(moment @ readouts)
@@ -158,7 +172,7 @@ def _reduced(sums: _Moving, others: Linearised, rows: Array) -> tuple[float, _Re
     slopes = _sloped(sums.cross[:, K:].reshape(-1, K, p), point, A)
     own = sums.gram[K:, K:].reshape(K, p, K, p) * (A @ A.T)[:, None, :, None]
     matrix = own.reshape(K * p, K * p)
-    matrix += np.diag(NEW * np.diag(matrix)) - slopes.T @ others.solve(slopes)
+    matrix += np.diag(new * np.diag(matrix)) - slopes.T @ others.solve(slopes)
     mixed = np.einsum("ilb,lo->iolb", sums.gram[:K, K:].reshape(K, K, p), A).reshape(K * m, K * p) - back.T @ slopes
     gradient = np.einsum("ibo,io->ib", sums.moment[K:].reshape(K, p, m), A).ravel() - slopes.T @ shift - mixed.T @ readouts
     matrix = matrix - mixed.T @ solve_spd(gram, mixed)
@@ -194,7 +208,8 @@ class Further(NamedTuple):
 
 def settle_beside(source: Source, others: Linearised, rows: Array, unit: float, effort: Effort) -> Further:
     """New `rows` moved to where they explain most beside the others, which fit y in units of `unit`; a pass a step."""
-    end = damped_descent(_Beside(source, others, unit), rows, float(source.size), effort=effort, size=source.size)
+    rule = _Beside(source, others, unit, np.float32 if others.point.units.size >= LARGE_SYSTEM else np.float64)
+    end = damped_descent(rule, rows, float(source.size), effort=effort, size=source.size)
     if end.trace.reason == "interrupted":  # a place that was not looked at to its end decides nothing
         raise KeyboardInterrupt
     point, k, best = others.point, others.point.width, end.best

@@ -64,10 +64,12 @@ def gauge_of(point: Point) -> Gauge:
 
 
 class Inverse(NamedTuple):
-    """`matrix`: the constrained inverse of JᵀJ; `open` (parameters,): those with a share where there is no information."""
+    """`matrix`: the constrained inverse of JᵀJ; `open` (parameters,): those with a share where there is no information;
+    `condition`: a bound on how much rounding of the information, each number's own counted as one, is blown up in it."""
 
     matrix: Array
     open: Array
+    condition: float
 
 
 def constrained_inverse(matrix: Array, point: Point) -> Inverse:
@@ -76,12 +78,13 @@ def constrained_inverse(matrix: Array, point: Point) -> Inverse:
     strength = float(np.diag(matrix)[: point.units.size].mean()) if point.width else 1.0
     whole = matrix + strength * gauge.fixed.T @ gauge.fixed
     inverse = solve_spd(whole, np.eye(len(whole)))
-    loose = _undetermined(whole, inverse)
-    return Inverse(inverse - gauge.pull.T @ gauge.pull / strength, loose)
+    loose, condition = _undetermined(whole, inverse)
+    return Inverse(inverse - gauge.pull.T @ gauge.pull / strength, loose, condition)
 
 
-def _undetermined(matrix: Array, inverse: Array) -> Array:
-    """Parameters with a share in a direction along which the information vanishes (relative to each parameter's own).
+def _undetermined(matrix: Array, inverse: Array) -> tuple[Array, float]:
+    """Parameters with a share in a direction along which the information vanishes (relative to each parameter's own), and the
+    norm of the inverse of the information with diagonal one; infinite where it is none.
 
     1 / ‖inverse‖ bounds the smallest eigenvalue from below if it is an inverse indeed; only else the eigenvectors are asked.
     (The pivots of a Cholesky factor bound it from above only.)
@@ -89,10 +92,11 @@ def _undetermined(matrix: Array, inverse: Array) -> Array:
     scale = np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
     scaled, back = matrix / scale[:, None] / scale, inverse * scale[:, None] * scale
     if not np.isfinite(back).all():
-        return np.ones(len(matrix), dtype=bool)
+        return np.ones(len(matrix), dtype=bool), np.inf
     true_inverse = abs(float(np.sum(scaled * back)) - len(matrix)) < 0.5  # its trace is the rank
-    if true_inverse and float(np.linalg.norm(back)) * SINGULAR < 1.0:
-        return np.zeros(len(matrix), dtype=bool)
+    norm = float(np.linalg.norm(back)) if true_inverse else np.inf
+    if norm * SINGULAR < 1.0:
+        return np.zeros(len(matrix), dtype=bool), norm
     values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
     share: Array = np.sum(vectors[:, values <= SINGULAR * values[-1]] ** 2, axis=1)
-    return np.asarray(share > SHARE)
+    return np.asarray(share > SHARE), norm

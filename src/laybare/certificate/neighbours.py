@@ -17,7 +17,8 @@ from numpy.random import Generator
 
 from laybare.certificate.fitted import State, with_unit_rows
 from laybare.damping import Effort
-from laybare.refinement.normal import Point
+from laybare.refinement.normal import Point, Step
+from laybare.refinement.part_curvature import PartNormal, normal_of
 from laybare.shapes import Array
 
 TRIES, STRIDE = 3, 3.0
@@ -52,27 +53,29 @@ class Neighbours(NamedTuple):
         return np.asarray((self.moves.T * weights) @ self.moves / (1.0 + weights.sum()))
 
 
-def neighbours_of(state: State, covariance: Array, *, rng: Generator) -> Neighbours:
-    """Refits from random moves along `covariance`, which is for y in units of its standard deviation. A dozen passes for each."""
+def neighbours_of(state: State, step: Step, covariance: Array, *, rng: Generator) -> Neighbours:
+    """Refits from random moves along `covariance`, which is for y in units of its standard deviation; `step` has the sums at the
+    fit. A dozen passes for each."""
     if len(covariance) > LARGEST or not state.point.width:
         return Neighbours()
     values, vectors = scipy.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     tries = TRIES if state.equations * len(covariance) ** 2 <= CHEAP else 1
-    ended = [_refit(state, STRIDE * root @ rng.standard_normal(len(root))) for _ in range(tries)]
+    nearby = normal_of(step, state.point)
+    ended = [_refit(state, nearby, STRIDE * root @ rng.standard_normal(len(root))) for _ in range(tries)]
     moves, ratios = np.stack([move for move, _ in ended]), np.array([ratio for _, ratio in ended])
     errors = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     rivals = moves[ratios < AS_GOOD]
     return Neighbours(moves, ratios, float(np.max(np.abs(rivals) / errors, initial=0.0)))
 
 
-def _refit(state: State, move: Array) -> tuple[Array, float]:
+def _refit(state: State, nearby: PartNormal, move: Array) -> tuple[Array, float]:
     """Where a refit ends that begins `move` away from the fit, and its ratio."""
     here, unit, tiny = state.point, float(np.sqrt(state.variance)), np.finfo(float).tiny
     rows, rest = np.split(move, [here.units.size])
     units, coefficients = rows.reshape(here.units.shape), unit * rest.reshape(here.coefficients.shape)
     start = here.moved(here.units + units, here.coefficients + coefficients)
-    found = state.refit(start, STEPS)
+    found = state.refit(start, STEPS, nearby=nearby)
     ratio = state.spare * float(np.log(max(found.loss, tiny) / max(float(state.fit.loss), tiny)))
     return _numbers(with_unit_rows(found.point), unit) - _numbers(here, unit), ratio
 

@@ -21,8 +21,10 @@ from laybare.certificate.fitted import State
 from laybare.certificate.information import Inverse, constrained_inverse, information, slope
 from laybare.certificate.neighbours import Neighbours, neighbours_of
 from laybare.networks import Network
+from laybare.refinement.levenberg import LARGE_SYSTEM
 from laybare.refinement.normal import Point, Step, StepStatistic, point_of
 from laybare.refinement.parts import enough_rows
+from laybare.refinement.products import Precision
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 
@@ -31,6 +33,9 @@ LARGEST = 4000
 
 ROWS_A_NUMBER, FEWEST_ROWS = 20, 20_000
 """Rows for S: with so many per parameter it is known to a few per cent, and the pass stays short."""
+
+WELL_KNOWN = 1e4
+"""Norm of the inverse information, its diagonal one, up to which single precision errs by less than a hundredth."""
 
 AWAY = 1.0
 """Standard errors that a network may be off the nearest minimum of the squared error."""
@@ -77,13 +82,13 @@ def spread_of(state: State, *, rng: Generator) -> Spread:
     if _numbers(point) > LARGEST:
         return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, Neighbours(), None)
     step, inverse = _informed(state, point)
-    covariance = _covariance(state, point, unit, inverse.matrix)
+    covariance = _covariance(state, point, unit, inverse)
     # robust errors vanish where noise does; least squares still errs
     plain = np.sqrt(state.noise) / unit * root_of(inverse.matrix)
     move = inverse.matrix @ slope(step, point) / unit
     away = 0.0 if state.exact else _away(move, np.maximum(np.where(inverse.open, np.inf, root_of(covariance)), plain))
     settled = not state.exact and not inverse.open.any() and away <= AWAY
-    others = neighbours_of(state, covariance, rng=rng) if settled else Neighbours()
+    others = neighbours_of(state, step, covariance, rng=rng) if settled else Neighbours()
     covariance = covariance + others.covariance(len(covariance))
     transform = state.problem.transform
     given = np.where(inverse.open, np.inf, carried(covariance, point, transform).errors)
@@ -94,23 +99,36 @@ def spread_of(state: State, *, rng: Generator) -> Spread:
 
 
 def _informed(state: State, point: Point) -> tuple[Step, Inverse]:
-    """The sums of a step and the inverse information. For an exact fit some of the rows do, if they leave no number open."""
+    """The sums of a step and the inverse information. For an exact fit some of the rows do, if they leave no number open; single
+    precision does for many numbers, if the inverse does not blow it up."""
+    if point.units.size >= LARGE_SYSTEM and not state.exact:
+        step, inverse = _inverted(state, point, state.view, np.float32)
+        if inverse.condition < WELL_KNOWN:
+            return step, inverse
     for view in dict.fromkeys((_part(state), state.view) if state.exact else (state.view,)):
-        sums = Step(*view.sum(StepStatistic(state.point), stage="standard errors"))
-        step = Step(*(part * (state.view.size / view.size) for part in sums))
-        inverse = constrained_inverse(information(step, point), point)
+        step, inverse = _inverted(state, point, view, np.float64)
         if not inverse.open.any():
             break
     return step, inverse
 
 
+def _inverted(state: State, point: Point, view: Source, dtype: Precision) -> tuple[Step, Inverse]:
+    sums = Step(*view.sum(StepStatistic(state.point, dtype), stage="standard errors"))
+    step = Step(*(part * (state.view.size / view.size) for part in sums))
+    return step, constrained_inverse(information(step, point), point)
+
+
 @dataclass(frozen=True, eq=False)
 class _ScoreGram:
-    """(z, y) -> Σ_n s_n s_nᵀ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of a row's outputs."""
+    """(z, y) -> Σ_n s_n s_nᵀ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of a row's outputs.
+
+    `dtype` is the precision of the leverages.
+    """
 
     point: Point
     inverse: Array
     unit: float
+    dtype: Precision
 
     @property
     def row_floats(self) -> int:
@@ -130,22 +148,24 @@ class _ScoreGram:
         R = y / self.unit - F @ point.coefficients
         lever = np.zeros(n)
         for o in range(m):
-            J = np.hstack([((S * A[:, o])[:, :, None] * X1[:, None, :]).reshape(n, k * p), F])
+            J = np.hstack([((S * A[:, o])[:, :, None] * X1[:, None, :]).reshape(n, k * p), F]).astype(self.dtype, copy=False)
             own = np.concatenate([np.arange(k * p), k * p + np.arange(q) * m + o])
-            lever += np.einsum("np,np->n", J @ self.inverse[np.ix_(own, own)], J) / m
+            inverse = self.inverse[np.ix_(own, own)].astype(self.dtype, copy=False)
+            lever += np.einsum("np,np->n", J @ inverse, J, dtype=np.float64) / m
         R = R / np.maximum(1.0 - lever, LEAST_REST)[:, None]
         rows = ((S * (R @ A.T))[:, :, None] * X1[:, None, :]).reshape(n, k * p)
         scores = np.hstack([rows, (F[:, :, None] * R[:, None, :]).reshape(n, q * m)])
         return (scores.T @ scores,)
 
 
-def _covariance(state: State, point: Point, unit: float, inverse: Array) -> Array:
+def _covariance(state: State, point: Point, unit: float, inverse: Inverse) -> Array:
     """H⁻¹ S H⁻¹; for an exact fit, whose residuals are rounding, σ² H⁻¹."""
     if state.exact:
-        return np.asarray(state.noise / unit**2 * inverse)
-    part = _part(state)
-    (gram,) = part.sum(_ScoreGram(point, inverse, unit), stage="robust errors")
-    return np.asarray(inverse @ (gram * (state.view.size / part.size)) @ inverse)
+        return np.asarray(state.noise / unit**2 * inverse.matrix)
+    part, single = _part(state), point.units.size >= LARGE_SYSTEM and inverse.condition < WELL_KNOWN
+    statistic = _ScoreGram(point, inverse.matrix, unit, np.float32 if single else np.float64)
+    (gram,) = part.sum(statistic, stage="robust errors")
+    return np.asarray(inverse.matrix @ (gram * (state.view.size / part.size)) @ inverse.matrix)
 
 
 def _part(state: State) -> Source:

@@ -1,69 +1,113 @@
-"""The last layer of a deep network, from kinks under any pattern of active units below.
+"""A third or higher layer of a deep network, from kinks under any pattern of active units below.
 
 Above floor 1 there need not be inputs at which all units are active, and a unit may bend only where some are not. But the layers
 below are known, so lines on floor 1 tell parts of rows (`laybare.lines.parts`), and it is known without a query where to
 look next (`laybare.lines.reach`): along single features, where every unit that bends shows if inputs can reach it; beyond the
 wall of a feature that a row is not known for; and towards the ends of a direction that the answers feel and no known unit
-explains. This needs that nothing lies above the layer: otherwise parts disagree.
+explains. If nothing lies above the layer, one readout explains all gradients (`laybare.lines.last_layer`). Otherwise parts of
+units further up are among them, which far checks tell (`laybare.lines.crossings`), and the rows of the active units explain
+every gradient (`laybare.lines.middle_layer`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.asking import Purse
+from laybare.lines.crossings import judge_part
 from laybare.lines.floors import Floor
 from laybare.lines.kinks import find_kinks
 from laybare.lines.last_layer import Explanation, explanation, layer_read
-from laybare.lines.layers import LayerRead
+from laybare.lines.layers import LayerRead, Seen, choices
 from laybare.lines.line import Line
-from laybare.lines.parts import MEMBERS, Branches, joined, part_of
+from laybare.lines.middle_layer import middle_read
+from laybare.lines.parts import MEMBERS, Branches, Part
 from laybare.lines.programs import Layers
 from laybare.lines.reach import Facet
 from laybare.lines.search import end_piece
-from laybare.lines.surfaces import along_line, read_slope, read_surface
+from laybare.lines.surfaces import Verdict, along_line, read_slope, read_surface
 from laybare.shapes import Array
 from laybare.source.rounding import Rounding
 
 ROUND, ROUNDS = 30, 8
 """Random lines between two looks at what is known, and how many looks there are."""
 
+CHOICES = 30
+"""Choices among parts of which it is not known whether they are units."""
+
 RAY = (0.01, 5.0)
 """Sizes of a feature between which a line along it is laid, in units of the inputs' scale."""
 
 
-def read_last_layer(
-    purse: Purse, floor: Floor, layers: Layers, rounding: Rounding, targets: tuple[Line, ...] = (), *, rng: Generator
+def read_upper_layer(
+    purse: Purse, below: Seen, layers: Layers, rounding: Rounding, targets: tuple[Line, ...] = (), *, rng: Generator
 ) -> LayerRead | None:
-    """Lines on floor 1 until the layer explains all gradients; None if it does not, or is not the last one."""
-    branches, tried = Branches(floor, layers), set[tuple[bytes, int]]()
-    first = [floor.line(number, rng) for number in range(floor.width)]
-    for line in (*targets, *first, *_rays(branches)):
-        branches = _follow(purse, branches, line, rounding, rng)
+    """Lines on floor 1, beyond those of the layer `below`, until a layer explains all gradients; None if none does."""
+    search = _Search(purse, rounding, rng)
+    floor = below.floor
+    branches = begun(below, layers)
+    first = [floor.line(number, rng) for number in range(floor.width)] if len(layers) == 1 else []
+    branches = search.followed(branches, (*targets, *first, *_rays(branches)))
     told = None
     for turn in range(ROUNDS):
-        for _ in range(ROUND):
-            branches = _follow(purse, branches, floor.line(floor.width, rng), rounding, rng)
-        for line in _facets(branches, tried):
-            branches = _follow(purse, branches, line, rounding, rng)
-        if turn > 0 and sum(part.members for part in branches.whole) < len(branches.open):
-            return None
+        branches = search.followed(branches, (floor.line(floor.width, rng) for _ in range(ROUND)))
+        branches = search.followed(branches, _facets(branches, search.tried))
         told = explanation(branches)
+        if told is None and turn > 0:
+            reads = (middle_read(branches, units, rng=rng) for units in search.units(branches))
+            read = next((read for read in reads if read is not None), None)
+            if read is not None:
+                return read
         if told is None or branches.open:
             continue
         if not len(told.folded):
             return layer_read(branches, told)
         known = len(branches.parts)
-        for line in _toward_folded(branches, told):
-            branches = _follow(purse, branches, line, rounding, rng)
+        branches = search.followed(branches, _toward_folded(branches, told))
         if len(branches.parts) == known:
             return layer_read(branches, told)
     return None if told is None else layer_read(branches, told)
+
+
+def begun(below: Seen, layers: Layers) -> Branches:
+    """What the lines that were laid for the layer below have told already."""
+    branches = Branches(below.floor, layers, slopes=below.slopes)
+    for surface in below.further:
+        if not branches.explained(surface.x):
+            branches = branches.with_surface(surface)
+    return branches
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Follows lines with one purse, and remembers which facets were crossed and which parts are units."""
+
+    purse: Purse
+    rounding: Rounding
+    rng: Generator
+    tried: set[tuple[bytes, int]] = field(default_factory=set)
+    verdicts: dict[bytes, Verdict] = field(default_factory=dict)
+
+    def followed(self, branches: Branches, lines: Iterable[Line]) -> Branches:
+        for line in lines:
+            branches = _follow(self.purse, branches, line, self.rounding, self.rng)
+        return branches
+
+    def units(self, branches: Branches) -> Iterator[list[Part]]:
+        """The parts that are units of this layer and not of one further up, with some of those of which this is not known."""
+        for part in branches.whole:
+            if part.mark not in self.verdicts:
+                self.verdicts[part.mark] = judge_part(self.purse, branches, part, self.rounding, rng=self.rng)
+        sure, unsure = ([p for p in branches.whole if self.verdicts[p.mark] == v] for v in ("hyperplane", "suspect"))
+        unsure.sort(key=lambda part: -part.members)
+        yield from ([*sure, *unsure[:count]] for count in range(len(unsure) + 1))
+        yield from ([*sure, *chosen] for chosen in islice(choices(tuple(unsure)), CHOICES))
 
 
 def _rays(branches: Branches) -> Iterator[Line]:
@@ -119,12 +163,9 @@ def _follow(purse: Purse, branches: Branches, line: Line, rounding: Rounding, rn
         return branches
     strange = [i for i, kink in enumerate(bends.kinks) if not branches.explained(line(kink.t)[0])]
     slopes = {k: read_slope(purse, floor, bends, k, rounding, rng=rng) for k in sorted({i + d for i in strange for d in (0, 1)})}
-    parts = list(branches.parts)
+    known = len(branches.parts)
     for i in strange:
         surface = read_surface(purse, floor, bends, i, slopes, rounding, rng=rng)
-        part = None if surface is None else part_of(branches, surface)
-        if part is not None:
-            parts = joined(parts, part)
+        branches = branches if surface is None else branches.with_surface(surface)
     seen = tuple(slope for slope in slopes.values() if slope is not None)
-    quiet = 0 if len(parts) > len(branches.parts) else branches.quiet
-    return replace(branches, parts=tuple(parts), slopes=branches.slopes + seen, quiet=quiet)
+    return replace(branches, slopes=branches.slopes + seen, quiet=0 if len(branches.parts) > known else branches.quiet)

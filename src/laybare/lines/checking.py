@@ -32,9 +32,9 @@ POLISH_SHARE, WORK, NEAR, PRIOR = 1.3, 3e10, 3e3, 100.0
 """Fresh answers for the polish, relative to the number of parameters; its multiplications at most; how
 far out answers are used; what a number may move by if no answer tells it, in standard deviations of the lines."""
 
-SURPRISE, ALLOWED, LOOSE = 30.0, 1e3, 1e7
+SURPRISE, ALLOWED, LOOSE, LOOSEST = 30.0, 1e3, 1e7, 1e-5
 """Standard deviations of rounding, and error bars, within which fresh answers must be predicted; and the largest error bar for
-that, in units of rounding."""
+that, in units of rounding, and whatever the rounding."""
 
 ASIDE, AIMED = 0.5, 20
 """Share of a random point in those that are aimed at a unit, at most; and how many there are beyond one a feature, at most."""
@@ -106,7 +106,7 @@ class Checker:
         for read in reads[1:]:
             floor = read.seen.floor
             count = min(3 * floor.width, floor.width + AIMED)
-            for surface in (*read.seen.surfaces, *read.seen.suspects):
+            for surface in read.seen.known:
                 share = self.rng.random((count, 1))
                 between = share * surface.beyond[0] + (1.0 - share) * surface.beyond[1]
                 away = np.array([floor.point(self.rng) for _ in range(count)])
@@ -133,7 +133,7 @@ class Checker:
     def _misfits(self, fitted: Fitted, fresh: Answers) -> Array:
         """Differences of fresh answers and predictions, relative to what rounding and the error bars allow, (n,)."""
         off = np.abs(fresh.y - fitted.network(fresh.x)).max(axis=1)
-        bar = float(np.fmin(fitted.error_bar, LOOSE * self.rounding.unit))
+        bar = float(np.fmin(fitted.error_bar, min(LOOSE * self.rounding.unit, LOOSEST)))
         size = np.abs(fitted.network.readout).max() * (1.0 + np.linalg.norm(fresh.x, axis=1))
         return np.asarray(off / (SURPRISE * self.rounding.sd(fresh.x, fresh.y) + ALLOWED * bar * size))
 

@@ -22,7 +22,7 @@ from numpy.random import Generator
 from laybare.errors import BudgetExhausted, NotSeparated
 from laybare.lines.above import Above
 from laybare.lines.asking import Ask, Booking, Purse
-from laybare.lines.branches import read_last_layer
+from laybare.lines.branches import read_upper_layer
 from laybare.lines.checking import Checker
 from laybare.lines.floors import Floor, ground
 from laybare.lines.folding import folded_layer
@@ -30,6 +30,7 @@ from laybare.lines.joint_polish import Deep, Fitted
 from laybare.lines.layers import LayerRead, Seen, follow, layer_of
 from laybare.lines.line import Line
 from laybare.lines.recognise import first_look
+from laybare.lines.wide_layer import wide_last_layer
 from laybare.networks import Layer, Network
 from laybare.shapes import Array
 from laybare.source.rounding import Rounding
@@ -154,23 +155,24 @@ class Climber:
         """Read layers until one is the last, or incomplete; every state on the way, so that a budget that ends loses nothing."""
         while not climb.done and len(climb.reads) < self.depth and not (climb.reads and climb.reads[-1].trouble):
             if len(climb.seen) == len(climb.reads):
-                top = climb.reads[-1]
-                climb = replace(climb, seen=(*climb.seen, Seen(top.seen.floor.above(top.weights, top.biases))))
+                climb = replace(climb, seen=(*climb.seen, Seen(_above(climb))))
             try:
-                read = self._last_layer(climb, ()) or self._layer(climb.seen[-1])
+                read = self._upper_layer(climb, ()) or self._layer(climb.seen[-1])
             except NotSeparated as error:
                 read = replace(layer_of(climb.seen[-1]), trouble=error.seen)
             climb = _Climb((*climb.seen[:-1], read.seen), (*climb.reads, read))
             yield climb
 
-    def _last_layer(self, climb: _Climb, targets: Array | tuple[()]) -> LayerRead | None:
-        """A third or higher layer, if it is the last one: read from floor 1, where every feature can be had."""
+    def _upper_layer(self, climb: _Climb, targets: Array | tuple[()]) -> LayerRead | None:
+        """A third or higher layer, read from floor 1, where every feature can be had."""
         if len(climb.reads) < 2:
             return None
-        floor = climb.seen[1].floor
+        below = climb.reads[-1].seen
+        if len(below.floor.layers) > 1:
+            below = climb.seen[1]
         layers = tuple((read.weights, read.biases) for read in climb.reads[1:])
-        lines = tuple(_line_to(floor, x, self.rng) for x in targets)
-        return read_last_layer(self.purse, floor, layers, self.rounding, lines, rng=self.rng)
+        lines = tuple(_line_to(below.floor, x, self.rng) for x in targets)
+        return read_upper_layer(self.purse, below, layers, self.rounding, lines, rng=self.rng)
 
     def _layer(self, seen: Seen) -> LayerRead:
         number = len(seen.floor.layers)
@@ -183,15 +185,17 @@ class Climber:
             read = layer_of(seen)
             if read.trouble and number == 1 and seen.quiet >= FOLD and seen.lines >= fewest:
                 read = folded_layer(seen) or read
-            wide = len(seen.surfaces) > seen.floor.width
-            ready = not read.trouble and seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
-            if ready or wide or seen.lines >= most:
+            wide, settled = len(seen.surfaces) > seen.floor.width, seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
+            if read.trouble and settled and number == 1 and len(seen.known) > seen.floor.width:
+                read = wide_last_layer(seen) or read
+            hopeless = wide and (number != 1 or seen.bent > 0 or seen.quiet >= FOLD)
+            if (settled and not read.trouble) or hopeless or seen.lines >= most:
                 return read
 
     def _toward(self, climb: _Climb, targets: Array) -> _Climb | None:
         """Lines through fresh points that were not predicted, from the highest floor down, until a unit is found."""
         below = _Climb(climb.seen[:-1], climb.reads[:-1])
-        last = self._last_layer(below, targets)
+        last = self._upper_layer(below, targets)
         if last is not None and len(last.biases) > len(climb.reads[-1].biases):
             return _Climb((*below.seen, last.seen), (*below.reads, last))
         for level in range(min(len(climb.reads), 2) - 1, -1, -1):
@@ -231,6 +235,14 @@ def _line_to(floor: Floor, x: Array, rng: Generator) -> Line:
         x = floor.lifted(np.concatenate(margins), rng)
     start = floor.point(rng)
     return floor.line_through(start, x - start, float(np.linalg.norm(x - start)))
+
+
+def _above(climb: _Climb) -> Floor:
+    """The floor on top of all layers that were read."""
+    floor = climb.seen[0].floor
+    for read in climb.reads:
+        floor = floor.above(read.weights, read.biases, read.sd)
+    return floor
 
 
 def _assembled(climb: _Climb) -> Deep:

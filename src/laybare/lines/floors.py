@@ -38,12 +38,16 @@ CORNER = 1e-3
 
 SHRINKS = 8
 
+BLUR, CLEAR = 5.0, 4.0
+"""Standard deviations of a layer's numbers that its walls are kept away from, and how far beyond that points begin."""
+
 
 @dataclass(frozen=True, eq=False)
 class Floor:
     """Features h = matrix x + shift, (k, dim) and (k,), where walls x + wall_shifts > 0; `spread` is the scale of the inputs.
 
-    `layers` are the layers below, as (weights, biases) from the lowest up.
+    `layers` are the layers below, as (weights, biases) from the lowest up. Where a wall is, is known up to `blurs` (1 + |x|):
+    beyond the true wall a unit below is off, and its kink would be taken for one of this floor.
     """
 
     matrix: Array
@@ -51,6 +55,7 @@ class Floor:
     inverse: Array
     walls: Array
     wall_shifts: Array
+    blurs: Array
     spread: float
     layers: tuple[tuple[Array, Array], ...] = ()
 
@@ -65,10 +70,14 @@ class Floor:
 
     def room(self, x: Array, direction: Array) -> tuple[float, float]:
         """The t for which x + t · direction is within the walls."""
-        slack, rate = self.walls @ x + self.wall_shifts, self.walls @ direction
+        slack, rate, blur = self.slack(x), self.walls @ direction, self.blurs * np.linalg.norm(direction)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ends = -slack / rate
-        return float(ends[rate > 0.0].max(initial=-np.inf)), float(ends[rate < 0.0].min(initial=np.inf))
+            down, up = -slack / (rate + blur), -slack / (rate - blur)
+        return float(down[rate > -blur].max(initial=-np.inf)), float(up[rate < blur].min(initial=np.inf))
+
+    def slack(self, x: Array) -> Array:
+        """How far an input is surely within each wall, (walls,)."""
+        return np.asarray(self.walls @ x + self.wall_shifts - self.blurs * (1.0 + np.linalg.norm(x)))
 
     def point(self, rng: Generator) -> Array:
         """A random input within the walls, (dim,)."""
@@ -85,6 +94,7 @@ class Floor:
     def lifted(self, margins: Array, rng: Generator) -> Array:
         """An input at which the unit of every wall is at least at its margin; on floor 1, exactly."""
         lowest, biases = self._lowest_inverse, self.layers[0][1]
+        margins = np.maximum(margins, CLEAR * self.blurs * (1.0 + self.spread))
         if len(self.layers) == 1:
             return np.asarray(lowest @ (margins - biases))
         matrix, shift = self._from_floor_1()
@@ -132,14 +142,15 @@ class Floor:
         low, high = max(low * (1.0 - INSIDE), -REACH * scale), min(high * (1.0 - INSIDE), REACH * scale)
         return Line(point, u, low, high, min(scale, (high - low) / 6.0))
 
-    def above(self, weights: Array, biases: Array) -> Floor:
-        """The floor on top of a layer that reads this one's features."""
+    def above(self, weights: Array, biases: Array, sd: Array | None = None) -> Floor:
+        """The floor on top of a layer that reads this one's features; `sd` (units,) of its numbers, if they are not exact."""
         matrix, shift = weights @ self.matrix, weights @ self.shift + biases
         return Floor(
             matrix, shift, np.linalg.pinv(matrix), np.vstack([self.walls, matrix]), np.concatenate([self.wall_shifts, shift]),
-            self.spread, (*self.layers, (weights, biases)))
+            np.concatenate([self.blurs, np.zeros(len(biases)) if sd is None else BLUR * sd]), self.spread,
+            (*self.layers, (weights, biases)))
 
 
 def ground(dim: int, spread: float) -> Floor:
     """The input space."""
-    return Floor(np.eye(dim), np.zeros(dim), np.eye(dim), np.empty((0, dim)), np.empty(0), spread)
+    return Floor(np.eye(dim), np.zeros(dim), np.eye(dim), np.empty((0, dim)), np.empty(0), np.empty(0), spread)

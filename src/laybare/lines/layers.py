@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -38,14 +39,25 @@ OUTLYING = 300.0
 MOST_SUSPECTS = {1: 100, 2: 20, 3: 10}
 """Suspects of which one, two or three at a time are tried."""
 
+POOR = 3e-4
+"""Standard deviation beyond which a hyperplane is measured again wherever a line meets it."""
+
+SIDE = 10.0
+"""Standard deviations of a unit's numbers within which the side of a place is open."""
+
 MOST_CONDITION = 1e7
+
+DEPENDENT = "the normals of its units are not independent"
+
+Suspect = TypeVar("Suspect")
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
     """What lines on a floor have shown: hyperplanes, gradients, surfaces that bend; lines, and how many at the end were quiet.
 
-    `suspects` are surfaces that could not be followed far: whether they are hyperplanes is for the gradients to say.
+    `suspects` are surfaces that could not be followed far: whether they are hyperplanes is for the gradients to say. `further`
+    are the surfaces that bend: layers above may be read from them.
     """
 
     floor: Floor
@@ -55,6 +67,12 @@ class Seen:
     bent: int = 0
     lines: int = 0
     quiet: int = 0
+    further: tuple[Surface, ...] = ()
+
+    @property
+    def known(self) -> tuple[Surface, ...]:
+        """Hyperplanes and suspects."""
+        return (*self.surfaces, *self.suspects)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +102,8 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: Rounding, *, every: b
         bends = find_kinks(along, line, [end_piece(along, line, line.low), end_piece(along, line, line.high)])
     except (NotSeparated, AssumptionViolated):
         return replace(seen, lines=seen.lines + 1, quiet=0)
-    strange = [i for i in range(len(bends.kinks)) if not _explained(seen, bends, i)]
-    strange = _novel(purse, seen, bends, strange, rounding, rng)
+    strange = [i for i in range(len(bends.kinks)) if not _explained(seen.known, seen.floor, bends, i)]
+    strange = sorted({*_novel(purse, seen, bends, strange, rounding, rng), *_poor(seen, bends)})
     beside = range(len(bends.pieces)) if every else sorted({i + d for i in strange for d in (0, 1)})
     slopes = {k: read_slope(purse, seen.floor, bends, k, rounding, rng=rng) for k in beside}
     fresh = replace(
@@ -93,9 +111,24 @@ def follow(purse: Purse, seen: Seen, line: Line, rounding: Rounding, *, every: b
         slopes=seen.slopes + tuple(slope for slope in slopes.values() if slope is not None))
     for i in strange:
         surface = read_surface(purse, seen.floor, bends, i, slopes, rounding, rng=rng)
-        if surface is not None and not any(_same(surface, other) for other in (*fresh.surfaces, *fresh.suspects)):
+        if surface is None:
+            continue
+        if any(_same(surface, other) for other in fresh.known):
+            fresh = replace(fresh, surfaces=tuple(_better(surface, other) for other in fresh.surfaces))
+        else:
             fresh = _judged(purse, fresh, surface, rounding, rng)
     return fresh
+
+
+def _poor(seen: Seen, bends: Bends) -> list[int]:
+    """Kinks of units that are known so poorly, by coarse answers, that another reading of them is worth its queries."""
+    poor = tuple(surface for surface in seen.surfaces if surface.sd > POOR)
+    return [i for i in range(len(bends.kinks)) if poor and _explained(poor, seen.floor, bends, i)]
+
+
+def _better(surface: Surface, known: Surface) -> Surface:
+    """The surface if it is the known one read better, else that."""
+    return surface if surface.sd < known.sd and _same(surface, known) else known
 
 
 def _novel(purse: Purse, seen: Seen, bends: Bends, kinks: list[int], rounding: Rounding, rng: Generator) -> list[int]:
@@ -119,15 +152,15 @@ def _judged(purse: Purse, seen: Seen, surface: Surface, rounding: Rounding, rng:
         return replace(seen, surfaces=(*seen.surfaces, surface), quiet=0)
     if verdict == "suspect":
         return replace(seen, suspects=(*seen.suspects, surface), quiet=0)
-    return replace(seen, bent=seen.bent + 1)
+    return replace(seen, bent=seen.bent + 1, further=(*seen.further, surface))
 
 
-def _explained(seen: Seen, bends: Bends, i: int) -> bool:
+def _explained(surfaces: tuple[Surface, ...], floor: Floor, bends: Bends, i: int) -> bool:
     """Whether a known hyperplane passes at kink i."""
-    kink, line, floor = bends.kinks[i], bends.line, seen.floor
+    kink, line = bends.kinks[i], bends.line
     h, u = floor.features(line(kink.t))[0], floor.matrix @ line.direction
     size = float(np.linalg.norm(h)) + 1.0
-    for surface in (*seen.surfaces, *seen.suspects):
+    for surface in surfaces:
         off = abs(float(surface.normal @ h) + surface.shift)
         if off <= 20.0 * surface.sd * size + (10.0 * kink.sd + 1e-9 * line.scale) * abs(float(surface.normal @ u)):
             return True
@@ -143,15 +176,21 @@ def _same(one: Surface, other: Surface) -> bool:
 
 
 def layer_of(seen: Seen) -> LayerRead:
-    """The layer as far as it is known, with its signs, and what is missing; with those suspects that the gradients need."""
+    """The layer as far as it is known, with its signs, and what is missing; with those suspects that the gradients need.
+
+    If the normals are not independent, a unit of a layer above was followed far without a turn, and is left out.
+    """
     first = _signed(unsigned(seen, seen.surfaces))
     if not first.trouble or len(seen.surfaces) > seen.floor.width:
         return first
+    if first.trouble == DEPENDENT:
+        fewer = (_signed(unsigned(seen, (*seen.surfaces[:i], *seen.surfaces[i + 1 :]))) for i in range(len(seen.surfaces)))
+        return next((read for read in fewer if not read.trouble), first)
     reads = (_signed(unsigned(seen, (*seen.surfaces, *chosen))) for chosen in choices(seen.suspects))
     return next((read for read in reads if not read.trouble), first)
 
 
-def choices(suspects: tuple[Surface, ...]) -> Iterator[tuple[Surface, ...]]:
+def choices(suspects: tuple[Suspect, ...]) -> Iterator[tuple[Suspect, ...]]:
     """All of them, then one, two, three; no more than a few hundred."""
     if suspects:
         yield suspects
@@ -171,7 +210,7 @@ def unsigned(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
     if m > width:
         return replace(read, trouble=f"it is wider than its input ({m} units, {width} features): signs are not known")
     if np.linalg.cond(normals) > MOST_CONDITION:
-        return replace(read, trouble="the normals of its units are not independent")
+        return replace(read, trouble=DEPENDENT)
     return read
 
 
@@ -187,17 +226,24 @@ def _signed(read: LayerRead) -> LayerRead:
     noise = np.hypot(np.array([s.sd for s in slopes]), normals_sd) * np.sqrt(read.seen.floor.width)
     if (rest > LEVELS * noise + RELATIVE * size.max()).any():
         return replace(read, trouble="a unit is missing, or never bends: some gradients are no combination of the known ones")
-    x = np.array([slope.x for slope in slopes])
-    active = read.seen.floor.features(x) @ read.weights.T + read.biases > 0.0
+    side = sides(read, slopes)
     large = np.abs(coefficients).max(axis=2)
     level = LEVELS * noise[:, None] * np.linalg.norm(inverse, axis=0) + RELATIVE * large.max(axis=0)
-    ahead, behind = (large > level) & active, (large > level) & ~active
+    ahead, behind = (large > level) & (side > 0.0), (large > level) & (side < 0.0)
     both, none = ahead.any(axis=0) & behind.any(axis=0), ~(ahead.any(axis=0) | behind.any(axis=0))
     if both.any() or none.any():
         return replace(read, trouble=f"the active side of {int((both | none).sum())} units cannot be told: a unit is missing")
     sign = np.where(ahead.any(axis=0), 1.0, -1.0)
     signed = replace(read, weights=sign[:, None] * read.weights, biases=sign * read.biases)
     return with_readout(signed, slopes, sign * coefficients.transpose(0, 2, 1), level)
+
+
+def sides(read: LayerRead, slopes: list[PieceSlope]) -> Array:
+    """The sides (n, m) of all units on which gradients were measured: 1, -1, or 0 where the error bar leaves it open."""
+    h = read.seen.floor.features(np.array([slope.x for slope in slopes]))
+    before = h @ read.weights.T + read.biases
+    open_ = SIDE * read.sd * (1.0 + np.linalg.norm(h, axis=1)[:, None])
+    return np.asarray(np.where(np.abs(before) > open_, np.sign(before), 0.0))
 
 
 def exact_slopes(slopes: tuple[PieceSlope, ...]) -> list[PieceSlope]:
@@ -208,11 +254,13 @@ def exact_slopes(slopes: tuple[PieceSlope, ...]) -> list[PieceSlope]:
 
 def with_readout(read: LayerRead, slopes: list[PieceSlope], coefficients: Array, level: Array) -> LayerRead:
     """The readout, if the coefficients (n, outputs, m) of active units are everywhere the same."""
-    h = read.seen.floor.features(np.array([slope.x for slope in slopes]))
+    side, h = sides(read, slopes), read.seen.floor.features(np.array([slope.x for slope in slopes]))
     before = h @ read.weights.T + read.biases
     readout = np.zeros((read.weights.shape[0], coefficients.shape[1]))
     for i in range(len(readout)):
-        on = np.flatnonzero(before[:, i] > 0.0)
+        on = np.flatnonzero(side[:, i] > 0.0)
+        if not len(on):
+            return read
         best = on[np.argmin(level[on, i])]
         readout[i] = coefficients[best, :, i]
         off = np.abs(coefficients[on, :, i] - readout[i]).max(axis=1)

@@ -7,7 +7,7 @@ active there, and b. Two such parts belong to one unit if they are proportional 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +69,13 @@ class Branches:
             h, B = np.maximum(z, 0.0), np.where(z[:, None] > 0.0, weights @ B, 0.0)
         return before, B
 
+    def values(self, part: Part, x: Array) -> Array:
+        """row·h + bias of a part at inputs (n, dim); NaN where a feature is active that it is not known for."""
+        h = self.floor.features(x)
+        for weights, biases in self.layers:
+            h = np.maximum(h @ weights.T + biases, 0.0)
+        return np.where((h[:, ~part.on] > 0.0).any(axis=1), np.nan, h @ part.row + part.bias)
+
     @property
     def reach(self) -> Reach:
         """Which features inputs can reach."""
@@ -84,6 +91,11 @@ class Branches:
         """Parts that are neither whole nor explained by one that is."""
         whole = self.whole
         return [part for part in self.parts if not any(part is unit or self._on(unit, part.surfaces[0].x) for unit in whole)]
+
+    def with_surface(self, surface: Surface) -> Branches:
+        """With what one more kink tells, if anything."""
+        part = part_of(self, surface)
+        return self if part is None else replace(self, parts=tuple(joined(list(self.parts), part)))
 
     def explained(self, x: Array) -> bool:
         """Whether a unit of a known layer, or a part that is known where x is, has its zero at x."""

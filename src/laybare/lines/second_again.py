@@ -49,8 +49,7 @@ def with_linear_readout(network: Deep, answers: Answers, sd: Array) -> Deep:
 
 def _met(network: Deep, read: LayerRead, row: Array) -> Array | None:
     """Features where a line has met the unit of this row."""
-    surfaces = (*read.seen.surfaces, *read.seen.suspects)
-    mine = next((surface for surface in surfaces if 1.0 - abs(float(surface.normal @ row)) < 1e-6), None)
+    mine = next((surface for surface in read.seen.known if 1.0 - abs(float(surface.normal @ row)) < 1e-6), None)
     weights, biases = network.layers[0]
     return None if mine is None else np.maximum(weights @ mine.x + biases, 0.0)
 

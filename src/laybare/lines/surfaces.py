@@ -92,6 +92,8 @@ def read_slope(
         tau = left + PLACES[turn] * (right - left)
         x = line(tau)[0]
         steps = _steps(floor, x, share * 8.0**-turn * (right - left) / 2.0)
+        if not steps.all():
+            continue
         y = _star(purse, floor, x, steps)
         values = (y - piece.value(tau)) / steps[:, None]
         noise = np.hypot(rounding.sd(x[None], y[:1])[0], piece.sd_at(tau)) / np.abs(steps)
@@ -151,8 +153,8 @@ def feels(purse: Purse, floor: Floor, bends: Bends, pieces: list[int], blind: Ar
 
 
 def _steps(floor: Floor, x: Array, size: float) -> Array:
-    """One signed step for every feature, within the walls."""
-    slack, rates = floor.walls @ x + floor.wall_shifts, floor.walls @ floor.inverse
+    """One signed step for every feature, within the walls; 0 if there is no room."""
+    slack, rates = np.maximum(floor.slack(x), 0.0), floor.walls @ floor.inverse
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = -slack[:, None] / rates
     up = np.where(rates < 0.0, ends, np.inf).min(axis=0, initial=np.inf)
@@ -211,7 +213,7 @@ def judge(purse: Purse, floor: Floor, surface: Surface, rounding: Rounding, *, r
         x = _between(floor, surface, across, rng)
         everywhere = everywhere and x is not None
         x = _beside(floor, surface, rng) if x is None else x
-        score += _bends(purse, floor, surface, x, across, rounding)
+        score += bends_across(purse, floor, surface, x, across, rounding)
         if score >= ACCEPT or score <= REJECT:
             break
     return "bent" if score < ACCEPT else "hyperplane" if everywhere else "suspect"
@@ -245,7 +247,7 @@ def _height(floor: Floor, surface: Surface, x: Array) -> float:
     return float(surface.normal @ floor.features(x[None])[0]) + surface.shift
 
 
-def _bends(purse: Purse, floor: Floor, surface: Surface, x: Array, across: Array, rounding: Rounding) -> int:
+def bends_across(purse: Purse, floor: Floor, surface: Surface, x: Array, across: Array, rounding: Rounding) -> int:
     """1 if the function bends where the hyperplane is supposed to be, -1 if not, 0 if it does not change there at all.
 
     Where all units above are off, nothing can be seen.

@@ -130,9 +130,9 @@ def ridged_factor(matrix: Array) -> Factor:
     """Cholesky factor, with as much ridge as it takes for a matrix that is singular up to rounding."""
     ridge = np.maximum(np.diag(matrix), 1e-3 * np.trace(matrix) / len(matrix))
     for size in (1e-13, 1e-10, 1e-7, 1e-4):
-        try:
-            lower: Array = scipy.linalg.cholesky(matrix + np.diag(size * ridge), lower=True, check_finite=False)
+        ridged = matrix.copy().T  # in the order of LAPACK, which may overwrite it
+        ridged[np.diag_indices(len(matrix))] += size * ridge
+        lower, failed = scipy.linalg.lapack.dpotrf(ridged, lower=1, clean=0, overwrite_a=1)
+        if not failed:
             return lower, True
-        except scipy.linalg.LinAlgError:
-            continue
     return np.diag(np.sqrt(ridge)), True

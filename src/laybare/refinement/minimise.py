@@ -1,6 +1,6 @@
 """One entry to the solvers. Which of them depends on the cost of a step, for n rows, P unknowns and n·k·d for a gradient:
 
-- few samples: the normal equations of all rows, n·P² a step (`levenberg.py`);
+- few samples: the normal equations of all rows, n·P² a step (`levenberg.py`), or once for several steps where that is dear;
 - many samples per unknown: first the normal equations of a part of the rows, to the part's own minimum, which is as far from the
   truth as n₁ rows tell, then all rows: by conjugate gradients in the metric of the part, each product at the price of a gradient,
   or by their own normal equations where P is so small that these are no dearer;
@@ -15,6 +15,7 @@ from laybare.damping import Effort
 from laybare.refinement.levenberg import Refined, levenberg_marquardt, overfit, project
 from laybare.refinement.newton_cg import newton_cg
 from laybare.refinement.normal import Fit, FitStatistic, Point
+from laybare.refinement.part_curvature import PartNormal
 from laybare.refinement.part_newton import newton_from_part
 from laybare.refinement.parts import some_rows
 from laybare.shapes import Progress
@@ -36,6 +37,9 @@ n = 100,000, 3.8 against 6 · 0.055 s at P = 1041."""
 CHEAP = 5e8
 """n·P² below which a step is over in some milliseconds: a part would only add passes."""
 
+DEAR = 1e9
+"""n·P² beyond which normal equations serve for several steps, as the metric of conjugate gradients."""
+
 PART_SETTLED, PART_ROUGH = 0.1, 0.01
 """When the part has been fitted: what is left to gain there is a tenth of what its own noise makes."""
 
@@ -46,20 +50,33 @@ def minimise(
     """Refine `start` to the nearest minimum of the squared error; `scale` is the centred sum of squares of y."""
     if start.units.size > DENSE_LIMIT:
         return newton_cg(source, start, scale, effort=effort, progress=progress)
-    rows, unknowns = part_rows(source, start), start.units.size + start.coefficients.size
-    if source.size < MANY * rows or source.size * unknowns**2 < CHEAP:
-        return levenberg_marquardt(source, start, scale, effort=effort, progress=progress)
+    rows = part_rows(source, start)
+    if source.size < MANY * rows or source.size * _numbers(start) ** 2 < CHEAP:
+        return _dense(source, start, scale, effort, progress)
     return _part_first(source, some_rows(source, rows), start, scale, effort, progress)
 
 
 def deciding_refit(
-    source: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
+    source: Source, start: Point, scale: float, *, nearby: PartNormal | None = None, effort: Effort = Effort(),
+    progress: Progress | None = None,
 ) -> Refined:
-    """The same for a refit whose loss decides something. Cut short it would decide wrongly: an interrupt is passed on."""
-    refined = minimise(source, start, scale, effort=effort, progress=progress)
+    """The same for a refit whose loss decides something. Cut short it would decide wrongly: an interrupt is passed on.
+
+    With the curvature of all rows `nearby` there is no need for a part to begin with.
+    """
+    if nearby is not None and _by_products(source, start):
+        part = some_rows(source, part_rows(source, start))
+        refined = newton_from_part(source, part, start, scale, nearby=nearby, effort=effort, progress=progress)
+    else:
+        refined = minimise(source, start, scale, effort=effort, progress=progress)
     if refined.trace.reason == "interrupted":
         raise KeyboardInterrupt
     return refined
+
+
+def _by_products(source: Source, point: Point) -> bool:
+    """Whether all rows are so many that products with them are cheaper than their normal equations."""
+    return point.units.size <= DENSE_LIMIT and _numbers(point) > SMALL and source.size >= MANY * part_rows(source, point)
 
 
 def part_rows(source: Source, point: Point) -> int:
@@ -68,7 +85,7 @@ def part_rows(source: Source, point: Point) -> int:
     Of very many samples more, as many as cost no more than a product with all rows: the part's minimum and its metric are then
     so near to those of all rows that few products are left to do.
     """
-    unknowns = point.units.size + point.coefficients.size
+    unknowns = _numbers(point)
     return max(-(-ROWS_AN_UNKNOWN * unknowns // min(source.outputs, point.width)), PRODUCT * source.size // unknowns)
 
 
@@ -76,17 +93,28 @@ def _part_first(
     source: Source, part: Source, start: Point, scale: float, effort: Effort, progress: Progress | None
 ) -> Refined:
     rough = replace(effort, settled=max(effort.settled, PART_SETTLED), rough=max(effort.rough, PART_ROUGH))
-    begun = levenberg_marquardt(part, start, scale * part.size / source.size, effort=rough, progress=progress)
+    begun = _dense(part, start, scale * part.size / source.size, rough, progress)
     if begun.trace.reason == "interrupted":
         return Refined(*project(begun.point, Fit(*source.sum(FitStatistic(begun.point), stage="loss"))), begun.trace)
     point = start if _no_news(begun, overfit(part, start)) else begun.point
-    if start.units.size + start.coefficients.size <= SMALL:
+    if _numbers(start) <= SMALL:
         full = levenberg_marquardt(source, point, scale, effort=effort, progress=progress)
     else:
         full = newton_from_part(source, part, point, scale, effort=effort, progress=progress)
     return full._replace(trace=begun.trace.then(full.trace))
 
 
+def _dense(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> Refined:
+    """By the normal equations of all rows, which are formed anew for every step if they are cheap."""
+    if source.size * _numbers(start) ** 2 < DEAR:
+        return levenberg_marquardt(source, start, scale, effort=effort, progress=progress)
+    return newton_from_part(source, source, start, scale, effort=effort, progress=progress)
+
+
 def _no_news(begun: Refined, share: float) -> bool:
     """Whether the part gained no more than twice what noise grants it: the start may have been better for all rows."""
     return begun.trace.rows[0].loss <= (1.0 + 2.0 * share) * begun.trace.loss
+
+
+def _numbers(point: Point) -> int:
+    return int(point.units.size + point.coefficients.size)

@@ -11,7 +11,7 @@ The metric eliminates the coefficients exactly, as `normal.py` does, with E = F�
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,15 +20,28 @@ import scipy.linalg
 from laybare.refinement.conjugate import Direction, Factor, ridged_factor
 from laybare.refinement.levenberg import damping_weight, reduced, tangent, with_gauge
 from laybare.refinement.normal import Point, Step, StepStatistic
+from laybare.refinement.products import Precision
 from laybare.shapes import Array
 from laybare.source import Source
 
-NEAR = 0.05
-"""Largest relative change of a row for which the curvature is still the same: it moves 1.6 % of the samples across a kink."""
+FRESH, SERVES = 4, 4
+"""Products that CG takes in a metric that is fresh, and steps that one should serve: beyond FRESH + price / SERVES it is formed
+again."""
+
+PRODUCT = 20
+"""Unknowns for which the normal equations cost as much as a product with JᵀJ on as many rows (6 operations a number, at a third
+of the speed)."""
+
+ALIKE, LITTLE = 4.0, 1e-4
+"""Dampings that differ by no more than this factor, or are no larger than that, share a factor."""
+
+FAR = 0.5
+"""Largest relative change of a row after which nothing is left of the curvature."""
 
 
 class PartNormal(NamedTuple):
-    """Normal equations of a part, scaled up to all rows, at `point`: the Schur complement, G⁻¹E, the factor of G.
+    """Normal equations of a part, scaled up to all rows, at `point`: the Schur complement with the gauge held and the weights of
+    its damping, G⁻¹E, the factor of G.
 
     `normals` are those of the point where they are used, which may have moved on a little.
     """
@@ -36,6 +49,7 @@ class PartNormal(NamedTuple):
     point: Point
     normals: Array | None
     schur: Array
+    weight: Array
     back: Array
     features: Factor
 
@@ -47,6 +61,7 @@ class PartMetric:
     normal: PartNormal
     weight: Array  # μD
     rows: Factor  # of P Schur P + μD + gauge
+    damping: float  # of the factor
 
     def damp(self, rows: Array) -> Array:
         return np.asarray(self.weight * rows)
@@ -61,38 +76,55 @@ class PartMetric:
         return Direction(rows, scipy.linalg.cho_solve(self.normal.features, v.coefficients, check_finite=False) - follow)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class PartCurvature:
-    """Metrics from the normal equations of `part`, for passes over `size` rows; the `first` serve for points that are near."""
+    """Metrics from the normal equations of `part`, for passes over `size` rows. Those of one point serve for the next ones, as
+    long as CG in their metric is short: `used` tells how many products it took."""
 
     part: Source
     size: int
-    first: PartNormal
+    latest: PartNormal | None = None
+    products: int = 0
+    factored: PartMetric | None = None
 
-    @staticmethod
-    def of(part: Source, size: int, point: Point) -> PartCurvature:
-        """One pass over the part."""
-        return PartCurvature(part, size, _normal(part, size, point))
+    def at(self, point: Point, dtype: Precision = np.float64) -> PartNormal:
+        """At most one pass over the part, in single precision if `dtype` says so: a metric need not be exact."""
+        if self.latest is None or self.products > FRESH + self._price(point) // SERVES or _moved(self.latest.point, point) > FAR:
+            step = Step(*self.part.sum(StepStatistic(point, dtype), stage="normal equations"))
+            self.latest, self.products = normal_of(step, point, self.part.size / self.size), 0
+        return self.latest._replace(normals=point.normals)
 
-    def at(self, point: Point) -> PartNormal:
-        """At most one pass over the part."""
-        near = _moved(self.first.point, point) <= NEAR
-        return self.first._replace(normals=point.normals) if near else _normal(self.part, self.size, point)
+    def metric(self, normal: PartNormal, damping: float) -> PartMetric:
+        """The metric at a damping; a factor at nearly the same one serves again."""
+        last = self.factored
+        if last is None or last.normal.schur is not normal.schur or not _alike(last.damping, damping):
+            self.factored = metric_of(normal, damping)
+            return self.factored
+        return replace(last, normal=normal, weight=damping * normal.weight)
+
+    def used(self, products: int) -> None:
+        self.products = products
+
+    def _price(self, point: Point) -> int:
+        """Of the normal equations, in products with all rows."""
+        return self.part.size * (point.units.size + point.coefficients.size) // (PRODUCT * self.size)
 
 
 def metric_of(normal: PartNormal, damping: float) -> PartMetric:
     """Factored at a damping: P³/3."""
-    weight = damping_weight(normal.schur).reshape(normal.point.units.shape)
-    matrix = with_gauge(normal.schur, normal.point.normals, weight)
-    matrix[np.diag_indices(len(matrix))] += damping * weight.ravel()
-    return PartMetric(normal, damping * weight, ridged_factor(matrix))
+    matrix = normal.schur.copy()
+    matrix[np.diag_indices(len(matrix))] += damping * normal.weight.ravel()
+    return PartMetric(normal, damping * normal.weight, ridged_factor(matrix), damping)
 
 
-def _normal(part: Source, size: int, point: Point) -> PartNormal:
-    step = Step(*part.sum(StepStatistic(point), stage="normal equations"))
-    q, share = len(point.coefficients), part.size / size
+def normal_of(step: Step, point: Point, share: float = 1.0) -> PartNormal:
+    """From the sums of a step over such a share of the rows."""
+    q = len(point.coefficients)
     schur, back = reduced(step, point, point.coefficients)
-    return PartNormal(point, point.normals, schur / share, back, ridged_factor(step.gram[:q, :q] / share))
+    schur /= share
+    weight = damping_weight(schur).reshape(point.units.shape)
+    gauged = with_gauge(schur, point.normals, weight)
+    return PartNormal(point, point.normals, gauged, weight, back, ridged_factor(step.gram[:q, :q] / share))
 
 
 def _moved(before: Point, after: Point) -> float:
@@ -100,3 +132,8 @@ def _moved(before: Point, after: Point) -> float:
     k, tiny = before.width, 1e-150
     pairs = (before.units, after.units), (before.coefficients[:k], after.coefficients[:k])
     return max(float(np.max(np.linalg.norm(b - a, axis=1) / (np.linalg.norm(a, axis=1) + tiny))) for a, b in pairs)
+
+
+def _alike(one: float, other: float) -> bool:
+    """Whether two dampings make nearly the same metric."""
+    return max(one, other) <= max(ALIKE * min(one, other), LITTLE)

@@ -3,7 +3,8 @@
 The part has been fitted before (`minimise.py`), so that the minimum over all rows is near. Each step costs a least-squares fit
 (the projected loss, in double precision), a slope, and some products with JᵀJ, all of them n·k·d operations and none n·P²; the
 products make up for what the part does not know of the curvature (`part_curvature.py`). A step that promises less than what
-settles the fit costs no product: the metric of the part tells.
+settles the fit costs no product: the metric of the part tells. The part may be all rows: their normal equations then serve for
+several steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
 Source: Byrd, Chin, Neveitt, Nocedal (2011) for curvature from a part of the rows.
 """
 
@@ -18,7 +19,7 @@ from laybare.damping import Effort, Place, Trial
 from laybare.refinement.conjugate import Sloped, newton_trial, slope_at
 from laybare.refinement.levenberg import Refined, overfit, project
 from laybare.refinement.normal import Fit, FitStatistic, Point
-from laybare.refinement.part_curvature import PartCurvature, PartNormal, metric_of
+from laybare.refinement.part_curvature import PartCurvature, PartNormal
 from laybare.refinement.products import Precision
 from laybare.refinement.two_precisions import single_then_double
 from laybare.shapes import Progress
@@ -26,10 +27,14 @@ from laybare.source import Source
 
 
 def newton_from_part(
-    source: Source, part: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
+    source: Source, part: Source, start: Point, scale: float, *, nearby: PartNormal | None = None, effort: Effort = Effort(),
+    progress: Progress | None = None,
 ) -> Refined:
-    """Minimise the squared error over `source` from a point where `part`, some of its rows, is fitted, with their curvature."""
-    curvature, enough = PartCurvature.of(part, source.size, start), effort.settled * overfit(source, start)
+    """Minimise the squared error over `source` from a point where `part`, some of its rows, is fitted, with their curvature.
+
+    `nearby`: the curvature of all rows, known at a point that is near.
+    """
+    curvature, enough = PartCurvature(part, source.size, nearby), effort.settled * overfit(source, start)
 
     def rule(dtype: Precision) -> _FromPart:
         return _FromPart(source, scale, curvature, dtype, enough)
@@ -62,8 +67,11 @@ class _FromPart:
 
     def system(self, here: Place[Point, None]) -> _PartSystem:
         slope = slope_at(self.source, here.point, self.dtype)
-        return _PartSystem(Sloped(here.point, here.loss, slope), self.curvature.at(here.point))
+        return _PartSystem(Sloped(here.point, here.loss, slope), self.curvature.at(here.point, self.dtype))
 
     def trial(self, system: _PartSystem, damping: float) -> Trial[Point]:
         forcing = float(np.sqrt(system.here.loss / self.scale))
-        return newton_trial(self.source, system.here, metric_of(system.normal, damping), forcing, self.enough * system.here.loss)
+        metric = self.curvature.metric(system.normal, damping)
+        trial = newton_trial(self.source, system.here, metric, forcing, self.enough * system.here.loss)
+        self.curvature.used(trial.passes)
+        return trial

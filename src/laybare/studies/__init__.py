@@ -6,7 +6,7 @@ from laybare.studies.angle_search import TAN_ALPHA
 from laybare.studies.choosing import CHOOSE
 from laybare.studies.coverage import COVERAGE
 from laybare.studies.decomposition_noise import DECOMPOSITION_NOISE
-from laybare.studies.deep import DEEP
+from laybare.studies.deep import DEEP, DEEP_LARGE
 from laybare.studies.deep_cases import DEEP_CASES
 from laybare.studies.deep_trained import DEEP_TRAINED
 from laybare.studies.deeper_cut import DEEPER_CUT
@@ -24,6 +24,7 @@ from laybare.studies.random_start import OVERWIDE, RATIO
 from laybare.studies.relu_error import ERROR
 from laybare.studies.relu_factorial import FACTORIAL
 from laybare.studies.relu_phase import PHASE
+from laybare.studies.sample_complexity import SAMPLE_COMPLEXITY
 from laybare.studies.scaling import SCALING
 from laybare.studies.smoothed import SMOOTHED
 from laybare.studies.spurious import APPENDIX_F
@@ -36,14 +37,14 @@ from laybare.studies.zhong_start import FIGURE_1B
 STUDIES: dict[str, Study[Any, Any]] = {
     study.name: study
     for study in (
-        OVERWIDE, RATIO, LARGE, LINES, SCALING,
+        OVERWIDE, RATIO, LARGE, LINES, SCALING, SAMPLE_COMPLEXITY,
         FIGURE_1A, FIGURE_1B, FIGURE_1C,
         RELU_LOSS, SIGMOID_LOSS, F_PRIME, G_AND_F, APPENDIX_F,
         FIGURE_2, FIGURE_3, FIGURE_4,
         ERROR, FACTORIAL, PHASE,
         LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
         THEOREM_8, THEOREM_9, THEOREM_13, GENERAL_DEGREE,
-        SMOOTHED, DECOMPOSITION_NOISE, HOSTILE, PLAIN_NOISE, COVERAGE, CHOOSE, FUZZ, DEEP, DEEP_CASES, DEEP_TRAINED,
+        SMOOTHED, DECOMPOSITION_NOISE, HOSTILE, PLAIN_NOISE, COVERAGE, CHOOSE, FUZZ, DEEP, DEEP_LARGE, DEEP_CASES, DEEP_TRAINED,
     )
 }
 

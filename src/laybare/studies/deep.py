@@ -88,3 +88,8 @@ DEEP = Study(
     Grid(((10, 10, 10, 1), (20, 15, 10, 1))),
     Grid(((10, 10, 10, 1), (20, 15, 10, 1), (80, 40, 20, 1), (40, 20, 10, 10, 1), (16, 12, 8, 6, 1), (20, 16, 12, 3))),
     over(lambda grid: grid.shapes, _run), _summary)
+
+DEEP_LARGE = Study(
+    "deep-large", "deep networks on 784 inputs, one of them with ten outputs, read along lines",
+    "Carlini et al. (2020) extract networks of one hidden layer of this size, 784-128-1, with 2^21.5 queries in under an hour.",
+    Grid(((784, 32, 16, 10),)), Grid(((784, 32, 16, 10), (784, 128, 64, 1))), DEEP.measure, _summary, seeds=2)

@@ -78,7 +78,7 @@ def _what(read: LayerRead, level: int) -> str:
         return "Coefficients of all gradients vanish where a unit is off. A unit that what lies above hides is not seen."
     if level == 1:
         return f"Lines along every feature meet each unit that bends anywhere, unless what lies above hides it. {folded}."
-    if read.readout is not None:
+    if len(read.seen.floor.layers) == 1:
         return f"Lines went along every feature that inputs can reach alone, and to every weight that was not known. {folded}."
     return f"Read where all units below are active; what bends only elsewhere shows in fresh answers alone. {folded}."
 
