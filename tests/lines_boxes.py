@@ -31,3 +31,17 @@ def teacher(dim, width, rng, outputs=1, activation=lb.relu, smallest=0.5):
 
 def parameters(network):
     return network.width * (network.dim + 1 + network.outputs) + network.outputs
+
+
+def scaled_teacher(dim, width, rng):
+    """Rows of length 0.01 to 100, biases up to 20, three units active on less than 1e-4 of Gaussian inputs."""
+    net = teacher(dim, width, rng)
+    scale, biases = 10.0 ** rng.uniform(-2.0, 2.0, width), rng.uniform(-20.0, 20.0, width)
+    biases[:3] = -rng.uniform(3.8, 4.5, 3) * scale[:3]
+    return lb.Network(lb.Layer(net.layer.weights * scale[:, None], biases), net.readout, 0.3)
+
+
+def float32_inside(truth):
+    """The network computed in float32 throughout."""
+    W, b, a = (np.asarray(part, dtype=np.float32) for part in (truth.layer.weights, truth.layer.biases, truth.readout))
+    return lambda x: np.maximum(x.astype(np.float32) @ W.T + b, 0.0) @ a + np.float32(truth.offset)

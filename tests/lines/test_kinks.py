@@ -54,6 +54,12 @@ def test_two_kinks_whose_outer_lines_meet_outside_of_both_are_two(rng):
     assert_allclose([kink.t for kink in bends.kinks], [1.0, 2.0], atol=1e-10)
 
 
+def test_two_kinks_alone_on_a_long_line_are_two():
+    """The pieces beside them are as long as the line: how near kinks may be is no share of that."""
+    bends, _ = read(zigzag(np.array([1.0, 1.3]), np.array([0.8, 0.8])), reach=3e5)
+    assert_allclose([kink.t for kink in bends.kinks], [1.0, 1.3], atol=1e-9)
+
+
 def test_three_jumps_that_nearly_add_up_to_zero_do_not_close_the_gap():
     kinks, jumps = np.array([-0.5, -0.4, 1.4]), np.array([0.28, 0.30, -0.579])
     bends, _ = read(zigzag(kinks, jumps), sd=lambda t, y: 1e-7 * (1.0 + np.abs(y).max(axis=1)), reach=40.0)

@@ -143,6 +143,32 @@ def test_noise_is_refused_within_a_hundred_queries(rng):
     assert box.queries <= 100
 
 
+def test_kinks_beside_every_first_point_are_no_noise():
+    """Three of four first clusters have a kink just beside their first point: it stays when they are made smaller."""
+    rng = np.random.default_rng(20062)
+    truth = teacher(20, 10, rng)
+    assert lb.compare(read_network(truth, 20, rng=rng).network, truth).max_error < 1e-10
+
+
+def test_two_units_that_a_line_meets_next_to_each_other_are_no_second_layer():
+    for seed in (10, 77, 167, 174):
+        rng = np.random.default_rng(seed)
+        truth = teacher(5, 2, rng)
+        found = lb.recover(lb.Oracle(truth, budget=600), rng=rng)
+        assert found.network.depth == 1 and found.network.top is None and found.certificate.verdict == "verified"
+
+
+def test_more_signs_than_can_be_looked_for_end_with_a_sentence(rng):
+    truth = teacher(3, 50, rng)
+    events = []
+    found = lb.recover(lb.Oracle(truth, budget=3000), rng=rng, progress=events.append)
+    assert found.certificate.verdict == "doubtful"
+    assert "was not looked for: 50 units beside 3 inputs leave too many patterns" in found.certificate.explain()
+    assert lb.compare(found.network, truth).max_error < 1e-8
+    asked = [event for event in events if event.stage == "lines"]
+    assert {event.total for event in asked} == {3000} and 0 < asked[-1].done <= sum(found.queries.values())
+
+
 def test_steps_are_refused_within_a_hundred_queries(rng):
     box = Counted(teacher(8, 6, rng, activation=lb.step))
     with pytest.raises(AssumptionViolated, match="steps"):

@@ -75,6 +75,7 @@ class LinesFound:
     book : units with error bars and the line each was found on
     complete : every unit that the lines can see is in it; False if the budget ended before, or fresh answers contradict
     signs_unique : no other pattern of signs gives the same function
+    signs_searched : False if there are too many units to look for their signs
     rounding : what the answers were rounded to, as measured
     lines, quiet : lines looked at, and how many at the end showed no unknown unit
     queries : what was spent on what
@@ -101,6 +102,7 @@ class LinesFound:
     needed: int | None = None
     ended: bool = False
     notes: tuple[str, ...] = field(default=())
+    signs_searched: bool = True
 
     @property
     def width(self) -> int:
@@ -199,4 +201,4 @@ def _result(purse: Purse, reading: Reading, reader: Reader, complete: bool, misf
         notes = (f"at least {max(len(book.units), reading.kinks)} units; {len(book.units)} were measured", *notes)
     return LinesFound(
         named.network, fitted, book, complete, named.unique, reading.rounding, reading.lines, reading.quiet, dict(purse.spent),
-        misfit, fresh, bar, wanted, reading.short is not None, notes)
+        misfit, fresh, bar, wanted, reading.short is not None, notes, named.searched)

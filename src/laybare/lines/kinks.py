@@ -32,7 +32,8 @@ Point: TypeAlias = tuple[float, Array, float]
 
 BESIDE, NEAR = 1e-6, 1e-4
 """How far from the meeting point the two lines are tried if rounding allows it, and how near to it they must have been seen to
-hold, both relative to the pieces: kinks closer than this may be taken for one."""
+hold, both relative to the pieces, and to the distances at which kinks lie (pieces at the ends of a line are as long as the line):
+kinks closer than this may be taken for one."""
 
 SHORT, LONG = 1e-3, 0.25
 """Least and largest distance of the second point of a new piece, relative to the gap. A short one hardly ever spans a kink."""
@@ -178,7 +179,7 @@ def _next_point(line: Line, left: Straight, right: Straight, gap: _Gap) -> float
     if np.abs(left.value(t) - right.value(t)).max() > SIGMAS * np.hypot(left.sd_at(t), right.sd_at(t)):
         gap.done = b - a <= 1e-12 * max(abs(a), abs(b))
         return None if gap.done else line.between(a, b)
-    length = b - a + min(a - left.low, right.high - b)
+    length = min(b - a + min(a - left.low, right.high - b), line.scale + abs(t))
     away = max(_resolution(m, left, right), BESIDE * length)
     enough = max(4.0 * away, NEAR * length)
     if b - a > enough and not a < m.t < b:

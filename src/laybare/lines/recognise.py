@@ -97,8 +97,13 @@ def _size(cluster: _Cluster) -> float:
 
 
 def _straight(cluster: _Cluster, unit: Rounding) -> bool:
+    return not _bent(cluster, unit).any()
+
+
+def _bent(cluster: _Cluster, unit: Rounding) -> Array:
+    """Which of the two second differences are above rounding, (2,): a single kink at the side shows in one of them alone."""
     level = 4.0 * float(unit.level(cluster.y).max())
-    return float(np.abs(cluster.bends).max()) <= STRAIGHT * unit.unit * _size(cluster) + level
+    return np.asarray(np.abs(cluster.bends).max(axis=1) > STRAIGHT * unit.unit * _size(cluster) + level)
 
 
 def _smooth(old: _Cluster, new: _Cluster, unit: Rounding) -> bool:
@@ -121,9 +126,9 @@ def _check_repeatable(purse: Purse, clusters: list[_Cluster]) -> None:
 
 
 def _check_noise(old: list[_Cluster], new: list[_Cluster], unit: Rounding) -> None:
-    """Second differences that stay when the points move together."""
+    """Second differences that stay when the points move together, and not just beside a kink."""
     shares = [float(np.abs(b.bends).max() / np.abs(a.bends).max()) for a, b in zip(old, new, strict=True)]
-    still = [share for share, b in zip(shares, new, strict=True) if share > 0.3 and not _straight(b, unit)]
+    still = [share for share, b in zip(shares, new, strict=True) if share > 0.3 and _bent(b, unit).all()]
     if len(still) >= 2 and len(still) == len(new):
         level = float(np.median([np.abs(c.bends).max() for c in new])) / np.sqrt(6.0)
         raise AssumptionViolated(

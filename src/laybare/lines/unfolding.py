@@ -26,12 +26,19 @@ USUAL_SLOPES = (0.01, 0.1, 0.2, 0.3, 0.05)
 """Slopes of leaky ReLU that are tried when there are too many units to compute it: those of the common libraries first."""
 
 
+TOO_MANY = "too many units to decide their signs: the linear part holds what is open"
+
+
 class Named(NamedTuple):
-    """A network in its own activation, whether its signs are the only ones that fit, and what is to be said about it."""
+    """A network in its own activation, whether its signs are the only ones that fit, and what is to be said about it.
+
+    `searched`: False if the signs were too many to be looked for.
+    """
 
     network: Network
     unique: bool
     notes: tuple[str, ...]
+    searched: bool = True
 
 
 def name_units(fitted: Network, activation: Activation | None, tol: float) -> Named:
@@ -44,7 +51,7 @@ def name_units(fitted: Network, activation: Activation | None, tol: float) -> Na
         return _given(fitted, absolute, tol)
     ratios = coefficients(fitted, tol)
     found = _usual(fitted, tol) if ratios is None else _computed(fitted, ratios, tol)
-    return Named(found.network, found.unique, (*found.notes, f"activation found: {found.network.activation.name}"))
+    return found._replace(notes=(*found.notes, f"activation found: {found.network.activation.name}"))
 
 
 def coefficients(fitted: Network, tol: float) -> Array | None:
@@ -75,7 +82,7 @@ def _given(fitted: Network, activation: Activation, tol: float) -> Named:
         note = () if count == 1 else (f"{count} patterns of signs give the same function; that of the smallest offset is taken",)
         return Named(found.network, count == 1, note)
     if not found.signs.searched:
-        return Named(found.network, False, ("too many units to decide their signs: the linear part holds what is open",))
+        return Named(found.network, False, (TOO_MANY,), searched=False)
     return _with_pairs(fitted, activation, found.network, tol)
 
 

@@ -77,7 +77,9 @@ def _known(found: LinesFound) -> Claim:
 
 def _signs(found: LinesFound) -> Claim:
     text = "the gradients decide which side of every kink is the active one." if found.signs_unique else (
-        "several choices of the active sides give the same function: no query can tell them apart.")
+        "several choices of the active sides give the same function: no query can tell them apart." if found.signs_searched else
+        f"which side of a kink is the active one was not looked for: {found.width} units beside {found.network.dim} inputs leave "
+        "too many patterns. Hyperplanes, readouts and function are known; a linear part stands for what is open.")
     return Claim("sign patterns that fit", 1.0 if found.signs_unique else 2.0, 1.0, found.signs_unique, "proved", text)
 
 
