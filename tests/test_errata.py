@@ -41,7 +41,10 @@ def test_lemma_6_of_symmetric_inputs_needs_p_of_at_least_1(p, q, rng):
 
 
 def test_equation_11_of_symmetric_inputs_needs_its_bracket(rng):
-    """Ge et al. (2019), Algorithm 3 has it: with noise f(u) vanishes at a pure neuron only if E[x⊗x] multiplies both terms."""
+    """Ge et al. (2019), equation (11): with noise f(u) vanishes at a pure neuron only if E[x⊗x] multiplies both terms.
+
+    Algorithm 3 has the bracket.
+    """
     x = symmetric_rows(rng)
     W, A, noise = rng.standard_normal((2, 3)), rng.standard_normal((2, 2)), rng.standard_normal(2)
     x, signs = np.repeat(x, 2, axis=0), np.tile([1.0, -1.0], len(x))  # every input with both signs of one noise: independent
@@ -84,7 +87,7 @@ def test_item_2_of_theorem_2_3_has_the_other_sign(rng):
 
 
 def test_equation_c_4_inverts_the_moment(rng):
-    """The whitening W has WWᵀ = M⁻¹; (C.4) prints M."""
+    """Ge, Lee and Ma (2018), equation (C.4): the whitening W has WWᵀ = M⁻¹; printed is M."""
     root = rng.standard_normal((4, 4))
     M = root @ root.T
     W = whitening(M, 4)[0]

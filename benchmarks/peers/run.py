@@ -31,12 +31,17 @@ import laybare as lb
 LIMIT = 120.0
 """CPU seconds of the first two seeds on average beyond which a system is not run on more of them."""
 
+TRAINED = {
+    "samples": ("",), "wider": ("",), "noisy": ("",),
+    "bias-free": ("scikit-learn L-BFGS, 1",), "outputs": ("scikit-learn L-BFGS",)}
+"""Which of those that train take part, by words of their names. The last two ask what moments can do."""
+
 
 def systems_for(task: Task) -> dict[str, System]:
     """Who takes part; ours first."""
     if not task.samples:
         return {"laybare": ours.asked, **toolbox.systems()}
-    named: dict[str, System] = {"laybare": ours.sampled(None)}
+    named: dict[str, System] = {"laybare": ours.sampled(None), "laybare RandomStart": ours.sampled(lb.RandomStart())}
     if task.name == "bias-free":
         named |= {"laybare TensorInit": ours.sampled(lb.TensorInit()), **ours.literal(), **tensors.systems()}
     elif task.name == "outputs":
@@ -48,8 +53,8 @@ def systems_for(task: Task) -> dict[str, System]:
             "laybare GeneralReLU": ours.sampled(lb.GeneralReLU()),
             "Awasthi et al. 2021, as printed": ours.sampled(lb.GeneralReLU.literal(), told=True),
             "expand-and-cluster": expand_and_cluster}
-    few = task.name in ("bias-free", "outputs")  # there the question is what moments can do: training is one line of the table
-    return named | {name: system for name, system in trained.systems().items() if not few or "scikit-learn L-BFGS, 1" in name}
+    return named | {
+        name: system for name, system in trained.systems().items() if any(word in name for word in TRAINED[task.name])}
 
 
 def measured(task: Task, name: str, system: System, seed: int) -> dict[str, Any]:

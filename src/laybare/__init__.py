@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         ThirdMoments,
         learn_union,
         recover_layer,
+        slab_correlations,
     )
     from laybare.methods import (
         AnnihilatorRoute,
@@ -147,7 +148,8 @@ __getattr__ = on_demand(__name__, {room: f"laybare.{room}" for room in ROOMS} | 
     "laybare.insight": "Insight first_look",
     "laybare.lowest_layer": (
         "Annealing DeltaAscent FacetSearch HalfSpaces HalfSpaceUnion HighThreshold LayerRecovery MonomialTop OneByOne "
-        "PrintedRoute RandomSearch RegressorTop Simultaneous ThirdMoments learn_union recover_layer"),
+        "PrintedRoute RandomSearch RegressorTop Simultaneous ThirdMoments learn_union recover_layer "
+        "slab_correlations"),
     "laybare.methods": (
         "Method RandomStart Route Start AnnihilatorRoute "
         "GeneralReLU JointSpan LandscapeDesign Lines PolarRoute PracticalRoute PrintedDescent PrintedDesign "
@@ -259,6 +261,7 @@ __all__ = [
     "refine",
     "relu",
     "sigmoid",
+    "slab_correlations",
     "softplus",
     "step",
     "tanh",

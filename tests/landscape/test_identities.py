@@ -49,7 +49,7 @@ def phi(v: Array, x: Array) -> Array:
 
 
 def phi_pair(v: Array, w: Array, x: Array, mixed: float = -2.0) -> Array:
-    """Equation (2.9) with the mixed term's factor: -2 as in (A.6), +2 as printed."""
+    """Equation (2.9) with the mixed term's factor: -2 as in equation (A.6), +2 as printed."""
     p, q = x @ v, x @ w
     norms = (v @ v) * (w @ w) / 2 + (v @ w) ** 2
     return norms - (w @ w) * p**2 / 2 - (v @ v) * q**2 / 2 + mixed * p * q * (v @ w) + p**2 * q**2 / 2
@@ -190,7 +190,7 @@ def test_g_without_its_pair_sum(rng: np.random.Generator) -> None:
 
 
 def test_population_g(rng: np.random.Generator) -> None:
-    """(2.10) with its constants halved."""
+    """Equation (2.10) with its constants halved."""
     truth, mu, strength = teacher(4, 4, rng), 0.7, 1.1
     B = rng.standard_normal((4, 4))
     P = (B @ truth.directions.T) ** 2
@@ -276,7 +276,7 @@ def test_recovery_from_f(rng: np.random.Generator) -> None:
 
 
 def test_ridge_of_the_undercomplete_case(rng: np.random.Generator) -> None:
-    """Nothing is left off the span of the weights, and the angle error falls with δ."""
+    """Lemma C.6: nothing is left off the span of the weights, and the angle error falls with δ."""
     truth = teacher(6, 3, rng)
     dual = np.linalg.pinv(truth.readout[:, None] ** 0.5 * truth.directions).T
     off = np.eye(6) - np.linalg.pinv(truth.directions) @ truth.directions

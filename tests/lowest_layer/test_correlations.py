@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 import laybare as lb
-from laybare.lowest_layer.printed.delta_correlations import ascend, slab_correlations, smooth_correlation
+from laybare.lowest_layer.printed.delta_correlations import ascend, smooth_correlation
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial
 from laybare.theory.delta_slopes import delta_prime_at_origin, density, rise_along
@@ -115,7 +115,7 @@ def test_slabs_see_a_unit_and_nothing_elsewhere(rng):
     source = samples(target, 200_000, rng)
     w = target.layer.weights[0]
     aside = np.linalg.svd(w[None])[2][1]
-    seen, not_seen = (slab_correlations(source, z, 1.5, 0.05) for z in (w, aside))
+    seen, not_seen = (lb.slab_correlations(source, z, 1.5, 0.05) for z in (w, aside))
     assert seen.second == pytest.approx(float(density(1.5)), abs=0.02)  # s.e. of a slab of 0.05 is 0.004
     assert abs(not_seen.second) < 0.03
 
@@ -124,7 +124,7 @@ def test_second_slab_difference_sees_a_relu_unit(rng):
     target = planted(lb.relu, "cubic", 3, 1, 1.5, rng, condition=1.0)
     source = samples(target, 400_000, rng)
     level = float(target(np.zeros((1, 3)))[0])
-    found = slab_correlations(source, target.layer.weights[0], 1.5, 0.05, level).third
+    found = lb.slab_correlations(source, target.layer.weights[0], 1.5, 0.05, level).third
     slope = float(target.top.coefficients[1])
     assert found == pytest.approx(slope * float(density(1.5)), rel=0.4)  # a fifth is lost to ε = 0.05, a tenth to noise
 
@@ -162,4 +162,4 @@ def test_ascent_gets_closer(rng):
 def test_slab_of_no_width_is_refused(rng):
     source = samples(planted(lb.step, "union", 3, 1, 1.0, rng, condition=1.0), 100, rng)
     with pytest.raises(lb.InvalidInput, match="width of a slab"):
-        slab_correlations(source, np.eye(3)[0], 1.0, 0.0)
+        lb.slab_correlations(source, np.eye(3)[0], 1.0, 0.0)

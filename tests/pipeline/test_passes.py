@@ -1,71 +1,60 @@
-"""Passes over the data are counted: nothing is measured twice, and rows that fit are read once."""
+"""What is shown while one pass takes long."""
 
 from __future__ import annotations
 
-from collections import Counter
+import time
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 import laybare as lb
-from laybare.refinement.problem import pose
-from laybare.shapes import Array, Event
-from laybare.source.views import KeptRows
+from laybare.pipeline import passes
+from laybare.pipeline.passes import PassListener, listened_to
+from laybare.shapes import Event
 
 
-def planted(noise: float, n: int = 1500) -> tuple[lb.Network, Array, Array]:
-    rng = np.random.default_rng(1)
-    truth = lb.random_network(dim=6, width=4, rng=rng)
-    x = rng.standard_normal((n, 6))
-    y = truth(x)
-    return truth, x, y + noise * y.std() * rng.standard_normal(n)
+def test_blocks_are_told_of_under_the_step_that_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Event] = []
+    listener = PassListener(heard.append)
+    listener.step(Event("refining", 4, 150, "relative loss 1e-2"))
+    listener.block(Event("normal equations", 1, 9))
+    assert len(heard) == 1  # a quick pass is not told of
+    monkeypatch.setattr(passes, "LONG", -1.0)
+    listener.block(Event("normal equations", 2, 9))
+    assert heard[-1] == Event("refining", 2, 9, "blocks, relative loss 1e-2")
 
 
-def stages(x: Array, y: Array) -> tuple[lb.Recovery, Counter[str]]:
-    """A recovery with the width not told, and its passes by stage; every pass over these rows is one block."""
-    seen: list[Event] = []
-    schedule = lb.Schedule(progress=seen.append)
-    found = lb.recover(lb.Samples(x, y, schedule=schedule), rng=0)
-    return found, Counter(event.stage for event in seen)
+def test_nobody_listens_and_the_source_is_as_it_was() -> None:
+    source = lb.Samples(np.eye(3), np.arange(3.0))
+    assert listened_to(source, None) == (source, None)
 
 
-@pytest.mark.parametrize(("noise", "most", "error"), [(0.0, 60, 1e-12), (0.1, 300, 0.05)])
-def test_passes_of_a_recovery_with_unknown_width(noise: float, most: int, error: float) -> None:
-    """The same verdicts and errors took 99 and 615 passes before the loop was one (54 and 270 now)."""
-    truth, x, y = planted(noise)
-    found, passes = stages(x, y)
-    assert found.certificate.verdict == "verified" and found.network.width == 4
-    assert lb.compare(found.network, truth).max_error < error
-    assert sum(passes.values()) <= most, passes
+def test_a_slow_black_box_shows_its_queries_out_of_its_budget() -> None:
+    truth = lb.random_network(3, 2, rng=1)
+    heard: list[Event] = []
+
+    def slow(x: np.ndarray) -> np.ndarray:
+        time.sleep(0.03)
+        return np.asarray(truth(x))
+
+    found = lb.recover(lb.Oracle(slow, 3, budget=500), rng=0, progress=heard.append)
+    asked = [event for event in heard if "queries" in event.detail]
+    assert asked and all(event.total == 500 and 0 < event.done <= found.samples_used + 500 for event in asked)
 
 
-def test_nothing_is_measured_twice() -> None:
-    _, x, y = planted(0.0)
-    _, passes = stages(x, y)
-    for once in ("input mean", "input covariance", "variance", "standard errors"):
-        assert passes[once] == 1
+def test_the_same_bits_whether_somebody_listens_or_not() -> None:
+    truth = lb.random_network(3, 2, rng=1)
+    x = np.random.default_rng(0).standard_normal((400, 3))
+    source = lb.Samples(x, truth(x), schedule=lb.Schedule(1, 1 << 12, keep_bytes=0))
+    alone, watched = (lb.recover(source, width=2, rng=0, progress=told) for told in (None, lambda event: None))
+    assert np.array_equal(alone.network.layer.rows, watched.network.layer.rows)
+    assert alone.provenance == watched.provenance
 
 
-@pytest.mark.parametrize("source", ["samples", "oracle"])
-def test_rows_that_fit_are_kept_and_those_that_do_not_give_the_same_bits(source: str) -> None:
-    truth, x, y = planted(0.05, n=5000)
-    networks = []
-    for bound in (0, 1 << 30):
-        schedule = lb.Schedule(keep_bytes=bound, block_bytes=1 << 16)
-        data: lb.Source = lb.Samples(x, y, schedule=schedule) if source == "samples" else lb.Oracle(
-            truth, 6, budget=2000, rng=3, schedule=schedule)
-        problem = pose(data, biases=True, rng=np.random.default_rng(0))
-        assert isinstance(problem.used, KeptRows) == (bound > 0)
-        networks.append(lb.recover(data, lb.RandomStart(), 4, rng=0).network)
-    assert_array_equal(networks[0].layer.rows, networks[1].layer.rows)
-    assert_array_equal(networks[0].readout, networks[1].readout)
-
-
-def test_kept_rows_are_those_of_the_source(rng: np.random.Generator) -> None:
-    x = rng.standard_normal((3000, 4)) @ rng.standard_normal((4, 4)) + 3.0
-    white = lb.Samples(x, x[:, 0]).split(0.7, rng=0).first.whitened()
-    kept = white.kept()
-    assert isinstance(kept, KeptRows) and kept.kept() is kept
-    assert_array_equal(kept.read(5, 2000).x, white.read(0, 2000).x[5:])
-    assert kept.law == white.law and kept.transform is white.transform
+def test_an_audit_names_its_budgets_and_knows_bars() -> None:
+    truth, heard = lb.random_network(3, 2, rng=1), []
+    lb.audit(truth, (40, 200), progress=heard.append)
+    assert {event.detail for event in heard if event.stage == "audit"} == {"budget 40 (1 of 2)", "budget 200 (2 of 2)"}
+    lb.audit(truth, (40,), progress=True)
+    with pytest.raises(lb.InvalidInput, match="function of one event"):
+        lb.audit(truth, (40,), progress=3)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -72,8 +75,8 @@ print(time.process_time() - begun, int(open("/proc/self/status").read().split("V
 """
 
 
-def check_file(folder: Path, rows: int, dim: int, keep: float) -> Measured:
-    """A network of three units from x.npy and y.npy of so many rows; what it took."""
+def write_file(folder: Path, rows: int, dim: int) -> lb.Network:
+    """So many rows of a network of three units as x.npy and y.npy, in blocks; the network."""
     truth = lb.random_network(dim, 3, rng=1)
     x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float64, (rows, dim))
     y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.float64, (rows,))
@@ -81,7 +84,12 @@ def check_file(folder: Path, rows: int, dim: int, keep: float) -> Measured:
         block = np.random.default_rng(start).standard_normal((min(50_000, rows - start), dim))
         x[start : start + len(block)], y[start : start + len(block)] = block, truth(block)
     x.flush(), y.flush()
-    del x, y
+    return truth
+
+
+def check_file(folder: Path, rows: int, dim: int, keep: float) -> Measured:
+    """A network of three units from x.npy and y.npy of so many rows; what it took."""
+    truth = write_file(folder, rows, dim)
     took = run(FILE, folder, keep, folder / "net.safetensors")
     assert lb.compare(lb.load(folder / "net.safetensors"), truth).max_error < 1e-9
     return took
@@ -96,6 +104,56 @@ def test_a_file_of_five_gigabytes_within_one_gigabyte(tmp_path: Path) -> None:
     took = check_file(tmp_path, 6_200_000, 100, keep=100e6)
     print(took, (tmp_path / "x.npy").stat().st_size)
     assert took.bytes < 1e9
+
+
+class OnScreen(NamedTuple):
+    """A command in a terminal: its exit status, what the terminal showed, processor seconds, largest size in bytes."""
+
+    status: int
+    shown: str
+    seconds: float
+    bytes: float
+
+
+def in_terminal(*words: object) -> OnScreen:
+    """The command line in a terminal of 100 columns; its size is what the system kept for it at most."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(COLUMNS="100", TERM="xterm")
+        os.execv(sys.executable, [sys.executable, "-c", "from laybare.cli import main; main()", *map(str, words)])
+    shown = b""
+    while True:
+        try:
+            part = os.read(terminal, 1 << 16)
+        except OSError:  # the command has ended
+            break
+        shown += part
+    _, ended, used = os.wait4(pid, 0)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
+    return OnScreen(os.waitstatus_to_exitcode(ended), text, used.ru_utime + used.ru_stime, 1024.0 * used.ru_maxrss)
+
+
+def check_command(folder: Path, rows: int, dim: int) -> OnScreen:
+    """The same through `laybare recover`, with a bar."""
+    truth = write_file(folder, rows, dim)
+    seen = in_terminal("recover", folder, "--out", folder / "net.safetensors")
+    assert seen.status == 0, seen.shown[-2000:]
+    assert lb.compare(lb.load(folder / "net.safetensors"), truth).max_error < 1e-9
+    assert "verified" in seen.shown and all(stage in seen.shown for stage in ("reading", "refining", "certifying"))
+    return seen
+
+
+def test_the_command_line_shows_a_bar_in_a_terminal(tmp_path: Path) -> None:
+    assert check_command(tmp_path, 3000, 4).bytes < 400e6
+
+
+@pytest.mark.slow
+def test_a_file_of_five_gigabytes_through_the_command_line(tmp_path: Path) -> None:
+    """Within one gigabyte, the width not told; blocks of long passes move the bar."""
+    seen = check_command(tmp_path, 6_200_000, 100)
+    counts = {int(done) for done in re.findall(r"(\d+)/\d+ blocks", seen.shown)}
+    print(f"{seen.seconds:.0f} s of the processor, {seen.bytes / 1e6:.0f} MB, {len(counts)} counts of blocks")
+    assert seen.bytes < 1e9 and len(counts) > 20
 
 
 @pytest.mark.slow

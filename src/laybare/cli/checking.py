@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -10,47 +9,62 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import laybare as lb
-from laybare.cli.speech import console_of, examples
+from laybare.cli.data_options import opened, reading_options
+from laybare.cli.speech import Speech, examples, speaking
+from laybare.cli.wording import in_options
 from laybare.methods.choosing import Choice
 
 HOLDS = {True: "yes", False: "no", None: "open"}
 
 
-@click.command("check", epilog=examples("laybare check data.npz"))
-@click.argument("data", type=click.Path())
-@click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several separated by commas.")
+@click.command("check", epilog=examples(
+    "laybare check data.npz", "laybare check houses.csv.gz --target price --drop-columns id --drop-missing"))
+@reading_options
 @click.option("--width", type=click.IntRange(1), help="Hidden units, if known.")
 @click.option("--activation", help="For example relu, leaky_relu(0.1), tanh; if known.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
-def check(data: str, target: str, width: int | None, activation: str | None, *, as_json: bool) -> None:
+@speaking
+def check(data: str, *, width: int | None, activation: str | None, speech: Speech, **reading: Any) -> None:
     """Look at the samples in DATA: which assumptions hold, and which methods `laybare recover` would try, in which order.
 
-    Nothing is fitted; it takes a second. "open" means that samples cannot tell.
+    DATA as for laybare recover. Nothing is fitted; it takes a second. "open" means that samples cannot tell.
     """
     units = None if activation is None else lb.activation_named(activation)
-    choice = lb.choose(lb.open_samples(data, target=target), width, units)
-    if as_json:
-        click.echo(json.dumps(_object(choice)))
-    else:
-        _print(choice)
+    choice = lb.choose(opened(data, reading), width, units)
+    speech.tell(**_object(choice))
+    _say(choice, speech)
 
 
-def _print(choice: Choice) -> None:
-    seen, console = choice.seen, console_of()
-    console.print(
+def _say(choice: Choice, speech: Speech) -> None:
+    seen = choice.seen
+    speech.say(
         f"{seen.size:,} samples of {seen.dim} inputs and {seen.outputs} output{'s' * (seen.outputs > 1)}; no linear function "
-        f"explains {seen.residual:.2g} of the variance of y", markup=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("method", "needs", "holds", "seen"):
-        table.add_column(name, overflow="fold")
+        f"explains {seen.residual:.2g} of the variance of y")
+    if speech.verbose:
+        speech.say(_orders(choice))
+    table = _table("method", "needs", "holds", "seen")
     for row in choice.table:
         for n, one in enumerate(row.conditions):
             last = n == len(row.conditions) - 1
             table.add_row(row.method if n == 0 else "", one.assumption, HOLDS[one.holds], one.seen, end_section=last)
-    console.print(table)
+    speech.say(table)
     for n, candidate in enumerate(choice.candidates, 1):
-        console.print(f"{n}. {candidate.reason}", markup=False)
-    console.print(choice.otherwise, markup=False)
+        speech.say(f"{n}. {candidate.reason}")
+    speech.say(in_options(choice.otherwise))
+
+
+def _orders(choice: Choice) -> Table:
+    """What the moments of every order hold of y, beside what noise alone would show."""
+    table = _table("order", "share of y", "noise alone", "seen")
+    for one in choice.seen.orders:
+        table.add_row(str(one.order), f"{one.share:.2g}", f"{one.noise:.2g}", HOLDS[one.seen])
+    return table
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in names:
+        table.add_column(name, overflow="fold")
+    return table
 
 
 def _object(choice: Choice) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
-from laybare.cli.speech import examples
-from laybare.pipeline.planning import plan_recovery
+from laybare.cli.speech import Speech, examples, speaking
+from laybare.pipeline import planning
+from laybare.shapes import tell
 
 
 def _count(context: click.Context, parameter: click.Parameter, given: str) -> int:
@@ -25,12 +28,21 @@ def _count(context: click.Context, parameter: click.Parameter, given: str) -> in
 @click.option("--width", required=True, callback=_count, help="Hidden units.")
 @click.option("--outputs", default="1", show_default=True, callback=_count, help="Outputs.")
 @click.option("--workers", default="1", show_default=True, callback=_count, help="Workers of one core each.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of the table.")
-@click.option("--quiet", is_flag=True, help="Only the predicted seconds.")
-def plan(rows: int, dim: int, width: int, outputs: int, workers: int, as_json: bool, quiet: bool) -> None:
+@speaking
+def plan(*, rows: int, dim: int, width: int, outputs: int, workers: int, speech: Speech) -> None:
     """Say what the recovery of a ReLU network from noisy samples would take: passes, operations, bytes, memory, time.
 
     Rates are measured on this machine first, which takes a few seconds. Times are good to a factor of two.
+    With --quiet nothing but the predicted seconds.
     """
-    found = plan_recovery(rows, dim, width, outputs=outputs, workers=workers)
-    click.echo(f"{found.seconds:.3g}" if quiet else found.json() if as_json else str(found))
+    with speech.bar() as progress:
+        tell(progress, "measuring", detail="rates of this machine, a few seconds")
+        rates = planning.measured_rates(dim, width, outputs)
+    found = planning.plan_recovery(rows, dim, width, outputs=outputs, workers=workers, rates=rates)
+    speech.tell(**asdict(found))
+    speech.say(str(found))
+    if speech.verbose:
+        speech.say("rates of one core here, operations a second", *(
+            f"  {name:26}{rate:>12.2g}" for name, rate in (*rates.flops.items(), ("bytes read a second", rates.reading))))
+    if speech.quiet:
+        click.echo(f"{found.seconds:.3g}")

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 import laybare as lb
+from laybare.cli.data_options import opened, reading_options
 from laybare.cli.endings import (
     WRITERS,
     Wishes,
@@ -28,7 +29,6 @@ from laybare.cli.screen import LISTED, layer_table, print_path, print_summary
 from laybare.cli.speech import examples
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
 from laybare.networks.storage import put
-from laybare.source import as_law
 
 METHODS: dict[str, Callable[..., Method]] = {
     "general-relu": GeneralReLU,
@@ -47,29 +47,10 @@ LAYER_ENDINGS = (".npz", ".json")
 """Files of layers: weights, biases, thresholds."""
 
 
-def _reading(command: Any) -> Any:
-    """Options about how samples are read."""
-    for option in reversed((
-        click.argument("data", type=click.Path()),
-        click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several by commas."),
-        click.option("--drop-columns", "drop", default="", metavar="NAMES", help="Columns that are no inputs, by commas."),
-        click.option("--drop-missing", is_flag=True, help="Leave out rows in which a number is missing."),
-        click.option("--law", type=click.Choice(["gaussian", "symmetric", "unknown"]), default="gaussian", show_default=True,
-                     help="What is known about the inputs."),
-    )):
-        command = option(command)
-    return command
-
-
-def _samples(data: str, reading: dict[str, Any]) -> lb.Samples:
-    """The file under the options of `_reading`."""
-    return lb.open_samples(data, law=as_law(reading.pop("law")), **reading)
-
-
 @click.command("recover", epilog=examples(
     "laybare recover data.npz --width 3 --out network.safetensors --report page.html",
     "laybare recover houses.csv.gz --target price --drop-columns id --drop-missing"))
-@_reading
+@reading_options
 @click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
 @click.option(
     "--method", type=click.Choice(sorted(METHODS)), metavar="NAME",
@@ -95,13 +76,13 @@ def recover(
     chosen = _method(method, form, units, literal=literal)
     with wishes.speech.bar() as progress, keeping(progress) as interrupts:
         found = lb.recover(
-            _samples(data, reading), method=chosen, width=width, activation=units, rng=wishes.seed,
+            opened(data, reading), method=chosen, width=width, activation=units, rng=wishes.seed,
             progress=interrupts.progress, seconds=seconds)
     return finish(found, wishes, interrupted=interrupts.wanted)
 
 
 @click.command("recover-layer", epilog=examples("laybare recover-layer rare.npz --width 3 --out layer.npz"))
-@_reading
+@reading_options
 @click.option("--width", type=click.IntRange(1), help="Units of the layer; counted if not given.")
 @click.option("--activation", default="relu", show_default=True, help="For example relu, step, sigmoid, exponential(0.5).")
 @click.option("--literal", is_flag=True, help="The paper's own algorithm, with nothing after it.")
@@ -121,7 +102,7 @@ def recover_layer(
     check_literal(literal, threshold=threshold, form=form)
     method = literal_layer(form, units, threshold) if literal else lb.HighThreshold(activation=units)
     with wishes.speech.bar() as progress, keeping(progress) as interrupts:
-        found = lb.recover_layer(_samples(data, reading), method, width, rng=wishes.seed, progress=interrupts.progress)
+        found = lb.recover_layer(opened(data, reading), method, width, rng=wishes.seed, progress=interrupts.progress)
     return _finish_layer(as_typed(found, wishes), wishes, status_of(found.certificate, interrupted=interrupts.wanted))
 
 

@@ -185,11 +185,10 @@ class Climber:
             read = layer_of(seen)
             if read.trouble and number == 1 and seen.quiet >= FOLD and seen.lines >= fewest:
                 read = folded_layer(seen) or read
-            wide, settled = len(seen.surfaces) > seen.floor.width, seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
+            settled = seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
             if read.trouble and settled and number == 1 and len(seen.known) > seen.floor.width:
                 read = wide_last_layer(seen) or read
-            hopeless = wide and (number != 1 or seen.bent > 0 or seen.quiet >= FOLD)
-            if (settled and not read.trouble) or hopeless or seen.lines >= most:
+            if (settled and not read.trouble) or _too_wide(seen, settled=settled) or seen.lines >= most:
                 return read
 
     def _toward(self, climb: _Climb, targets: Array) -> _Climb | None:
@@ -235,6 +234,18 @@ def _line_to(floor: Floor, x: Array, rng: Generator) -> Line:
         x = floor.lifted(np.concatenate(margins), rng)
     start = floor.point(rng)
     return floor.line_through(start, x - start, float(np.linalg.norm(x - start)))
+
+
+def _too_wide(seen: Seen, *, settled: bool) -> bool:
+    """Whether a layer has more units than inputs, and all of its hyperplanes were met.
+
+    If nothing lies above it, those of the lowest layer are read in another way, and those of the second may yet be told.
+    """
+    if len(seen.surfaces) <= seen.floor.width:
+        return False
+    if seen.bent:
+        return settled
+    return not seen.floor.layers or seen.quiet >= FOLD
 
 
 def _above(climb: _Climb) -> Floor:

@@ -11,7 +11,7 @@ from laybare.lowest_layer.finding import LayerFinding
 from laybare.lowest_layer.half_spaces import HalfSpaceUnion, learn_union
 from laybare.lowest_layer.loop import recover_layer
 from laybare.lowest_layer.method import HighThreshold
-from laybare.lowest_layer.printed.delta_correlations import DeltaAscent
+from laybare.lowest_layer.printed.delta_correlations import DeltaAscent, slab_correlations
 from laybare.lowest_layer.printed.one_by_one import OneByOne
 from laybare.lowest_layer.printed.random_search import RandomSearch
 from laybare.lowest_layer.printed.route import PrintedRoute
@@ -24,5 +24,5 @@ from laybare.lowest_layer.union_fit import Annealing, HalfSpaces
 __all__ = [
     "Annealing", "DeltaAscent", "FacetSearch", "HalfSpaceUnion", "HalfSpaces", "HighThreshold", "LayerFinding", "LayerRecovery",
     "MonomialTop", "OneByOne", "PrintedRoute", "RandomSearch", "RegressorTop", "Simultaneous", "ThirdMoments", "Top",
-    "learn_union", "recover_layer",
+    "learn_union", "recover_layer", "slab_correlations",
 ]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from laybare.bars import shown
 from laybare.errors import InvalidInput, LaybareError
 from laybare.networks.storage import put
 from laybare.pipeline.loop import recover
@@ -131,7 +132,7 @@ class _Setting:
 def audit(
     target: Any, budgets: Sequence[int] = BUDGETS, *, dim: int | None = None, law: Law = Gaussian(), link: str | None = None,
     box: Any = None, log: str | PathLike[str] | None = None, method: Any = None, activation: Any = None, rng: int = 0,
-    progress: Progress | None = None,
+    progress: Any = None,
 ) -> Audit:
     """How much of a model can be read from how many queries.
 
@@ -141,6 +142,7 @@ def audit(
     budgets : queries granted, from few to many
     method, activation : as for recover
     rng : seed; the runs differ in their budgets alone
+    progress : callable or True, as for recover; the detail of every event names the budget
 
     One run's answers serve the others: the largest budget is about what all of them cost, and CHECKED more for the functional
     error. A run that is verified with queries to spare stands for the larger budgets too.
@@ -153,19 +155,35 @@ def audit(
         target, dim, law=law, budget=sum(sizes) + CHECKED, log=log, link="identity", box=box, rng=rng)
     setting = _Setting(
         Paid(lambda x: payer.ask(x, gaps=True)), as_target(target), payer.dim, {"law": law, "link": link, "box": box})
-    options = {"method": method, "activation": activation, "rng": rng, "progress": progress}
+    check = _check_rows(setting, rng)
+    with shown(progress) as told:
+        rows, found = _all(setting, sizes, check, {"method": method, "activation": activation, "rng": rng, "progress": told})
+    return Audit(payer.name, payer.dim, tuple(rows), payer.spent, len(check[0]), found)
+
+
+def _all(
+    setting: _Setting, sizes: Sequence[int], check: tuple[Array, Array], options: dict[str, Any]
+) -> tuple[list[AuditRow], Recovery | None]:
+    """A row for every budget, and the last recovery that there was."""
     found: Recovery | None = None
     rows: list[AuditRow] = []
-    check = _check_rows(setting, rng)
     for number, budget in enumerate(sizes):
-        tell(progress, "audit", number, len(sizes), f"{budget:,} queries")
-        if rows and rows[-1].verdict == "verified" and method is None:
+        listener = _with_budget(options["progress"], f"budget {budget:,} ({number + 1} of {len(sizes)})")
+        tell(listener, "audit", number, len(sizes))
+        if rows and rows[-1].verdict == "verified" and options["method"] is None:
             rows.append(rows[-1]._replace(budget=budget))
             continue
-        row, recovery = _one(setting, budget, check, options)
+        row, recovery = _one(setting, budget, check, options | {"progress": listener})
         rows.append(row)
         found = recovery or found
-    return Audit(payer.name, payer.dim, tuple(rows), payer.spent, len(check[0]), found)
+    return rows, found
+
+
+def _with_budget(progress: Progress | None, budget: str) -> Progress | None:
+    """Events of one run with its budget in their detail."""
+    if progress is None:
+        return None
+    return lambda event: progress(event._replace(detail="; ".join(filter(None, (event.detail, budget)))))
 
 
 def _one(

@@ -24,6 +24,7 @@ from laybare.networks import Network
 from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
 from laybare.pipeline.clock import LONGEST, LONGEST_CHOSEN, Clock
+from laybare.pipeline.passes import listened_to
 from laybare.pipeline.probabilities import away_from_certainty
 from laybare.pipeline.provenance import provenance_of
 from laybare.pipeline.recovery import Recovery
@@ -72,12 +73,14 @@ def recover(
         What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     """
     source, method, width, activation = meant(source, further, law=law, method=method, width=width, activation=activation)
-    origin = provenance_of("recover", source, rng, method=method, width=width, activation=activation)
     draws = np.random.default_rng(rng)
-    if checkpoint is not None:
-        source = with_checkpoint(
-            source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=draws)
     with shown(progress) as told:
+        tell(told, "reading")
+        origin = provenance_of("recover", source, rng, method=method, width=width, activation=activation)
+        if checkpoint is not None:
+            source = with_checkpoint(
+                source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=draws)
+        source, told = listened_to(source, told)
         found = _found(source, method, width, activation, rng=draws, progress=told, seconds=seconds)
     return replace(found, provenance=origin)
 
@@ -179,6 +182,7 @@ def refine(
     origin = provenance_of("refine", source, rng, start=start.architecture)
     source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=draws)
     with single_blas_thread(), shown(progress) as told:
+        source, told = listened_to(source, told)
         problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=told)
         white = problem.white(start)
         _check_equations(problem, white)

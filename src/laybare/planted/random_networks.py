@@ -95,7 +95,7 @@ def conditioned_weights(dim: int, width: int, condition: float | int, *, rng: Ge
 
 
 def smoothed(weights: Array, rho: float, *, rng: Generator | int) -> Array:
-    """W + rho N(0, 1), entry by entry: degenerate weights become generic. Source: Ge, Kuditipudi, Li and Wang (2019), eq. 18."""
+    """W + rho N(0, 1), entry by entry: degenerate weights become generic. Source: Ge et al. (2019), equation (18)."""
     perturbed: Array = weights + rho * np.random.default_rng(rng).standard_normal(np.shape(weights))
     return perturbed
 

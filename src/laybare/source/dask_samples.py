@@ -16,11 +16,11 @@ from laybare.source.protocol import Law, Rows
 from laybare.source.run_graph import Chunk, Graph
 from laybare.source.samples import check_shapes, constant
 from laybare.source.sums import Schedule
-from laybare.source.views import Verbs
+from laybare.source.views import OfArrays
 
 
 @dataclass(frozen=True, eq=False)
-class DaskSamples(Verbs):
+class DaskSamples(OfArrays):
     """Pairs (x, y) in Dask collections; every pass runs where the chunks are.
 
     Parameters
@@ -51,18 +51,6 @@ class DaskSamples(Verbs):
             object.__setattr__(self, name, value)
         self.law.check(self.dim)
         _check_variation(self)
-
-    @property
-    def dim(self) -> int:
-        return int(self.x.shape[1])
-
-    @property
-    def outputs(self) -> int:
-        return int(self.y.shape[1]) if self.y.ndim == 2 else 1
-
-    @property
-    def size(self) -> int:
-        return int(self.x.shape[0])
 
     @cached_property
     def graph(self) -> Graph:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import BudgetExhausted, InvalidInput
-from laybare.shapes import Array, Event, Progress
+from laybare.shapes import Array, Event, Progress, tell
 from laybare.source import links
 from laybare.source.answered import merged, row_keys
 from laybare.source.arrays import numeric
@@ -220,7 +220,9 @@ class Oracle(Verbs):
         if not len(rows):
             return np.empty((0, self._ledger.outputs or 1))
         with self._ledger.lock:
-            return self._reused(rows, purpose, gaps) if reuse else self._ledger.ask(rows, purpose, gaps=gaps)
+            answers = self._reused(rows, purpose, gaps) if reuse else self._ledger.ask(rows, purpose, gaps=gaps)
+        tell(self.schedule.progress, "queries", self.spent, self.budget, "queries")
+        return answers
 
     def answered(self, *purposes: str) -> Source:
         """Everything asked so far, drawn rows first, then chosen points, or only what was asked for these purposes.

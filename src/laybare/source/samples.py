@@ -14,11 +14,11 @@ from laybare.source.columns import Columns, columns_of
 from laybare.source.laws import Gaussian, as_law
 from laybare.source.protocol import Law, Rows
 from laybare.source.sums import Schedule, block_rows
-from laybare.source.views import Verbs
+from laybare.source.views import OfArrays
 
 
 @dataclass(frozen=True, eq=False)
-class Samples(Verbs):
+class Samples(OfArrays):
     """Pairs (x, y) that are already there.
 
     Parameters
@@ -48,18 +48,6 @@ class Samples(Verbs):
         object.__setattr__(self, "law", as_law(self.law))
         self.law.check(self.dim)
         _check_values(self)
-
-    @property
-    def dim(self) -> int:
-        return int(self.x.shape[1])
-
-    @property
-    def outputs(self) -> int:
-        return int(self.y.shape[1]) if self.y.ndim == 2 else 1
-
-    @property
-    def size(self) -> int:
-        return int(self.x.shape[0])
 
     @property
     def exchangeable(self) -> bool:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -154,8 +154,27 @@ class Derived(OfOrigin):
         """What becomes of rows of the origin."""
 
 
+class OfArrays(Verbs):
+    """What a source knows from the shapes of its arrays x (n, dim) and y (n,) or (n, outputs)."""
+
+    x: Any
+    y: Any
+
+    @property
+    def dim(self) -> int:
+        return int(self.x.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        return int(self.y.shape[1]) if self.y.ndim == 2 else 1
+
+    @property
+    def size(self) -> int:
+        return int(self.x.shape[0])
+
+
 @dataclass(frozen=True, eq=False)
-class KeptRows(Verbs):
+class KeptRows(OfArrays):
     """Rows of a source in memory: contiguous, float64, mapped already."""
 
     x: Array = field(repr=False)
@@ -164,18 +183,6 @@ class KeptRows(Verbs):
     law: Law
     schedule: Schedule
     exchangeable: bool
-
-    @property
-    def dim(self) -> int:
-        return int(self.x.shape[1])
-
-    @property
-    def outputs(self) -> int:
-        return int(self.y.shape[1])
-
-    @property
-    def size(self) -> int:
-        return len(self.x)
 
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """They are there."""

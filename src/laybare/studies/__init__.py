@@ -24,6 +24,7 @@ from laybare.studies.random_start import OVERWIDE, RATIO
 from laybare.studies.relu_error import ERROR
 from laybare.studies.relu_factorial import FACTORIAL
 from laybare.studies.relu_phase import PHASE
+from laybare.studies.sample_complexity import SAMPLE_COMPLEXITY
 from laybare.studies.scaling import SCALING
 from laybare.studies.smoothed import SMOOTHED
 from laybare.studies.spurious import APPENDIX_F
@@ -36,7 +37,7 @@ from laybare.studies.zhong_start import FIGURE_1B
 STUDIES: dict[str, Study[Any, Any]] = {
     study.name: study
     for study in (
-        OVERWIDE, RATIO, LARGE, LINES, SCALING,
+        OVERWIDE, RATIO, LARGE, LINES, SCALING, SAMPLE_COMPLEXITY,
         FIGURE_1A, FIGURE_1B, FIGURE_1C,
         RELU_LOSS, SIGMOID_LOSS, F_PRIME, G_AND_F, APPENDIX_F,
         FIGURE_2, FIGURE_3, FIGURE_4,
