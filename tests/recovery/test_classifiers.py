@@ -17,7 +17,7 @@ DATA = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cance
 
 
 class Outcome(NamedTuple):
-    """Of one classifier: the largest difference of log-odds relative to their spread, queries, and whether they were few enough."""
+    """Of one classifier: the largest difference of log-odds relative to their spread, and queries, few enough or not."""
 
     verdict: str
     width: int
