@@ -99,7 +99,8 @@ class Certificate:
         lines = [f"verdict: {self.verdict}", *([self.meaning] if self.meaning else [])]
         for claim in self.claims:
             mark = "ok  " if claim.passed else "FAIL"
-            lines.append(f"  {mark} {claim.name}: {claim.value:.3g} (threshold {claim.threshold:.3g}, {claim.kind})")
+            side = claim.direction or "threshold"
+            lines.append(f"  {mark} {claim.name}: {claim.value:.3g} ({side} {claim.threshold:.3g}, {claim.kind})")
             lines.append(f"       {claim.explanation}")
         return "\n".join(lines)
 

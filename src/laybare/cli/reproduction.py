@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
+from rich.table import Table
+from rich.text import Text
 
 from laybare.cli.screen import print_path
 from laybare.cli.speech import Speech, examples, speaking
@@ -49,8 +51,10 @@ def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bo
     from laybare.studies import PAPERS, STUDIES
 
     if listing or study is None:
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         for one in STUDIES.values():
-            speech.say(f"{one.name}: {one.title}.")
+            table.add_row(Text(one.name), Text(f"{one.title}."))
+        speech.say(table)
         speech.tell(studies={one.name: one.title for one in STUDIES.values()})
         return
     if study not in STUDIES and study != "papers":
