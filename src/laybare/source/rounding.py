@@ -119,8 +119,8 @@ def tells_grid(y: Array) -> bool:
 
 
 def _different(y: Array) -> Array:
-    values = np.unique(y[np.isfinite(y)])
-    return values[values != 0]
+    values: Array = np.unique(y[np.isfinite(y)])
+    return np.asarray(values[values != 0])
 
 
 def calibrated(rounding: Rounding, x: Array, y: Array, bends: Array, steepness: float) -> Rounding:
