@@ -50,7 +50,8 @@ def test_a_full_disk_is_a_sentence(data: Path, form: str) -> None:
 
 
 def test_the_package_is_the_program() -> None:
-    said = subprocess.run([sys.executable, "-m", "laybare", "--version"], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    words = [sys.executable, "-m", "laybare", "--version"]
+    said = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert said.stdout == f"laybare {lb.__version__}\n"
 
 
