@@ -20,7 +20,7 @@ NAMED_WITHIN, LEAST_LOOK = 300, 200
 
 PLACES, NEARBY, FARTHER = 3, 1e-3, 8.0
 """Places at which the answer is compared with one next to it, that share of a typical distance away: all equal means flat. Then
-as many so much farther from the middle (in a box, others inside): a network is flat where no ReLU unit is active, rarely there."""
+as many so much farther from the middle (in a box, others): a network is flat where no ReLU unit is active, rarely there."""
 
 SMOOTH = ("tanh", "softplus", "gelu", "erf")
 """Smooth units that are tried where the look could not see which they are (inside of a box, there are no tails)."""
