@@ -2,7 +2,7 @@
 
     pytest -m slow -s tests/lines/test_acceptance.py          prints the table of docs/lines.md
 
-Nothing was set on these seeds. The first seed of each row runs in the default suite.
+Nothing was set on these seeds. Small versions are in test_read_network.py.
 """
 
 from __future__ import annotations
