@@ -49,6 +49,12 @@ def test_a_full_disk_is_a_sentence(data: Path, form: str) -> None:
     assert done.returncode == 2 and "No space left on device" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_the_package_is_the_program() -> None:
+    words = [sys.executable, "-m", "laybare", "--version"]
+    said = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert said.stdout == f"laybare {lb.__version__}\n"
+
+
 def test_help_is_quick() -> None:
     def cpu() -> float:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)

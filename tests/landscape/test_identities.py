@@ -245,6 +245,17 @@ def test_sampled_penalty_is_the_mean_over_pairs(rng: np.random.Generator) -> Non
     assert_allclose(SampledPenalty(source, coefficient(lb.relu, 2)).slope(B).value, naive, rtol=1e-10)
 
 
+def test_sampled_penalty_in_a_span_is_the_same_there(rng: np.random.Generator) -> None:
+    source = drawn(teacher(3, 2, rng), 30, rng)
+    whole = SampledPenalty(source, coefficient(lb.relu, 2))
+    turned = SampledPenalty(source, coefficient(lb.relu, 2), np.linalg.qr(rng.standard_normal((3, 2)))[0])
+    lifted = rng.standard_normal((3, 2)) @ turned.basis.T
+    assert_allclose(turned.slope(lifted @ turned.basis).gradient, whole.slope(lifted).gradient @ turned.basis, rtol=1e-10)
+    step = rng.standard_normal(lifted.shape) @ turned.basis @ turned.basis.T
+    assert_allclose(turned.hessian_times(lifted @ turned.basis, step @ turned.basis),
+                    whole.hessian_times(lifted, step) @ turned.basis, rtol=1e-10)
+
+
 def test_sampled_penalty_is_unbiased_and_the_square_of_the_mean_is_not() -> None:
     """Batches of 40: the mean of 500 is within 4 standard errors of the truth, that of plug-in values 6 or more above it."""
     rng = np.random.default_rng(5)

@@ -182,8 +182,7 @@ def test_more_signs_than_can_be_looked_for_end_with_a_sentence(rng):
     assert found.certificate.verdict == "doubtful"
     assert "was not looked for: 50 units beside 3 inputs leave too many patterns" in found.certificate.explain()
     assert lb.compare(found.network, truth).max_error < 1e-8
-    asked = [event for event in events if event.stage == "lines"]
-    assert {event.total for event in asked} == {3000} and 0 < asked[-1].done <= sum(found.queries.values())
+    assert {event.total for event in events if event.stage == "lines"} == {3000}
 
 
 def test_steps_are_refused_within_a_hundred_queries(rng):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from laybare.studies import angle_search, printed_theorems, printed_units
@@ -37,10 +38,12 @@ def test_even_units_by_their_fourth_moments(seed):
     assert printed_theorems.even_angle(20_000, seed) < 0.5
 
 
-@pytest.mark.parametrize("way", printed_units.SIGMOID_WAYS)
-def test_sigmoid_units_by_every_way(way, seed):
-    angle = printed_units.sigmoid_angle(printed_units.SigmoidCell(way, 5.0, 5000), seed)
-    assert angle < (1e-9 if way == "default" else 3.2)
+@pytest.mark.parametrize(("way", "limit"), [("printed", 0.8), ("printed, retained rows", 0.5), ("default", 1e-9)])
+def test_sigmoid_units_by_every_way(way, limit):
+    """Medians of five: 0.53, 0.24 and rounding; two random directions in four dimensions are about 1 off."""
+    assert {"printed", "printed, retained rows", "default"} == set(printed_units.SIGMOID_WAYS)
+    angles = [printed_units.sigmoid_angle(printed_units.SigmoidCell(way, 5.0, 5000), seed) for seed in range(5)]
+    assert np.median(angles) < limit
 
 
 def test_units_with_powers(seed):
