@@ -23,8 +23,8 @@ import pytest
 TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "rooms")
 
 END_TO_END = frozenset({
-    "certificate", "cli", "estimator", "examples", "export", "hostile", "lines", "lowest_layer", "methods", "pipeline", "recovery",
-    "report", "studies"})
+    "certificate", "cli", "estimator", "examples", "export", "hostile", "lines", "lowest_layer", "methods", "pipeline",
+    "recovery", "report", "studies"})
 """Folders of tests that run whole recoveries: thousands of small calls, whose checks take twice as long as they do. Shapes are
 checked there by `make test-all`; the rooms below are checked always."""
 
