@@ -40,8 +40,8 @@ QUIET = (2, 4, 10)
 """Lines in a row that bring no unit to a complete layer: on floor 0, where every line meets every unit, on floor 1, and above."""
 
 GATHER, FOLD = 8, 14
-"""Quiet lines on floor 1 after which all gradients are measured and choices among suspects are tried, and after which what is left
-of the gradients is taken for units that never bend."""
+"""Quiet lines on floor 1 after which all gradients are measured and choices among suspects are tried, and after which what is
+left of the gradients is taken for units that never bend."""
 
 FEWEST = 20
 """Lines at least on a floor above the first, where no set of lines meets every unit."""
