@@ -27,6 +27,8 @@ VANISHES = 1e-4
 
 def chosen_layer(seen: Seen) -> LayerRead | None:
     """The layer of those surfaces and suspects that explain all gradients; None if no choice does."""
+    if not seen.slopes:
+        return None
     slopes = exact_slopes(seen.slopes)
     g = np.array([slope.values.T for slope in slopes])  # (n, outputs, width)
     h = seen.floor.features(np.array([slope.x for slope in slopes]))
@@ -44,7 +46,7 @@ def _choices(seen: Seen, rank: int) -> Iterator[tuple[Surface, ...]]:
     surfaces = seen.surfaces
     for kept in (surfaces, *((*surfaces[:i], *surfaces[i + 1 :]) for i in range(len(surfaces)))):
         more = rank - len(kept)
-        if 0 <= more <= len(seen.suspects) and comb(len(seen.suspects), more) <= MOST:
+        if 0 <= more <= len(seen.suspects) and rank and comb(len(seen.suspects), more) <= MOST:
             yield from ((*kept, *chosen) for chosen in combinations(seen.suspects, more))
 
 
