@@ -32,14 +32,15 @@ def chosen_layer(seen: Seen) -> LayerRead | None:
     slopes = exact_slopes(seen.slopes)
     g = np.array([slope.values.T for slope in slopes])  # (n, outputs, width)
     h = seen.floor.features(np.array([slope.x for slope in slopes]))
-    rank = _rank(g.reshape(-1, g.shape[2]), max(slope.sd for slope in slopes))
+    rank = _rank(g / np.array([slope.sd for slope in slopes])[:, None, None])
     tried = (chosen for chosen in _choices(seen, rank) if _separates(chosen, g, h))
     return next((read for read in (signed(unsigned(seen, chosen)) for chosen in tried) if not read.trouble), None)
 
 
-def _rank(g: Array, sd: float) -> int:
-    sizes = np.linalg.svd(g, compute_uv=False)
-    return int(np.sum(sizes > LEVELS * sd * np.sqrt(len(g)) + RELATIVE * sizes[0]))
+def _rank(g: Array) -> int:
+    """The rank of gradients (n, outputs, width) in standard deviations."""
+    sizes = np.linalg.svd(g.reshape(-1, g.shape[2]), compute_uv=False)
+    return int(np.sum(sizes > LEVELS * np.sqrt(len(g)) + RELATIVE * sizes[0]))
 
 
 def _choices(seen: Seen, rank: int) -> Iterator[tuple[Surface, ...]]:

@@ -205,7 +205,7 @@ class Climber:
             for x in targets:
                 line = _line_to(seen.floor, x, self.rng)
                 further = follow(self.purse, seen, line, self.rounding, rng=self.rng)
-                if len(further.surfaces) > len(seen.surfaces):
+                if len(further.known) > len(seen.known):
                     return _Climb((*climb.seen[:level], further), climb.reads[:level])
                 seen = further
         return None
