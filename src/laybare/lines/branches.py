@@ -60,7 +60,7 @@ def read_upper_layer(
         branches = search.followed(branches, (floor.line(floor.width, rng) for _ in range(ROUND)))
         branches = search.followed(branches, _facets(branches, search.tried))
         told = explanation(branches)
-        if told is None and turn > 0:
+        if told is None and turn > 0 and len(branches.open) > len(layers[-1][1]):  # too many for this layer: others lie above
             reads = (middle_read(branches, units, rng=rng) for units in search.units(branches))
             read = next((read for read in reads if read is not None), None)
             if read is not None:
