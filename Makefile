@@ -29,8 +29,8 @@ help:
 	@echo "make test-all   all tests"
 	@echo "make test-browser  reports in Chromium, which it installs (Debian and Ubuntu)"
 	@echo "make bench      every measured claim against its baseline; writes benchmarks/results.json"
-	@echo "make bench-peers  laybare beside scikit-learn, TensorLy and others: table and figure (an hour)"
-	@echo "make studies    the studies of the five papers again, quick grids, into docs/studies (two at a time, about 20 minutes)"
+	@echo "make bench-peers  laybare beside scikit-learn, TensorLy and others: table and figure (half an hour)"
+	@echo "make studies    the studies of the five papers again, quick grids, into docs/studies (two at a time, about 25 minutes)"
 	@echo "make docs       the documentation, in docs/_build/html"
 	@echo "make lint       ruff, mypy and the import layers"
 	@echo "make clean      remove caches and everything generated; distclean removes $(VENV) too"
@@ -42,7 +42,7 @@ test: $(DEV)
 	@OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)
 
 test-all: $(DEV)
-	@OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m "slow or not slow" $(PYTEST_ARGS)
+	@LAYBARE_TYPECHECK=all OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m "slow or not slow" $(PYTEST_ARGS)
 
 test-browser: $(DEV)
 	@command -v chromedriver >/dev/null || { $$(command -v sudo) apt-get update -qq && \

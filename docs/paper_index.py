@@ -4,8 +4,8 @@
 
 Docstrings are the markers. A docstring that names a paper ("Source: Zhong et al. (2017), Algorithm 1"), or stands in a room that
 is after one paper alone, is an entry for every item that it names. Tests are those that name the item beside its paper, and
-those that import the object; commands are the studies whose module names the item. A test compares the page with what this file
-writes.
+those that import the object; commands are the studies whose module names the item. What a paper numbers stands in
+`paper_items.py`. Tests compare the page with what this file writes, and with that list.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from paper_items import ASIDE
 
 ROOT = Path(__file__).parent.parent
 SOURCE, TESTS, PAGE = ROOT / "src" / "laybare", ROOT / "tests", ROOT / "docs" / "papers.md"
@@ -54,10 +56,17 @@ PAPERS = (
           "high-threshold"))
 
 KINDS = ("Algorithm", "Theorem", "Lemma", "Claim", "Corollary", "Proposition", "Definition", "Assumption", "Property", "Figure",
-         "Footnote", "Appendix")
+         "Footnote", "Remark", "Fact", "Appendix", "Equation", "Procedure")
 NUMBER = r"[A-Z]?\.?\d+(?:\.\d+)*(?:\([a-z0-9]\))?|[A-Z]\b(?!\.)"
-NAMES = "|".join((*KINDS, "Properties", "Corollaries"))
+NAMES = "|".join((*KINDS[:-2], "Properties", "Corollaries"))
 ITEM = re.compile(rf"\b({NAMES})s?\s+((?:{NUMBER})(?:(?:\s*,\s*|\s+(?:and|to|or)\s+|-)(?:{NUMBER}))*)", re.IGNORECASE)
+EQUATION = re.compile(r"\bequations?\s+((?:(?:,\s*|\s+and\s+)?\([A-Z\d.]+\))+)", re.IGNORECASE)
+PROCEDURES = {
+    "PowerMethod": "tensor-init", "KCL": "tensor-init", "RecMagSign": "tensor-init", "RecoverScalars": "general-relu",
+    "FixSigns": "general-relu", "RefineEstimate": "high-threshold"}
+"""Named parts of algorithms, and the page of their paper."""
+
+PROCEDURE = re.compile(rf"\b({'|'.join(PROCEDURES)})\b", re.IGNORECASE)
 LITERAL = re.compile(r"as printed|[Ll]iteral|the paper's own")
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef)
 
@@ -110,7 +119,9 @@ def named_in_tests() -> dict[Paper, dict[str, list[str]]]:
 def _named(entry: Entry) -> Iterator[tuple[Paper, str]]:
     """The items that a docstring names, each with its paper."""
     for place, item in items(entry.text):
-        paper = paper_of(entry, entry.text[:place], entry.text[place:])
+        page = PROCEDURES.get(item.removeprefix("Procedure "))
+        own = next((paper for paper in PAPERS if paper.page == page), None)
+        paper = own or paper_of(entry, entry.text[:place], entry.text[place:])
         if paper is not None:
             yield paper, item
 
@@ -121,7 +132,8 @@ def _text(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
 
 def paper_of(entry: Entry, before: str, after: str) -> Paper | None:
     """Of "Lemma 1 of Ge et al." that one; else what the sentence named last before, the room, what was named last before."""
-    room = next((paper for paper in PAPERS if any(entry.file.startswith(room) for room in paper.rooms)), None)
+    file = entry.file.removeprefix("tests/")
+    room = next((paper for paper in PAPERS if any(file.startswith(room) for room in paper.rooms)), None)
     following = re.match(r"[-\w.,() ]{0,30}? of ([^:;.]{0,40})", after)
     named = _last_named(following.group(1)) if following else None
     return named or _last_named(re.split(r"\. ", before)[-1]) or room or _last_named(before)
@@ -138,6 +150,12 @@ def items(text: str) -> Iterator[tuple[int, str]]:
         kind = re.sub("ies$", "y", match.group(1).capitalize())
         for number in re.findall(NUMBER, _spelled_out(match.group(2))):
             yield match.start(), f"{kind} {number}"
+    for match in EQUATION.finditer(text):
+        for number in re.findall(r"\(([A-Z\d.]+)\)", match.group(1)):
+            yield match.start(), f"Equation {number}"
+    spelled = {name.lower(): name for name in PROCEDURES}
+    for match in PROCEDURE.finditer(text):
+        yield match.start(), f"Procedure {spelled[match.group(1).lower()]}"
 
 
 def _spelled_out(numbers: str) -> str:
@@ -212,7 +230,9 @@ def page() -> str:
 def _section(paper: Paper, rows: list[str]) -> str:
     lines = [f"## {paper.title}", "", f"See also [its page]({paper.page}.md).", "",
              "| item | as printed | stated, corrected or ours | tests | command |", "|---|---|---|---|---|"]
-    return "\n".join([*lines, *rows]) + "\n"
+    aside = ", ".join(sorted({item for _, item in items(ASIDE[paper.page])}, key=_order))
+    rest = f"Nothing to compute: {aside}. They serve proofs only, are quoted, or repeat what stands above."
+    return "\n".join([*lines, *rows, "", rest]) + "\n"
 
 
 def _order(item: str) -> tuple[int, list[tuple[int, str]]]:

@@ -15,9 +15,11 @@ from numpy.testing import assert_allclose
 
 from laybare.activations import power_relu, relu
 from laybare.landscape import Bounds, Teacher, coefficient, population_g, second_order, theorem_2_3, whitening
+from laybare.methods.symmetric_inputs.printed import leading_outputs
 from laybare.moments import population_moments
 from laybare.networks import Layer, Network
-from laybare.planted import orthonormal_weights
+from laybare.planted import orthonormal_weights, random_network
+from laybare.source import Samples, Symmetric
 
 
 def symmetric_rows(rng, rows=40, dim=3):
@@ -41,7 +43,10 @@ def test_lemma_6_of_symmetric_inputs_needs_p_of_at_least_1(p, q, rng):
 
 
 def test_equation_11_of_symmetric_inputs_needs_its_bracket(rng):
-    """Ge et al. (2019), Algorithm 3 has it: with noise f(u) vanishes at a pure neuron only if E[x⊗x] multiplies both terms."""
+    """Ge et al. (2019), equation (11): with noise f(u) vanishes at a pure neuron only if E[x⊗x] multiplies both terms.
+
+    Algorithm 3 has the bracket.
+    """
     x = symmetric_rows(rng)
     W, A, noise = rng.standard_normal((2, 3)), rng.standard_normal((2, 2)), rng.standard_normal(2)
     x, signs = np.repeat(x, 2, axis=0), np.tile([1.0, -1.0], len(x))  # every input with both signs of one noise: independent
@@ -61,6 +66,24 @@ def test_first_moment_in_the_proof_of_theorem_6_of_symmetric_inputs(rng):
     W, A = rng.standard_normal((2, 3)), rng.standard_normal((4, 2))
     moment, C = (relu(x @ W.T) @ A.T).T @ x / len(x), x.T @ x / len(x)
     assert_allclose(moment, A @ W @ C / 2, rtol=1e-10)
+
+
+def test_algorithm_4_of_symmetric_inputs_may_take_all_samples_for_both_steps():
+    """Ge et al. (2019), Algorithm 4: halves i ≤ n/2 for P and i ≥ n/2 for the rest share a sample, and need not be halves at all.
+
+    Distance of P from the columns of A over 20 draws of 2000 samples: 0.0174 from halves, 0.0106 from all.
+    """
+    network = random_network(6, 3, biases=0, outputs=5, rng=2)
+    basis = np.linalg.qr(network.readout.T)[0]
+    squares = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((2000, 6))
+        source = Samples(x, network(x) + 0.1 * rng.standard_normal((2000, 5)), law=Symmetric())
+        spans = [leading_outputs(part, 3) for part in (source.between(0, 1000), source)]
+        squares.append([np.sum((P - basis @ (basis.T @ P)) ** 2) for P in spans])
+    half, whole = np.sqrt(np.mean(squares, axis=0))
+    assert_allclose([half, whole], [0.0174, 0.0106], rtol=0.01)
 
 
 # Ge, Lee and Ma (2018)
@@ -84,7 +107,7 @@ def test_item_2_of_theorem_2_3_has_the_other_sign(rng):
 
 
 def test_equation_c_4_inverts_the_moment(rng):
-    """The whitening W has WWᵀ = M⁻¹; (C.4) prints M."""
+    """Ge, Lee and Ma (2018), equation (C.4): the whitening W has WWᵀ = M⁻¹; printed is M."""
     root = rng.standard_normal((4, 4))
     M = root @ root.T
     W = whitening(M, 4)[0]
@@ -113,12 +136,13 @@ def test_lemma_4_5_of_general_relu_holds_from_order_0_on(k, z):
 def test_claim_4_6_of_general_relu_needs_four_orders():
     """Awasthi et al. (2021), Claim 4.6: orders l, l+1, l+2, l+3. The text has l+2 twice.
 
-    At z = 0, l = 2, order l+1 vanishes, and only order l+3 tells z.
+    At z = 0, l = 2, order l+1 vanishes, so that the lemma divides by order l+2 and needs order l+3; at z = 0.1 it gives -1.2 with
+    order l+2 in its place.
     """
     seen, other = gammas(0, 0.7, 0.0), gammas(0, 0.7, 0.1)
     assert seen[1] == 0.0 and seen[2] != 0.0
     assert_allclose(-(seen[3] + 2 * seen[1]) / seen[2], 0.0, atol=1e-15)
-    assert seen[3] != other[3]
+    assert_allclose([-(other[j] + 2 * other[1]) / other[2] for j in (3, 2)], [0.1, -1.2], atol=0.003)
 
 
 @pytest.mark.parametrize("k", range(1, 9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -38,5 +39,7 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
     venv.create(tmp_path / "empty", with_pip=True)
     run = tmp_path / "empty" / "bin"
     subprocess.run([run / "pip", "install", "-q", wheel], check=True, timeout=1200)
-    done = subprocess.run([run / "laybare", "demo", "--width", "4"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # nothing but what the wheel brought
+    done = subprocess.run(
+        [run / "laybare", "demo", "--width", "4"], cwd=tmp_path, env=bare, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and "verdict: verified" in done.stdout and (tmp_path / "laybare-demo.html").exists()

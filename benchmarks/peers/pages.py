@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
     @property
     def cells(self) -> list[str]:
-        error = f"{self.error:.0e}".replace("e-0", "e-") if np.isfinite(self.error) else "units wrong"
+        error = f"{self.error:.0e}".replace("e-0", "e-").replace("e+00", "") if np.isfinite(self.error) else "units wrong"
         return [self.system, f"{self.recovered} of {self.runs}", error, f"{self.seconds:.2g}", f"{self.read:,.0f}"]
 
 

@@ -32,9 +32,10 @@ LIMIT = 120.0
 """CPU seconds of the first two seeds on average beyond which a system is not run on more of them."""
 
 TRAINED = {
-    "samples": ("",), "wider": ("",), "noisy": ("",),
+    "samples": ("",), "wider": ("L-BFGS", "1 start"), "noisy": ("L-BFGS", "1 start"),
     "bias-free": ("scikit-learn L-BFGS, 1",), "outputs": ("scikit-learn L-BFGS",)}
-"""Which of those that train take part, by words of their names. The last two ask what moments can do."""
+"""Which of those that train take part, by words of their names: Adam from ten starts, the slowest, where networks are smallest,
+and L-BFGS alone where the question is what moments can do."""
 
 
 def systems_for(task: Task) -> dict[str, System]:

@@ -94,6 +94,13 @@ def test_a_missing_unit_is_found_and_its_loss_is_that_of_a_refit(rng: np.random.
     assert_allclose(found.point.coefficients[2, 0], truth.readout[2], rtol=1e-4)
 
 
+def test_rows_that_overflow_explain_nothing(rng: np.random.Generator) -> None:
+    source, point = problem(2, 1, lb.relu, rng)
+    others = linearised(source.sum(StepStatistic(point))[0], point)
+    without = dense_loss(point, np.empty((0, 4)), source.x, source.y)
+    assert_allclose(_Beside(source, others, 1.0).judge(np.full((1, 4), 1e200)).loss, without, rtol=1e-9)
+
+
 def test_an_interrupt_is_passed_on(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     source, point = problem(2, 1, lb.relu, rng)
     others = linearised(source.sum(StepStatistic(point))[0], point)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from laybare import cli
 from laybare.cli.wording import in_options
 from laybare.pipeline import planning
 from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
+from laybare.studies import trained_mlp
 
 DOCS = Path(__file__).parents[2] / "docs"
 CALLS = {
@@ -51,7 +53,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """In that folder, with rates that are not measured again for every call."""
+    """In that folder; rates are not measured for every call, and the demonstration trains from one start."""
+    monkeypatch.setattr(trained_mlp, "retrain", partial(trained_mlp.retrain, starts=1))
     kinds = ("reading", "least squares", "gradients", "products", "normal equations", "other features")
     monkeypatch.setattr(planning, "measured_rates", lambda *sizes: planning.Rates(dict.fromkeys(kinds, 1e9), 1e9))
     monkeypatch.chdir(data)
@@ -85,6 +88,13 @@ def test_quiet_says_nothing(command: str) -> None:
         assert float(result.output) > 0  # there is no verdict: the seconds are the answer
     else:
         assert result.output == ""
+
+
+@pytest.mark.parametrize(("line", "meant"), [("recove table.csv", "recover"), ("reproduce lins", "lines")])
+def test_what_is_misspelt_is_answered_with_what_was_meant(line: str, meant: str) -> None:
+    result = run(line)
+    assert result.exit_code == 2 and f"did you mean {meant}?" in result.output
+    assert "did you mean" not in run("zzzzzz").output
 
 
 def test_every_command_is_called_here() -> None:

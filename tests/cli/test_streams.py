@@ -49,6 +49,12 @@ def test_a_full_disk_is_a_sentence(data: Path, form: str) -> None:
     assert done.returncode == 2 and "No space left on device" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_the_package_is_the_program() -> None:
+    words = [sys.executable, "-m", "laybare", "--version"]
+    said = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert said.stdout == f"laybare {lb.__version__}\n"
+
+
 def test_help_is_quick() -> None:
     def cpu() -> float:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -75,13 +81,13 @@ def test_completion_knows_commands_methods_and_studies(words: str, expected: lis
 
 def test_ctrl_c_writes_what_was_found(tmp_path: Path) -> None:
     """A network too large to be found in a second, interrupted once the solver is at work."""
-    truth = lb.random_network(30, 25, rng=0)
-    x = np.random.default_rng(0).standard_normal((6000, 30))
-    noise = np.random.default_rng(1).standard_normal(6000)
+    truth = lb.random_network(20, 15, rng=0)
+    x = np.random.default_rng(0).standard_normal((3000, 20))
+    noise = np.random.default_rng(1).standard_normal(3000)
     np.savez(tmp_path / "data.npz", x=x, y=truth(x) + noise)
     files = ["--out", "found.npz", "--report", "page.html"]
     running = subprocess.Popen(
-        [*COMMAND, "recover", "data.npz", "--verbose", "--width", "25", *files], cwd=tmp_path, env=ENVIRONMENT,
+        [*COMMAND, "recover", "data.npz", "--verbose", "--width", "15", *files], cwd=tmp_path, env=ENVIRONMENT,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert running.stderr is not None
     until = time.monotonic() + 60.0
@@ -91,7 +97,7 @@ def test_ctrl_c_writes_what_was_found(tmp_path: Path) -> None:
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=120)
     assert running.returncode == 130 and "this is what was found until then" in err and "Traceback" not in err
-    assert lb.from_npz(tmp_path / "found.npz").dim == 30
+    assert lb.from_npz(tmp_path / "found.npz").dim == 20
     assert 'class="badge verified"' not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 

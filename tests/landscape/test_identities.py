@@ -49,7 +49,7 @@ def phi(v: Array, x: Array) -> Array:
 
 
 def phi_pair(v: Array, w: Array, x: Array, mixed: float = -2.0) -> Array:
-    """Equation (2.9) with the mixed term's factor: -2 as in (A.6), +2 as printed."""
+    """Equation (2.9) with the mixed term's factor: -2 as in equation (A.6), +2 as printed."""
     p, q = x @ v, x @ w
     norms = (v @ v) * (w @ w) / 2 + (v @ w) ** 2
     return norms - (w @ w) * p**2 / 2 - (v @ v) * q**2 / 2 + mixed * p * q * (v @ w) + p**2 * q**2 / 2
@@ -190,7 +190,7 @@ def test_g_without_its_pair_sum(rng: np.random.Generator) -> None:
 
 
 def test_population_g(rng: np.random.Generator) -> None:
-    """(2.10) with its constants halved."""
+    """Equation (2.10) with its constants halved."""
     truth, mu, strength = teacher(4, 4, rng), 0.7, 1.1
     B = rng.standard_normal((4, 4))
     P = (B @ truth.directions.T) ** 2
@@ -245,6 +245,17 @@ def test_sampled_penalty_is_the_mean_over_pairs(rng: np.random.Generator) -> Non
     assert_allclose(SampledPenalty(source, coefficient(lb.relu, 2)).slope(B).value, naive, rtol=1e-10)
 
 
+def test_sampled_penalty_in_a_span_is_the_same_there(rng: np.random.Generator) -> None:
+    source = drawn(teacher(3, 2, rng), 30, rng)
+    whole = SampledPenalty(source, coefficient(lb.relu, 2))
+    turned = SampledPenalty(source, coefficient(lb.relu, 2), np.linalg.qr(rng.standard_normal((3, 2)))[0])
+    lifted = rng.standard_normal((3, 2)) @ turned.basis.T
+    assert_allclose(turned.slope(lifted @ turned.basis).gradient, whole.slope(lifted).gradient @ turned.basis, rtol=1e-10)
+    step = rng.standard_normal(lifted.shape) @ turned.basis @ turned.basis.T
+    assert_allclose(turned.hessian_times(lifted @ turned.basis, step @ turned.basis),
+                    whole.hessian_times(lifted, step) @ turned.basis, rtol=1e-10)
+
+
 def test_sampled_penalty_is_unbiased_and_the_square_of_the_mean_is_not() -> None:
     """Batches of 40: the mean of 500 is within 4 standard errors of the truth, that of plug-in values 6 or more above it."""
     rng = np.random.default_rng(5)
@@ -276,7 +287,7 @@ def test_recovery_from_f(rng: np.random.Generator) -> None:
 
 
 def test_ridge_of_the_undercomplete_case(rng: np.random.Generator) -> None:
-    """Nothing is left off the span of the weights, and the angle error falls with δ."""
+    """Lemma C.6: nothing is left off the span of the weights, and the angle error falls with δ."""
     truth = teacher(6, 3, rng)
     dual = np.linalg.pinv(truth.readout[:, None] ** 0.5 * truth.directions).T
     off = np.eye(6) - np.linalg.pinv(truth.directions) @ truth.directions

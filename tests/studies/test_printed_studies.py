@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from laybare.studies import angle_search, printed_theorems, printed_units
+from laybare.studies import angle_search, printed_high_threshold, printed_theorems, printed_units
 
 
 @pytest.mark.parametrize(("dim", "near", "far"), [(5, 0.346, 0.233), (20, 0.295, 0.023), (50, 0.284, 0.0005)])
@@ -37,12 +38,21 @@ def test_even_units_by_their_fourth_moments(seed):
     assert printed_theorems.even_angle(20_000, seed) < 0.5
 
 
-@pytest.mark.parametrize("way", printed_units.SIGMOID_WAYS)
-def test_sigmoid_units_by_every_way(way, seed):
-    angle = printed_units.sigmoid_angle(printed_units.SigmoidCell(way, 5.0, 5000), seed)
-    assert angle < (1e-9 if way == "default" else 3.2)
+@pytest.mark.parametrize(("way", "limit"), [("printed", 0.8), ("printed, retained rows", 0.5), ("default", 1e-9)])
+def test_sigmoid_units_by_every_way(way, limit):
+    """Medians of five: 0.53, 0.24 and rounding; two random directions in four dimensions are about 1 off."""
+    assert {"printed", "printed, retained rows", "default"} == set(printed_units.SIGMOID_WAYS)
+    angles = [printed_units.sigmoid_angle(printed_units.SigmoidCell(way, 5.0, 5000), seed) for seed in range(5)]
+    assert np.median(angles) < limit
 
 
 def test_units_with_powers(seed):
     run = printed_units.powers_once(20_000, seed)
     assert run.second == pytest.approx(1.0, abs=0.3) and run.default < 0.05
+
+
+def test_starts_that_were_refused_have_no_angle():
+    grid = printed_high_threshold.LayerStartGrid((100,))
+    runs = {cell: [float("nan") if cell.start == "simultaneous" else 0.5] for cell in grid.cells()}
+    sentence = printed_high_threshold.starts(grid, runs).sentence
+    assert "one by one, n = 100: 0.5 rad" in sentence and "simultaneous, n = 100: refused in every run" in sentence

@@ -7,7 +7,7 @@ import pytest
 
 from laybare.report.plots import LinesFigure
 from laybare.studies import sample_complexity as study
-from laybare.studies.sample_complexity import SAMPLE_COMPLEXITY, ComplexityCell, ComplexityGrid, Place
+from laybare.studies.sample_complexity import SAMPLE_COMPLEXITY, ComplexityCell, ComplexityGrid, ComplexityPlace
 from laybare.studies.sample_theory import stated
 from laybare.studies.smallest_samples import exponent, grid_samples, smallest
 from laybare.studies.study import Settings
@@ -40,20 +40,21 @@ def test_exponents_leave_out_what_was_not_reached() -> None:
 def test_the_theorems_exponents() -> None:
     """Zhong et al.: d·log d·k·λ, ε⁻²·d·k³·κ³ of the start; Ge et al.: d¹³ of the detector with |x| = √d, and more by log d."""
     plant = study.FAMILIES["TensorInit"].plant
-    dims = [Place(dim=dim) for dim in (8, 16)]
+    dims = [ComplexityPlace(dim=dim) for dim in (8, 16)]
     logs = np.log(np.log(16) / np.log(8)) / np.log(2)
     assert stated(False, "TensorInit", "dim", plant, dims) == pytest.approx(1 + logs, abs=1e-6)
-    assert stated(True, "TensorInit", "width", plant, [Place(width=2), Place()]) == pytest.approx(3.0)
-    assert stated(True, "TensorInit", "condition", plant, [Place(), Place(condition=8.0)]) == pytest.approx(3.0)
+    assert stated(True, "TensorInit", "width", plant, [ComplexityPlace(width=2), ComplexityPlace()]) == pytest.approx(3.0)
+    conditions = [ComplexityPlace(), ComplexityPlace(condition=8.0)]
+    assert stated(True, "TensorInit", "condition", plant, conditions) == pytest.approx(3.0)
     assert stated(False, "TensorInit", "noise", plant, []) == 2.0
     assert np.isnan(stated(False, "LandscapeDesign", "dim", plant, dims))
-    small = [Place(dim=dim, width=2) for dim in (4, 8)]
+    small = [ComplexityPlace(dim=dim, width=2) for dim in (4, 8)]
     assert stated(False, "SymmetricInputs", "dim", study.FAMILIES["SymmetricInputs"].plant, small) > 10
 
 
 @pytest.mark.parametrize("method", study.FAMILIES)
 def test_many_samples_are_enough_and_few_are_not(method: str) -> None:
-    place = Place(3, 2)
+    place = ComplexityPlace(3, 2)
     assert study.succeeds(ComplexityCell(method, study.METHOD, place), 600, 0)
     assert study.succeeds(ComplexityCell(method, study.CONTROL, place), 600, 0)
     assert study.succeeds(ComplexityCell(method, study.START, place), 20_000, 0)
@@ -65,7 +66,7 @@ def test_a_tiny_grid_is_measured() -> None:
     grid = ComplexityGrid((4,), (), (), (), 512, ("SymmetricInputs",))
     found = SAMPLE_COMPLEXITY.measure(Settings([0], grid, lambda event: seen.append(event.detail)))
     assert {cell.arm for cell in found} == {study.METHOD, study.START, study.CONTROL} and set(found) == {
-        ComplexityCell("SymmetricInputs", arm, Place(dim=4)) for arm in (study.METHOD, study.START, study.CONTROL)}
+        ComplexityCell("SymmetricInputs", arm, ComplexityPlace(dim=4)) for arm in (study.METHOD, study.START, study.CONTROL)}
     assert all(np.isfinite(n) for n in found.values()) and "SymmetricInputs, the method" in seen[0]
 
 

@@ -33,9 +33,14 @@ class Claim:
 
     @property
     def direction(self) -> str:
-        """Which side of the threshold is right: "at most" or "at least"; nothing if the value is no number."""
+        """Which side of the threshold is right: "at most" or "at least"; nothing if the value is no number.
+
+        What is yes or no has the value 1 or 0 and the threshold 1, which is a least value.
+        """
         if self.value != self.value:
             return ""
+        if self.passed and self.value == self.threshold == 1.0:
+            return "at least"
         return "at most" if (self.value <= self.threshold) == self.passed else "at least"
 
 
@@ -99,7 +104,8 @@ class Certificate:
         lines = [f"verdict: {self.verdict}", *([self.meaning] if self.meaning else [])]
         for claim in self.claims:
             mark = "ok  " if claim.passed else "FAIL"
-            lines.append(f"  {mark} {claim.name}: {claim.value:.3g} (threshold {claim.threshold:.3g}, {claim.kind})")
+            side = claim.direction or "threshold"
+            lines.append(f"  {mark} {claim.name}: {claim.value:.3g} ({side} {claim.threshold:.3g}, {claim.kind})")
             lines.append(f"       {claim.explanation}")
         return "\n".join(lines)
 

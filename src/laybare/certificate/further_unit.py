@@ -96,7 +96,8 @@ class _MovingStatistic:
         V = X1 @ self.rows.T
         Z, N = self._with_slopes(F, U, X1), self._with_slopes(point.activation(V), V, X1)
         r = R.astype(self.dtype, copy=False)
-        sums = (Z.T @ N, Z.T @ r, N.T @ N, N.T @ r, np.asarray(np.einsum("no,no->", R, R)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = (Z.T @ N, Z.T @ r, N.T @ N, N.T @ r, np.asarray(np.einsum("no,no->", R, R)))
         return _Moving(*(part.astype(np.float64, copy=False) for part in sums))
 
     def _with_slopes(self, features: Array, u: Array, extended: Array) -> Array:
@@ -131,7 +132,8 @@ class _Beside:
 
     def judge(self, point: Array) -> Place[Array, _Reduced]:
         sums = _Moving(*self.source.sum(_MovingStatistic(self.others.point, point, self.unit, self.dtype), stage="certificate"))
-        loss, system = _reduced(sums, self.others, point, NEW if self.dtype is np.float64 else NEW_SINGLE)
+        with np.errstate(over="ignore", invalid="ignore"):  # units that are hardly on may have readouts of any size
+            loss, system = _reduced(sums, self.others, point, NEW if self.dtype is np.float64 else NEW_SINGLE)
         return Place(point, loss, system)
 
     def system(self, here: Place[Array, _Reduced]) -> _Reduced:
@@ -168,6 +170,8 @@ def _reduced(sums: _Moving, others: Linearised, rows: Array, new: float) -> tupl
     moment = sums.moment[:K].ravel() - features.T @ shift
     readouts = solve_spd(gram, moment)
     loss = left - float(moment @ readouts)
+    if not np.isfinite(loss):  # units that overflow explain nothing
+        loss, readouts = left, np.zeros(K * m)
     A = readouts.reshape(K, m)
     slopes = _sloped(sums.cross[:, K:].reshape(-1, K, p), point, A)
     own = sums.gram[K:, K:].reshape(K, p, K, p) * (A @ A.T)[:, None, :, None]
@@ -176,7 +180,7 @@ def _reduced(sums: _Moving, others: Linearised, rows: Array, new: float) -> tupl
     mixed = np.einsum("ilb,lo->iolb", sums.gram[:K, K:].reshape(K, K, p), A).reshape(K * m, K * p) - back.T @ slopes
     gradient = np.einsum("ibo,io->ib", sums.moment[K:].reshape(K, p, m), A).ravel() - slopes.T @ shift - mixed.T @ readouts
     matrix = matrix - mixed.T @ solve_spd(gram, mixed)
-    return max(loss, 0.0) if np.isfinite(loss) else np.nan, _Reduced(rows, A, matrix, gradient)
+    return max(loss, 0.0), _Reduced(rows, A, matrix, gradient)
 
 
 def _columns(cross: Array, point: Point, outputs: Array) -> Array:

@@ -37,8 +37,11 @@ def check(data: str, *, width: int | None, activation: str | None, speech: Speec
 def _say(choice: Choice, speech: Speech) -> None:
     seen = choice.seen
     speech.say(
-        f"{seen.size:,} samples of {seen.dim} inputs and {seen.outputs} output{'s' * (seen.outputs > 1)}; no linear function "
-        f"explains {seen.residual:.2g} of the variance of y")
+        f"{seen.size:,} samples of {seen.dim} inputs and {seen.outputs} output{'s' * (seen.outputs > 1)}; "
+        f"{seen.residual:.2g} of the variance of y is not linear in x", "\nlaybare recover would try, in this order:")
+    for n, candidate in enumerate(choice.candidates, 1):
+        speech.say(f"{n}. {candidate.reason}")
+    speech.say(in_options(choice.otherwise) + "\n")
     if speech.verbose:
         speech.say(_orders(choice))
     table = _table("method", "needs", "holds", "seen")
@@ -47,9 +50,6 @@ def _say(choice: Choice, speech: Speech) -> None:
             last = n == len(row.conditions) - 1
             table.add_row(row.method if n == 0 else "", one.assumption, HOLDS[one.holds], one.seen, end_section=last)
     speech.say(table)
-    for n, candidate in enumerate(choice.candidates, 1):
-        speech.say(f"{n}. {candidate.reason}")
-    speech.say(in_options(choice.otherwise))
 
 
 def _orders(choice: Choice) -> Table:

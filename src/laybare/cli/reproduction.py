@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
+from rich.table import Table
+from rich.text import Text
 
+from laybare.cli import nearest
 from laybare.cli.screen import print_path
 from laybare.cli.speech import Speech, examples, speaking
 from laybare.report.tables import text_table
@@ -49,12 +52,16 @@ def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bo
     from laybare.studies import PAPERS, STUDIES
 
     if listing or study is None:
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         for one in STUDIES.values():
-            speech.say(f"{one.name}: {one.title}.")
+            table.add_row(Text(one.name), Text(f"{one.title}."))
+        speech.say(table)
         speech.tell(studies={one.name: one.title for one in STUDIES.values()})
         return
     if study not in STUDIES and study != "papers":
-        raise click.BadParameter(f"there is no study {study!r}; known are papers, {', '.join(STUDIES)}.", param_hint="STUDY")
+        raise click.BadParameter(
+            f"there is no study {study!r}{nearest(study, ('papers', *STUDIES))}; laybare reproduce --list has them all.",
+            param_hint="STUDY")
     names = PAPERS if study == "papers" else (study,)
     speech.tell(results=[_run(STUDIES[name], seeds, Path(out), full=full, speech=speech) for name in names])
 

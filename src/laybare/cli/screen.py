@@ -27,7 +27,8 @@ def print_summary(summary: str, verdict: str) -> None:
     console = console_of()
     for line in summary.splitlines():
         indent = line[: len(line) - len(line.lstrip())]
-        text = Text(fill(line.strip(), console.width, initial_indent=indent, subsequent_indent=indent))
+        further = indent + " " * 5 * line.strip().startswith(("ok ", "FAIL "))  # below the name of the claim
+        text = Text(fill(line.strip(), console.width, initial_indent=indent, subsequent_indent=further))
         text.highlight_words([verdict], COLOURS[verdict])
         text.highlight_words(["FAIL"], "bold red")
         console.print(text)

@@ -4,7 +4,7 @@ Stage 1 contracts the tensor with L random unit vectors and diagonalises the L m
 contractions that stage 1 says would single out one part each. Stage 2 rests on r slices only: for ill-conditioned directions it
 is the worse of the two (`laybare reproduce decomposition-noise` has both), so the default is one stage.
 
-Source: Kuleshov, Chaganty and Liang (2015), AISTATS.
+Source: Kuleshov, Chaganty and Liang (2015), AISTATS; Zhong et al. (2017), Algorithm 1, use it.
 """
 
 from __future__ import annotations

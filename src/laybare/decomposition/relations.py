@@ -14,7 +14,7 @@ elements of the null space (`rank_one`).
 
 The null space comes from the Gram matrix, which is a sum, and is then corrected by passes that form F(FN) from the samples: that
 wins back the digits that squaring lost. Time n·p² for p = k(k+1)/2 + k·dim columns; memory p².
-Source: ours; see the digest of Ge, Kuditipudi, Li and Wang (2019).
+Source: ours, for the model of Ge, Kuditipudi, Li and Wang (2019).
 """
 
 from __future__ import annotations

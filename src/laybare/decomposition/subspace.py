@@ -45,7 +45,7 @@ def shifted_power(
     Only positive Ritz values of V₁ and negative ones of V₂ count, otherwise one eigenvector is taken twice (the text does not say
     so); of both together the r largest are kept, the part of V₂ orthogonalised against that of V₁. Slow: the error falls like
     (3‖P‖ + |λ_{r+1}|)/(3‖P‖ + |λ_r|) per step. `norm` None means that ‖P‖ is estimated by a few power steps.
-    Source: Zhong et al. (2017), initialisation by the power method; reconstructed, the text leaves the details out.
+    Source: Zhong et al. (2017), PowerMethod of Algorithm 1; reconstructed, the text leaves the details out.
     """
     apply = _block_map(operator, dim, rank)
     first = np.linalg.qr(rng.standard_normal((dim, rank)))[0]

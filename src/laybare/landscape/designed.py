@@ -13,7 +13,8 @@ With S = BᵀB and a symmetric tensor T,
 G in the population is Theorem 2.6, from Theorems A.5 and A.6; F is G of other weights by Theorems C.1 and C.2, Corollary C.3.
 The sum over pairs j ≠ k, as printed, costs n·m²·d; T[S, S] has it for n·m·d. Corrections: the mixed term of (2.9) has a minus
 sign, φ(v, w, x) = He₄[v,v,w,w]/2; the constants 2√6 and 1/√6 of (2.10) are √6 and 1/(2√6) (the ratio, and so the landscape, is
-the same with λ halved).
+the same with λ halved). Where the gradient is ε, the ridge leaves no more than ε/δ off the span of the weights (Lemma C.6).
+Source: equations (2.7), (2.8), (2.9), (2.10), (3.5), (A.6), (C.1) and (C.5); Lemmas A.8 and A.9, Claim 3.1.
 """
 
 from __future__ import annotations

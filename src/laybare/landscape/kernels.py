@@ -13,7 +13,7 @@ with w̄ = w/|w|. Its second derivatives are those of Safran & Shamir (2018), n_
     ∂²/∂w² = |v| sin θ/(2π|w|) (I - w̄w̄ᵀ + n_vw n_vwᵀ),      ∂²/∂v∂w · x = ((π - θ) x + w̄ (n_vw·x) + v̄ (n_wv·x))/(2π)
 
 The ReLU series has terms of order k^-5/2 and converges slowly; the closed form has no such error.
-Source: Ge, Lee & Ma (2018), Theorems 2.1 and A.4; Cho & Saul (2009) for the kernel.
+Source: Ge, Lee & Ma (2018), Theorems 2.1 and A.4, Claims A.2 and A.3; Cho & Saul (2009) for the kernel.
 """
 
 from __future__ import annotations

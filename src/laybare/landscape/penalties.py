@@ -53,22 +53,33 @@ class NormPenalty:
 
 @dataclass(frozen=True, eq=False)
 class SampledPenalty:
-    """The U-statistic of Σⱼ (bⱼᵀM bⱼ - 1)² over the rows of `source`; `coefficient` is σ₂. One pass an evaluation."""
+    """The U-statistic of Σⱼ (bⱼᵀM bⱼ - 1)² over the rows of `source`; `coefficient` is σ₂. One pass an evaluation.
+
+    Rows b are coordinates in the orthonormal columns of `basis`, if there is one.
+    """
 
     source: Source
     coefficient: float
+    basis: Array | None = None
 
     def slope(self, rows: Array) -> ValueAndGradient:
         """Value ((Σu)² - Σu²)/(n(n-1)) and gradient 2(Σu Σu′ - Σ uu′)/(n(n-1)), summed over rows b."""
-        sums = _PenaltySums(*self.source.sum(_UStatistic(rows, None, self._scale), stage="penalty"))
+        sums = _PenaltySums(*self.source.sum(_UStatistic(self._lifted(rows), None, self._scale), stage="penalty"))
         value = float(np.sum(sums.u**2 - sums.square)) * self._share
-        return ValueAndGradient(value, 2.0 * self._share * (sums.u[:, None] * sums.slope - sums.mixed))
+        return ValueAndGradient(value, self._lowered(2.0 * self._share * (sums.u[:, None] * sums.slope - sums.mixed)))
 
     def hessian_times(self, rows: Array, direction: Array) -> Array:
         """2(Σu̇ Σu′ + Σu Σu̇′ - Σ(u̇u′ + uu̇′))/(n(n-1)), with u̇, u̇′ the derivatives along `direction`."""
-        sums = _Moved(*self.source.sum(_UStatistic(rows, direction, self._scale), stage="penalty"))
+        statistic = _UStatistic(self._lifted(rows), self._lifted(direction), self._scale)
+        sums = _Moved(*self.source.sum(statistic, stage="penalty"))
         change = sums.du[:, None] * sums.slope + sums.u[:, None] * sums.dslope - sums.mixed
-        return np.asarray(2.0 * self._share * change)
+        return self._lowered(2.0 * self._share * change)
+
+    def _lifted(self, rows: Array) -> Array:
+        return rows if self.basis is None else np.asarray(rows @ self.basis.T)
+
+    def _lowered(self, rows: Array) -> Array:
+        return rows if self.basis is None else np.asarray(rows @ self.basis)
 
     @property
     def _scale(self) -> float:

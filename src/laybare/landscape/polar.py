@@ -29,7 +29,10 @@ def polar_iteration(quartic: FourthMoment, sign: float, dim: int, *, rng: Genera
 
 
 def whitening(matrix: Array, width: int) -> tuple[Array, Array]:
-    """W = U D^{-1/2} (d, width) and its left inverse transposed, U D^{1/2}, from the `width` largest eigenvalues of M."""
+    """W = U D^{-1/2} (d, width) and its left inverse transposed, U D^{1/2}, from the `width` largest eigenvalues of M.
+
+    WWᵀ = M⁻¹, which equation (C.4) prints as M.
+    """
     values, vectors = np.linalg.eigh(matrix)
     U, D = vectors[:, -width:], values[-width:]
     return U / np.sqrt(D), U * np.sqrt(D)

@@ -2,7 +2,8 @@
 
 Letters: B (m, d) unit rows, b = ±b*; σ_k normalised Hermite coefficients; M = Σ aᵢ bᵢbᵢᵀ. Even orders never see the sign of a
 row; E[yx] = σ₁ B*ᵀa* does, as the rows are independent.
-Source: Ge, Lee & Ma (2018), Algorithms 1 and 2 (where 2 stands for 1/σ₁ of ReLU), Lemmas 2.5 and D.2, Theorems C.4 and C.5.
+Source: Ge, Lee & Ma (2018), Algorithms 1 and 2 (where 2 stands for 1/σ₁ of ReLU), Lemmas 2.5 and D.2, Claim D.1,
+Theorems C.4 and C.5.
 """
 
 from __future__ import annotations

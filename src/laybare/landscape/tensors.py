@@ -7,7 +7,7 @@ For unit rows b, with M = Σ aᵢ* bᵢ*bᵢ*ᵀ = E[y He₂]/(√2 σ₂), A = 
 
 With w_k = σ_k² this is the risk of the model Σ aⱼ γ(bⱼ·x), γ = σ₂h₂ + σ₄h₄, up to a constant. It needs no inverse of M and has no
 parameters to choose; that it has no spurious minima is a conjecture, not a theorem. Points are [a | B].
-Source: Ge, Lee & Ma (2018), equations (2.5)-(2.6) and Theorem 2.2; the form in moments is ours.
+Source: Ge, Lee & Ma (2018), equations (2.5), (2.6) and Theorem 2.2; the form in moments is ours.
 """
 
 from __future__ import annotations

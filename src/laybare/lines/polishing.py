@@ -208,7 +208,7 @@ def _bars(book: Book) -> Array:
 def _step(book: Book, x: Array, y: Array, weight: Array, prior: Array) -> Book:
     """One Gauss-Newton step, with new error bars."""
     A, b = _normal_equations(book, x, y, weight)
-    A[np.diag_indices(len(A))] += 1.0 / np.maximum(PRIOR * prior, 1e-300) ** 2
+    A[np.diag_indices(len(A))] += 1.0 / np.maximum(PRIOR * prior, 1e-140) ** 2
     _fix_lengths(A, book.units.normals)
     scale = 1.0 / np.sqrt(np.diag(A))
     A *= scale[:, None]

@@ -16,10 +16,13 @@ from laybare.lines.asking import Purse
 from laybare.lines.line import Line
 from laybare.lines.straight import Straight
 from laybare.shapes import Array
-from laybare.source.rounding import Rounding, calibrated, representation
+from laybare.source.rounding import Rounding, calibrated, representation, tells_grid
 
 ANGLES = np.array([-1.05, -0.4, 0.4, 1.05])
 """Clusters at t = scale · tan(angle): evenly spread over the kinks of Gaussian units."""
+
+FARTHER = np.array([-23.0, -11.0, -5.1, -2.3, 2.3, 5.1, 11.0, 23.0])
+"""Places in units of the scale that are asked too, if the clusters do not show how answers are rounded."""
 
 SPACING, SHRINK, SHRINKS = 0.04, 16.0, 3
 """Distance of the points of a cluster, relative to scale + |t|; how it falls, and how often."""
@@ -63,7 +66,7 @@ def first_look(purse: Purse, line: Line) -> FirstLook:
     centres = line.scale * np.tan(ANGLES)
     clusters = _ask(purse, line, centres, 1.0)
     _check_repeatable(purse, clusters)
-    unit = replace(representation(np.vstack([c.y for c in clusters])), log_odds=purse.log_odds)
+    unit = replace(representation(_different(purse, line, clusters)), log_odds=purse.log_odds)
     good, smooth, before = [c for c in clusters if _straight(c, unit)], 0, 0
     bad = [c for c in clusters if not _straight(c, unit)]
     for round_ in range(1, SHRINKS + 1):
@@ -84,6 +87,14 @@ def first_look(purse: Purse, line: Line) -> FirstLook:
     good.sort(key=lambda c: float(c.t[0]))
     _check_steps(clusters, good, purse, line)
     return FirstLook(rounding, [Straight(c.t, c.y, rounding.sd(c.x, c.y)) for c in good], y.shape[1])
+
+
+def _different(purse: Purse, line: Line, clusters: list[_Cluster]) -> Array:
+    """Answers that show the grid they lie on: where no unit is active they are all the same, and others are asked farther out."""
+    y = np.vstack([c.y for c in clusters])
+    if tells_grid(y):
+        return y
+    return np.vstack([y, purse.ask(line(np.clip(line.scale * FARTHER, line.low, line.high)), "recognise")])
 
 
 def _ask(purse: Purse, line: Line, centres: Array, share: float) -> list[_Cluster]:

@@ -160,7 +160,8 @@ def _first_line(
         raise _unclear(purse, dim, bends)
     book = first_book(bends, gradients)
     book = book.with_units(units_of(bends, gradients, book, 0))
-    short = None if gradients.good.all() or purse.left is None else _too_few(purse, dim, len(bends.kinks), "")
+    ended = purse.left is not None and purse.left < dim and not gradients.good.all()
+    short = _too_few(purse, dim, len(bends.kinks), "") if ended else None
     if short is not None and not len(book.units):
         raise short
     return Reading(book, rounding, replace(line, point=book.point), 1, 0, len(bends.kinks), patience, short)

@@ -9,7 +9,7 @@ T[b, b, b, ·], T[S, b, ·], T[b, b, v, ·] for many rows b, v. With q = xᵀSx,
 `Quartic` takes a pass over the data an evaluation, time n·r·d for r rows; `PackedQuartic` forms T once, time n·d⁴/24, and then
 evaluates in r·d⁴/4. By operation count the packed one pays if there will be more than about d³/(50 r) evaluations.
 Both have the same four methods; results have one entry an output in front.
-Source: Ge, Lee & Ma (2018), eq. (2.8)-(2.9) and section 2.4 of our digest (their (2.9) has a sign wrong; ours is He₄[v,v,w,w]/2).
+Source: Ge, Lee & Ma (2018), equations (2.8) and (2.9); the latter has a sign wrong, ours is He₄[v,v,w,w]/2.
 """
 
 from __future__ import annotations

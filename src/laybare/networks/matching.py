@@ -29,9 +29,10 @@ def compare(found: Network, truth: Network, pairing: Literal["bottleneck", "hung
 
     Parameters
     ----------
-    found, truth : networks of equal dim, outputs and activation; widths and depths may differ. `absolute` with a linear part
-        may be compared with ReLU or leaky ReLU, for one hidden layer: both are brought to the sign-free form. What one network
-        has above the other's highest layer, or above its own in a black box, is missing or spurious as a whole.
+    found, truth
+        Networks of equal dim, outputs and activation; widths and depths may differ. `absolute` with a linear part may be
+        compared with ReLU or leaky ReLU, for one hidden layer: both are brought to the sign-free form. What one network has
+        above the other's highest layer, or above its own in a black box, is missing or spurious as a whole.
     pairing : "bottleneck" makes the largest distance of a pair as small as possible, "hungarian" the sum of distances
     """
     _check(found, truth, pairing)

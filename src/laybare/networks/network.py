@@ -78,8 +78,9 @@ class Network:
     readout : array (width,) for one output, (width, outputs) for several; it reads the highest layer
     offset : float, or array (outputs,)
     linear : array (dim,) or (dim, outputs), optional; added to the output as x @ linear
-    top : callable, optional; a black box on the highest layer's features, whose values are added to the output: what lies above
-        the layers that are known. Such a network is a partial result: it is evaluated and compared layer by layer, not saved
+    top
+        Callable, optional; a black box on the highest layer's features, whose values are added to the output: what lies above
+        the layers that are known. Such a network is a partial result: it is evaluated and compared layer by layer, not saved.
 
     Attributes
     ----------

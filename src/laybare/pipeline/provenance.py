@@ -49,7 +49,9 @@ def described(source: Any) -> str:
     """A source in words, without what is in it: that of a black box would cost queries."""
     kind = type(source).__name__
     if isinstance(source, Samples):
-        return f"{kind}({source.size:,} rows, {source.dim} inputs, {source.outputs} outputs, law={source.law})"
+        inputs, outputs = (f"{count} {name}{'s' * (count > 1)}" for count, name in (
+            (source.dim, "input"), (source.outputs, "output")))
+        return f"{kind}({source.size:,} rows, {inputs}, {outputs}, law={source.law})"
     budget = getattr(source, "budget", None)
     return f"{kind}({source.dim} inputs{'' if budget is None else f', budget={budget:,}'})"
 

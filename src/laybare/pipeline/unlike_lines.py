@@ -12,14 +12,15 @@ from laybare.certificate import Claim
 from laybare.errors import AssumptionViolated, BudgetExhausted, InvalidInput, Unidentifiable
 from laybare.insight import Insight, first_look
 from laybare.insight.findings import ODDS, SENTENCES
-from laybare.shapes import Progress, tell
+from laybare.shapes import Array, Progress, tell
 from laybare.source import Oracle
 
 NAMED_WITHIN, LEAST_LOOK = 300, 200
 """Queries within which a black box is named, those of lines that did not apply among them; the look gets LEAST_LOOK at least."""
 
-PLACES, NEARBY = 3, 1e-3
-"""Places at which the answer is compared with one next to it, that share of a typical distance away: all equal means flat."""
+PLACES, NEARBY, FARTHER = 3, 1e-3, 8.0
+"""Places at which the answer is compared with one next to it, that share of a typical distance away: all equal means flat. Then
+as many so much farther from the middle (in a box, others): a network is flat where no ReLU unit is active, rarely there."""
 
 SMOOTH = ("tanh", "softplus", "gelu", "erf")
 """Smooth units that are tried where the look could not see which they are (inside of a box, there are no tails)."""
@@ -64,18 +65,33 @@ def name_units(
 
 
 def refuse_steps(oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> None:
-    """Name steps and trees before lines look for slopes that are not there: 2 * PLACES queries for any other black box."""
+    """Name steps and trees before lines look for slopes that are not there: 2 * PLACES queries for any other black box, or twice
+    as many."""
     if oracle.budget - oracle.spent < NAMED_WITHIN:
         return
-    x = oracle.typical(PLACES + 1)
-    near = x[:-1] + NEARBY * (x[1:] - x[:-1])  # between two points of a box lies the box
-    y = oracle.ask(np.vstack([x[:-1], near]), purpose="first look", gaps=True)
-    if not (y[:PLACES] == y[PLACES:]).all():
+    x = oracle.typical(2 * (PLACES + 1))
+    if not _flat(oracle, x[: PLACES + 1]) or not _flat(oracle, _elsewhere(oracle, x)):
         return
     tell(progress, "first look")
-    seen = first_look(oracle, most=NAMED_WITHIN - 2 * PLACES, rng=rng)
+    seen = first_look(oracle, most=NAMED_WITHIN - 4 * PLACES, rng=rng)
     if seen.kind in ("steps", "tree"):
         _check_kind(seen)
+
+
+def _flat(oracle: Oracle, x: Array) -> bool:
+    """Whether the answer next to each place but the last is the same."""
+    near = x[:-1] + NEARBY * (x[1:] - x[:-1])  # between two points of a box lies the box
+    y = oracle.ask(np.vstack([x[:-1], near]), purpose="first look", gaps=True)
+    return bool((y[: len(near)] == y[len(near) :]).all())
+
+
+def _elsewhere(oracle: Oracle, x: Array) -> Array:
+    """Further places, as many as the half of these."""
+    half = len(x) // 2
+    if oracle.box is not None:
+        return np.asarray(x[half:])
+    middle = x.mean(axis=0)
+    return np.asarray(middle + FARTHER * (x[half:] - middle))
 
 
 def _fitting(seen: Insight, told: Activation | None) -> tuple[Activation, ...]:

@@ -1,6 +1,7 @@
 """Functions to recover: a layer of high-threshold units under a polynomial, a union of half-spaces, or two more layers.
 
 f(x) = P(u(w₁·x - t), …, u(w_k·x - t)), |wᵢ| = 1. Generators for tests, studies and demonstrations.
+Source: Goel and Panigrahy (2019), Assumption 1, for the polynomial.
 """
 
 from __future__ import annotations

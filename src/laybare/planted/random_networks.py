@@ -37,14 +37,17 @@ def random_network(
     ----------
     dim, activation, outputs : its shape, every layer with the same activation
     width : units of a single hidden layer whose rows are independent directions of norm 1
-    widths : units of every hidden layer, such as (40, 20), instead of `width`; rows are N(0, I / fan-in), so that signals keep
-        their size from layer to layer
-    biases : half-range of uniform biases, or standard deviation of normal ones; 0 means none. By default 1 with `width`, 0.5
-        with `widths`
+    widths
+        Units of every hidden layer, such as (40, 20), instead of `width`; rows are N(0, I / fan-in), so that signals keep their
+        size from layer to layer.
+    biases
+        Half-range of uniform biases, or standard deviation of normal ones; 0 means none. By default 1 with `width`, 0.5 with
+        `widths`.
     bias_law : "uniform" on [-biases, biases] (the default with `width`), or "normal" (the default with `widths`)
     condition : None, or a number for that condition number of a single layer's weights (`conditioned_weights`)
-    readout : "signs" (+1 or -1), "positive" (uniform in [0.5, 1.5]) or "random" (the same with random signs). With several
-        outputs "positive" is as before, the others have independent N(0, 1) entries: small sign matrices are often singular.
+    readout
+        "signs" (+1 or -1), "positive" (uniform in [0.5, 1.5]) or "random" (the same with random signs). With several outputs
+        "positive" is as before, the others have independent N(0, 1) entries: small sign matrices are often singular.
     rng : seed or Generator
 
     The teachers that other extraction programs were measured on have
@@ -95,7 +98,7 @@ def conditioned_weights(dim: int, width: int, condition: float | int, *, rng: Ge
 
 
 def smoothed(weights: Array, rho: float, *, rng: Generator | int) -> Array:
-    """W + rho N(0, 1), entry by entry: degenerate weights become generic. Source: Ge, Kuditipudi, Li and Wang (2019), eq. 18."""
+    """W + rho N(0, 1), entry by entry: degenerate weights become generic. Source: Ge et al. (2019), equation (18)."""
     perturbed: Array = weights + rho * np.random.default_rng(rng).standard_normal(np.shape(weights))
     return perturbed
 

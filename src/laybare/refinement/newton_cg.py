@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from laybare.damping import Effort, Place, Trial
+from laybare.levels import ROUNDING_LOSS
 from laybare.refinement.conjugate import Sloped, newton_trial, slope_at
 from laybare.refinement.kronecker import KroneckerCurvature
 from laybare.refinement.levenberg import Refined, project
@@ -32,7 +33,11 @@ ENOUGH = 4
 def newton_cg(
     source: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
 ) -> Refined:
-    """Minimise the squared error from `start` without forming normal equations; `scale` as in `levenberg_marquardt`."""
+    """Minimise the squared error from `start` without forming normal equations; `scale` as in `levenberg_marquardt`.
+
+    Ends where fits are exact, with 12 digits: at the price of products the last bits are not worth having.
+    """
+    effort = replace(effort, floor=max(effort.floor, ROUNDING_LOSS))
     wanted = ENOUGH * (start.units.size + start.coefficients.size)
     if 2 * wanted >= source.size:
         return _descend(source, start, scale, effort, progress)

@@ -25,6 +25,7 @@ import numpy as np
 from laybare.activations import Activation
 from laybare.networks import Layer, Network
 from laybare.shapes import Array, Sums
+from laybare.workspace import workspace
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +173,7 @@ class StepStatistic:
         F = point.features(x, U)
         R = y - F @ point.coefficients
         q = F.shape[1]
-        Z = np.empty((len(x), q + point.units.size), dtype=self.dtype)
+        Z = workspace("step", (len(x), q + point.units.size), self.dtype)
         Z[:, :q] = F
         slopes = point.activation.derivative(U)
         np.multiply(slopes[:, :, None], X1[:, None, :], out=Z[:, q:].reshape(len(x), *point.units.shape))

@@ -22,3 +22,8 @@ def power(value: float) -> str:
     if value in (0.0, np.inf):
         return "0" if value == 0.0 else "\N{INFINITY}"
     return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e+").replace("-", "\N{MINUS SIGN}")
+
+
+def plain(value: float) -> str:
+    """A size in large print: two digits, without a power of ten from a thousandth up to a thousand."""
+    return f"{value:.2g}" if 1e-3 <= value < 1e3 else power(value)

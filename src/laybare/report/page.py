@@ -12,7 +12,7 @@ from laybare.networks import Match, Network, compare
 from laybare.networks.storage import put
 from laybare.report.figures import images_figure, layer_figure, side_of, trace_figure, weights_figure
 from laybare.report.notebook import match_html, network_html
-from laybare.report.numbers import fixed, power, short
+from laybare.report.numbers import fixed, plain, power, short
 from laybare.report.svg import themed
 from laybare.report.units import Pair, side_by_side
 from laybare.shapes import Array
@@ -44,7 +44,7 @@ def fill(template: str, facts: dict[str, Any]) -> str:
 
     pages = Environment(
         loader=PackageLoader("laybare.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    pages.filters |= {"short": short, "fixed": fixed, "power": power}
+    pages.filters |= {"short": short, "fixed": fixed, "power": power, "plain": plain}
     return pages.get_template(template).render(**facts)
 
 

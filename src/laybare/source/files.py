@@ -35,9 +35,10 @@ def open_samples(
 
     Parameters
     ----------
-    path : a file .npz, .csv, .tsv (also .csv.gz, .bz2, .xz) or .parquet, a directory of .npy blocks (x_000.npy, y_000.npy,
-        ...; x.npy, y.npy; or folders x and y with 0.npy, 1.npy, ...), of Parquet files with the same columns, a Zarr group, or
-        the log of an Oracle
+    path
+        A file .npz, .csv, .tsv (also .csv.gz, .bz2, .xz) or .parquet, a directory of .npy blocks (x_000.npy, y_000.npy, ...;
+        x.npy, y.npy; or folders x and y with 0.npy, 1.npy, ...), of Parquet files with the same columns, a Zarr group, or the
+        log of an Oracle.
     target : name of the outputs: an array of the .npz, a block name, or one or several columns ("a,b" or a sequence)
     drop : columns of a table that are neither inputs nor outputs ("a,b" or a sequence)
     drop_missing : leave out rows in which a number is missing; they are refused otherwise

@@ -47,9 +47,10 @@ class Oracle(Verbs):
 
     Parameters
     ----------
-    target : what is asked: a function x (n, dim) -> (n,) or (n, outputs), a Network, a fitted scikit-learn model or pipeline, a
-        torch module, an ONNX session, a file .onnx or .safetensors, "module:function", an http(s) address or an Endpoint.
-        It is only called from the calling thread, with a copy of x
+    target
+        What is asked: a function x (n, dim) -> (n,) or (n, outputs), a Network, a fitted scikit-learn model or pipeline, a
+        torch module, an ONNX session, a file .onnx or .safetensors, "module:function", an http(s) address or an Endpoint. It is
+        only called from the calling thread, with a copy of x.
     dim : dimension of the inputs; may be left out where the target knows it
     law : law the inputs are drawn from; Gaussian() means standard normal, or uniform in the box if there is one
     budget : queries granted; never exceeded
@@ -61,8 +62,9 @@ class Oracle(Verbs):
     inputs : callable (rng, n) -> x (n, dim), optional; draws the inputs instead of the law, which then only describes them
     batch : rows in one call, at most; by default what the target says, else all
     name : what a log calls the target, if its own name does not tell it from others
-    memory : bytes of drawn inputs that are kept, and as many of chosen ones; drawn rows beyond are drawn again in every pass,
-        chosen points beyond are answered but not kept
+    memory
+        Bytes of drawn inputs that are kept, and as many of chosen ones; drawn rows beyond are drawn again in every pass, chosen
+        points beyond are answered but not kept.
 
     Rows come in grains of 1024. Grain i is drawn from a counter-based generator at counter i, so that it can be drawn again at
     any time, in any order, by any worker, with the same bits. Answers are bought when a row is first needed: one grain a call,

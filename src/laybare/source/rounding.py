@@ -102,8 +102,7 @@ class Rounding:
 
 def representation(y: Array) -> Rounding:
     """What answers were rounded to: float64 if no coarser grid holds them all, or if too few differ. Asks nothing."""
-    values = np.unique(y[np.isfinite(y)])
-    values = values[values != 0]
+    values = _different(y)
     if len(values) < TELLING:
         return Rounding("float64", BINARY["float64"], BINARY["float64"])
     kind = next((name for name, precision in _PRECISIONS.items() if _is_held(values, precision)), "float64")
@@ -112,6 +111,16 @@ def representation(y: Array) -> Rounding:
         if np.array_equal(np.round(values, decimals).astype(_PRECISIONS.get(kind, np.float64)), values):
             return Rounding(f"{decimals} decimals", BINARY[kind], BINARY[kind], 0.5 * 10.0**-decimals)
     return Rounding(kind, BINARY[kind], BINARY[kind])
+
+
+def tells_grid(y: Array) -> bool:
+    """Whether so many answers differ that a grid would be seen."""
+    return len(_different(y)) >= TELLING
+
+
+def _different(y: Array) -> Array:
+    values: Array = np.unique(y[np.isfinite(y)])
+    return np.asarray(values[values != 0])
 
 
 def calibrated(rounding: Rounding, x: Array, y: Array, bends: Array, steepness: float) -> Rounding:

@@ -1,4 +1,4 @@
-"""A cut deeper in the network (appendix E), as a worked example: learn the units at the cut, then what lies above it.
+"""A cut deeper in the network (appendix E, Remark 1), as a worked example: learn the units at the cut, then what lies above it.
 
 Below the cut is a known layer of tanh units, h(x) = tanh(2 Q x) with Q orthogonal; at the cut are step units X_i = 1{w_i·h(x) >
 t_i}, each active in 2 % of rows; above it are two more layers. What the paper asks of the X_i is that products are rare against

@@ -34,7 +34,7 @@ AXES = {"dim": "inputs", "width": "units", "condition": "condition number", "noi
 METHOD, START, CONTROL = "the method", "its start alone", "RandomStart"
 
 
-class Place(NamedTuple):
+class ComplexityPlace(NamedTuple):
     """Inputs, units, condition number of the weights, noise in standard deviations of y."""
 
     dim: int = 8
@@ -58,7 +58,7 @@ class Family(NamedTuple):
     several: bool = False
     law: Law = Gaussian(0, 1)
 
-    def plant(self, place: Place, rng: Generator) -> Network:
+    def plant(self, place: ComplexityPlace, rng: Generator) -> Network:
         return random_network(
             place.dim, place.width, outputs=place.width if self.several else 1, biases=self.biases, condition=place.condition,
             readout=self.readout, rng=rng)  # type: ignore[arg-type]
@@ -85,8 +85,8 @@ class ComplexityGrid(NamedTuple):
     def axes(self) -> dict[str, tuple[float, ...]]:
         return {axis: getattr(self, axis) for axis in AXES}
 
-    def places(self, axis: str) -> list[Place]:
-        return [Place(**{axis: value}) for value in self.axes[axis]]  # type: ignore[arg-type]
+    def places(self, axis: str) -> list[ComplexityPlace]:
+        return [ComplexityPlace(**{axis: value}) for value in self.axes[axis]]  # type: ignore[arg-type]
 
 
 class ComplexityCell(NamedTuple):
@@ -94,7 +94,7 @@ class ComplexityCell(NamedTuple):
 
     method: str
     arm: str
-    place: Place
+    place: ComplexityPlace
 
 
 class ComplexityRow(NamedTuple):
@@ -124,21 +124,21 @@ def succeeds(cell: ComplexityCell, samples: int, seed: int) -> bool:
         return False
 
 
-def _recovers(method: Method, source: Samples, truth: Network, place: Place, rng: Generator) -> bool:
+def _recovers(method: Method, source: Samples, truth: Network, place: ComplexityPlace, rng: Generator) -> bool:
     found = recover(source, method, place.width, rng=rng).network
     match = compare(found, truth)
     within = NOISY_ERROR if place.noise else EXACT_ERROR
     return not match.missing and not match.spurious and match.max_error < within
 
 
-def _starts_close(family: Family, source: Samples, truth: Network, place: Place, rng: Generator) -> bool:
+def _starts_close(family: Family, source: Samples, truth: Network, place: ComplexityPlace, rng: Generator) -> bool:
     start = network_at(family.start.start(source, place.width, rng=rng))
     if start.layer.weights.shape != truth.layer.weights.shape:
         return False
     return unsigned_error(np.asarray(start.layer.weights), np.asarray(truth.layer.weights)) < CLOSE
 
 
-_ARMS: dict[str, Callable[[Family, Samples, Network, Place, Generator], bool]] = {
+_ARMS: dict[str, Callable[[Family, Samples, Network, ComplexityPlace, Generator], bool]] = {
     METHOD: lambda family, *given: _recovers(family.method, *given),
     START: _starts_close,
     CONTROL: lambda family, *given: _recovers(RandomStart(biases=bool(family.biases)), *given)}
@@ -205,6 +205,6 @@ SAMPLE_COMPLEXITY = Study(
     "The theorems' numbers of samples are polynomials: TensorInit d·log d·k·λ(κ), SymmetricInputs d³ (detector), GeneralReLU "
     "poly(m, d, B, 1/s_m); exponents beside them are those of the bounds at the same networks, open exponents taken as 1. "
     "A count of unknowns gives 1 for inputs and units, 0 for condition; errors that are standard errors give 2 for noise.",
-    ComplexityGrid((4, 8, 16), (2, 4, 8), (1, 2, 8), (0.1, 0.2, 0.4)),
+    ComplexityGrid((4, 8, 16), (2, 4, 8), (2, 8), (0.1, 0.4), 1 << 13),
     ComplexityGrid((4, 8, 16, 32), (2, 4, 6, 8), (1, 2, 4, 8, 16), (0.05, 0.1, 0.2, 0.4, 0.8), 1 << 17),
     measure, summary, seeds=10)

@@ -1,8 +1,8 @@
 """How rare it is that several units fire together: Lemma 1, as printed and as it can be proved.
 
-Printed: E[Π_{S} u_t(w_j·x)] ≤ ρ(t, 1) (κ(W) ρ(t, |W|))^{|S|-1}, ρ(t, σ) = e^{-t²/2σ²}. It is false for positively correlated
-rows: step units with correlation 0.7 at t = 6 fire together with probability 9.7e-12, ten times the bound. The proof splits
-|(OW)^{-T} b|² into b₁² + rest/|W|², which does not follow. From |W^{-T} b|² ≥ |b|²/|W|² one gets
+Printed: E[Π_{S} u_t(w_j·x)] ≤ ρ(t, 1) (κ(W) ρ(t, |W|))^{|S|-1}, ρ(t, σ) = e^{-t²/2σ²} (Assumptions 2 and 3). It is false for
+positively correlated rows: step units with correlation 0.7 at t = 6 fire together with probability 9.7e-12, ten times the bound.
+The proof splits |(OW)^{-T} b|² into b₁² + rest/|W|², which does not follow. From |W^{-T} b|² ≥ |b|²/|W|² one gets
 
     E[Π_{S} 1{w_j·x > t}] ≤ |det W_S|^{-1} |W_S|^{|S|} ρ(t, |W_S|)^{|S|}      (W_S square in the span of its rows).
 

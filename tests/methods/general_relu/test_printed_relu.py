@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from unjudged import without_certificate
 
 import laybare as lb
 from laybare.assembly.relu_scalars import Scalars
@@ -132,15 +133,17 @@ def test_sizes_of_algorithm_5_are_those_printed() -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_literal_method_starts_recover(order: int, rng: np.random.Generator) -> None:
-    """One unit and many samples: the literal form is close, and `refine` finishes it, or it is judged."""
+    """One unit and many samples: the literal form is close, and `refine` finishes it."""
     truth = lb.random_network(3, 1, biases=0.5, rng=rng)
     x = rng.standard_normal((50_000, 3))
     source = lb.Samples(x, truth(x), law=lb.Gaussian(0, 1))
-    found = lb.recover(source, lb.GeneralReLU.literal(order), rng=rng)
+    with without_certificate():
+        found = lb.recover(source, lb.GeneralReLU.literal(order), rng=rng)
+        if order == 1:
+            assert lb.compare(lb.refine(source, found.network).network, truth).max_error < 1e-10
     cosines = np.abs(found.start.layer.weights @ truth.layer.weights[0]) / np.linalg.norm(found.start.layer.weights, axis=1)
     assert cosines.max() > 0.98
     assert found.start.width == 1 if order == 1 else found.start.width >= 3  # two units for the linear part
-    assert order > 1 or lb.compare(lb.refine(source, found.network).network, truth).max_error < 1e-10
 
 
 def test_noise_is_refused_with_a_reason(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:

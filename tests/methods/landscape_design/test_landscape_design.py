@@ -142,6 +142,8 @@ def test_literal_f_stochastic_descent_runs(rng: np.random.Generator) -> None:
     method = lb.LandscapeDesign.literal(
         parameters=Parameters(1.0, 0.8, 0.0, 0.0), steps=Steps(step=0.05, count=50), batch=4000)
     assert method.start(drawn(truth, 204_000, rng), 3, rng=rng).network.width == 3
+    fewer = teacher(4, 2, rng, orthonormal=True, ratio=1.0)
+    assert method.start(drawn(fewer, 204_000, rng), 2, rng=rng).network.width == 2
 
 
 def test_noise_leaves_the_error_that_the_certificate_says(rng: np.random.Generator) -> None:
@@ -223,7 +225,7 @@ def test_literal_objective_without_a_minimum_is_refused() -> None:
     rng = np.random.default_rng(2)
     source = drawn(teacher(6, 2, rng, orthonormal=True, ratio=1.0), 3000, rng)
     with pytest.raises(lb.TooFewSamples, match="falls without end"):
-        lb.recover(source, lb.LandscapeDesign.literal(), 2, rng=rng)
+        lb.recover(source, lb.LandscapeDesign.literal(span=False), 2, rng=rng)
 
 
 def test_several_outputs_are_refused(rng: np.random.Generator) -> None:

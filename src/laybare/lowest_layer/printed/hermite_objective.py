@@ -5,7 +5,7 @@ For z of any length, s = z·x, N = |z|²:
     H₂(z) = (s² - N)/√2,      H₄(z) = (s⁴ - 6N s² + 3N²)/√24,      E[u(a·x - t) H_l(z)] = u_l (a·z)^l  for |a| = 1,
 
 with u_l = E[u(g - t) h_l(g)]. So E[f H_l(z)] = u_l Σ cᵢ (z·wᵢ)^l up to the rare products of units.
-Source: Goel and Panigrahy (2019), section 2, Lemma 9 and Claim 1 (which omits cᵢ at order 4).
+Source: Goel and Panigrahy (2019), section 2, Lemma 9, Corollary 2 and Claim 1 (which omits cᵢ at order 4).
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@
     5   a network of m' + 2 units by regression on the units of Algorithm 4              truncated.truncated_network
     6   Algorithm 4 at order 1, then Algorithm 3                                         PrintedReLU(order=1)
 
-The text of Algorithms 1 to 3 is reconstructed from their proofs. Where the paper asks for η₁, η₂, η₃ of polynomial size we take
-them from the noise of the moments: half the difference of two half-sample estimates has the law of the error of their mean.
+Exact moments give the units (Theorem 4.2): orders 2l+1 and 2l+2 have the coefficients -a He_{2l-1}(b) φ(b) and a He_{2l}(b) φ(b)
+(equation (49)), which are not both zero. The text of Algorithms 1 to 3 is reconstructed from their proofs. Where the paper asks
+for η₁, η₂, η₃ of polynomial size we take them from the noise of the moments: half the difference of two half-sample estimates
+has the law of the error of their mean.
 """
 
 from __future__ import annotations

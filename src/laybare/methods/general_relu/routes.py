@@ -7,7 +7,7 @@
 
 Orders enter with the inverse of their noise, measured by split halves. The span is shared by all orders, so a unit that one order
 does not show (|b| = 1 in order 4, b = 0 in order 3) rests on the others.
-Source: Awasthi, Tang and Vijayaraghavan (2021) for the moments; joint span and small fits are ours (digest, sections 5.1 to 5.3).
+Source: Awasthi, Tang and Vijayaraghavan (2021) for the moments; joint span and small fits are ours.
 """
 
 from __future__ import annotations

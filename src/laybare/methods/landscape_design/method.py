@@ -54,13 +54,14 @@ class LandscapeDesign:
     @classmethod
     def literal(
         cls, activation: Activation = relu, *, orthogonal: bool = False, parameters: Parameters | None = None,
-        steps: Steps | None = None, batch: int = 8192,
+        steps: Steps | None = None, batch: int = 8192, span: bool = True,
     ) -> LandscapeDesign:
         """F, or G for `orthogonal` weights, as printed: plain averages, parameters of the theorems, Algorithm 2 or 1.
 
+        With fewer units than inputs F is taken in the span of the units, or with the ridge of Theorem C.5 if not `span`.
         `steps` makes the descent stochastic, with `batch` fresh samples a step, as in the experiments of the paper.
         """
-        route = PrintedDesign(orthogonal=orthogonal, parameters=parameters, steps=steps, batch=batch)
+        route = PrintedDesign(orthogonal=orthogonal, parameters=parameters, steps=steps, batch=batch, span=span)
         return cls(activation=activation, route=route, search=None)
 
     @property

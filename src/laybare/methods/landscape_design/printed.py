@@ -45,16 +45,21 @@ class PrintedDesign:
 
     `steps` None minimises the objective of all samples (Theorem 2.7) by L-BFGS with saddle escape; else stochastic gradients take
     `batch` fresh samples a step, and F's penalty is a U-statistic of the batch. G is for orthonormal weights only.
+
+    With fewer units than inputs F is taken in the span of the units, which the second moment shows, where Theorem C.4 applies.
+    `span` False is F with the ridge of Theorem C.5 in all dimensions. It has the right minima for exact moments only: off the
+    span sampled fourth moments outweigh a ridge, and F falls without end.
     """
 
     orthogonal: bool = False
+    span: bool = True
     parameters: Parameters | None = None
     steps: Steps | None = None
     batch: int = 8192
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """The network read from where the descent ended."""
-        seen = plain(source, width if self.orthogonal else source.dim, activation)
+        seen = plain(source, width if self.orthogonal or self.span else source.dim, activation)
         check_positive(seen, width)
         chosen = self.parameters or self._rule(seen, width, activation)
         whole = self._objective(seen, width, activation, chosen)
@@ -90,6 +95,6 @@ class PrintedDesign:
         """The same objective on one batch."""
         def make(part: Source) -> Objective:
             batch = replace(whole, quartic=TurnedQuartic(quartic(part), basis))
-            return batch if self.orthogonal else replace(batch, penalty=SampledPenalty(part, coefficient(activation, 2)))
+            return batch if self.orthogonal else replace(batch, penalty=SampledPenalty(part, coefficient(activation, 2), basis))
 
         return make

@@ -9,10 +9,9 @@ from numpy.random import Generator
 from laybare.activations import Activation, relu
 from laybare.errors import InvalidInput
 from laybare.lines import LinesFound, Patience, Reader, read_network
-from laybare.lines.asking import Ask
 from laybare.lines.deep import DeepFound, read_deep
 from laybare.lines.search import Watch
-from laybare.shapes import Array, Progress, tell
+from laybare.shapes import Progress, tell
 from laybare.source import Oracle
 
 
@@ -59,36 +58,25 @@ class Lines:
     ) -> LinesFound:
         """The network behind the black box, or as much of it as the budget allows; `watch` may refuse it early."""
         check_activation(self.activation)
+        tell(progress, "lines", oracle.spent, oracle.budget)
         reader = Reader(
             activation=self.activation, precision=self.precision, spread=self.spread, patience=self.patience, watch=watch,
             log_odds=oracle.spent > 0 and oracle.taken_as != "identity")
         box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
         return read_network(
-            _telling(oracle, progress), oracle.dim, reader, budget=oracle.budget - oracle.spent, box=box,
-            purpose=oracle.purpose, rng=rng)
+            oracle.ask, oracle.dim, reader, budget=oracle.budget - oracle.spent, box=box, purpose=oracle.purpose, rng=rng)
 
     def read_deep(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepFound:
         """The layers behind the black box, one after the other."""
         _check_deep(self, oracle)
+        tell(progress, "lines", oracle.spent, oracle.budget)
         return read_deep(
-            _telling(oracle, progress), oracle.dim, depth=self.depth, budget=oracle.budget - oracle.spent, spread=self.spread,
+            oracle.ask, oracle.dim, depth=self.depth, budget=oracle.budget - oracle.spent, spread=self.spread,
             purpose=oracle.purpose, rng=rng)
 
     def read_lowest(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepFound:
         """The lowest layer behind the black box alone."""
         return replace(self, depth=1).read_deep(oracle, rng=rng, progress=progress)
-
-
-def _telling(oracle: Oracle, progress: Progress | None) -> Ask:
-    """Asks the oracle, and tells how many of the granted queries are spent: the limit of every search along lines."""
-
-    def ask(x: Array) -> Array:
-        y = oracle.ask(x)
-        tell(progress, "lines", oracle.spent, oracle.budget)
-        return y
-
-    tell(progress, "lines", oracle.spent, oracle.budget)
-    return ask
 
 
 def deep_applies(activation: Activation | None, oracle: Oracle) -> bool:

@@ -6,12 +6,13 @@ vectors, z the eigenvectors of XY⁻¹ for two random elements X, Y of their spa
     Algorithm 1  one unit, one output: w = 2 E[xxᵀ]⁻¹ E[yx]
     Algorithm 2  no noise, as many outputs as units: f(u) = 2E[(u·y)(u·Bx) xxᵀ] - E[(u·y)² xxᵀ]
     Algorithm 3  noise: f(u) + (E[(u·y)²] - 2uᵀB E[xxᵀ] Bᵀu) E[xxᵀ]; one half of the samples for T, the other for the rest
-    Algorithm 4  more outputs than units: Algorithm 3 on Pᵀy, P the k left singular vectors of E[yxᵀ]
+    Algorithm 4  more outputs than units: Algorithm 3 on Pᵀy, P the k left singular vectors of E[yxᵀ]; one half of the samples
+                 for P, the other for Algorithm 3
     practical    10k random elements of the span, CP by alternating least squares, best of 10; then gradient descent on W
 
 That exact moments give the network is stated by Theorems 4, 5 and 6 for Algorithms 2, 3 and 4, informally by Theorems 1 and 2;
 the pencil by Lemmas 5 and 8; what samples do, by Theorem 7 (`theory.symmetric_recovery`) and Theorem 8.
-On the same samples the term that Algorithm 3 adds is what makes f a covariance (the bracket that (11) lost is in Algorithm 3).
+On the same samples the term that Algorithm 3 adds is what makes f a covariance (the bracket that equation (11) lost is there).
 The printed algorithms are for ReLU. Deviations: least squares where the text inverts, so that a singular Y costs accuracy, not a
 crash; real and imaginary parts of complex eigenvectors, which the text does not expect.
 """
@@ -61,6 +62,8 @@ class PrintedNeurons:
         _check_relu(activation)
         first, second = _halves(source) if self.halves else (source, source)
         P = leading_outputs(first, width)
+        if self.halves and source.outputs > width:  # the second half of Algorithm 4 is all that its Algorithm 3 has
+            first, second = _halves(second)
         T = printed_detector(Mixed(first, P), noise=self.noise)
         span, gap = span_of(T)
         X, Y = (np.tensordot(rng.standard_normal(width), span, axes=1) for _ in range(2))
