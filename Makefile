@@ -42,7 +42,7 @@ test: $(DEV)
 	@OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)
 
 test-all: $(DEV)
-	@OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m "slow or not slow" $(PYTEST_ARGS)
+	@LAYBARE_TYPECHECK=all OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m "slow or not slow" $(PYTEST_ARGS)
 
 test-browser: $(DEV)
 	@command -v chromedriver >/dev/null || { $$(command -v sudo) apt-get update -qq && \

@@ -1,6 +1,7 @@
 """Set-up of all tests: one BLAS thread, shapes checked by beartype, seeds on demand.
 
     pytest --seeds 0-99               every test that takes `seed` or `rng`, once a seed (default: seed 0 alone)
+    LAYBARE_TYPECHECK=all pytest      shapes checked in every test, not in those of single rooms alone (three times as long)
     LAYBARE_TYPECHECK=0 pytest        without the shape checks
     HYPOTHESIS_PROFILE=thorough pytest
 """
@@ -12,15 +13,22 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: the cores belong to the test processes
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import jaxtyping
 import numpy as np
 import pytest
 
-TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "1") != "0"
+TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "rooms")
 
-if TYPECHECK:
+END_TO_END = frozenset({
+    "certificate", "cli", "estimator", "examples", "export", "hostile", "lines", "lowest_layer", "methods", "pipeline",
+    "recovery", "report", "studies"})
+"""Folders of tests that run whole recoveries: thousands of small calls, whose checks take twice as long as they do. Shapes are
+checked there by `make test-all`; the rooms below are checked always."""
+
+if TYPECHECK != "0":
     jaxtyping.install_import_hook(["laybare"], "typechecker.checked")  # before laybare is imported
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=30)
@@ -42,7 +50,7 @@ def parse_seeds(text: str) -> list[int]:
 def pytest_report_header(config: pytest.Config) -> str:
     seeds = config.getoption("--seeds")
     shown = f"{seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} from {seeds[0]} to {seeds[-1]}"
-    return f"laybare: seeds {shown}; shapes {'checked' if TYPECHECK else 'not checked'}"
+    return f"laybare: seeds {shown}; shapes checked: {TYPECHECK}"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -60,6 +68,13 @@ def _chooses_its_seeds(metafunc: pytest.Metafunc) -> bool:
 def rng(seed: int) -> np.random.Generator:
     """A generator of its own for every test and seed."""
     return np.random.default_rng(seed)
+
+
+@pytest.fixture(autouse=True)
+def shapes_of_rooms(request: pytest.FixtureRequest) -> None:
+    """Checks for tests of single rooms, none for whole recoveries."""
+    if TYPECHECK == "rooms" and request.path.relative_to(Path(__file__).parent).parts[0] in END_TO_END:
+        request.getfixturevalue("unchecked")
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ CASES = [
     Case("general-relu algorithm-6", lambda: lb.GeneralReLU.literal(), BIASES, 60_000, 0.3),
     Case("general-relu algorithm-6", lambda: lb.GeneralReLU.literal(), FEWER, 50_000, 0.4),
     Case("general-relu algorithm-5", lambda: lb.GeneralReLU.literal(2), MORE, 60_000, 0.7, fit=0.1),
-    Case("general-relu algorithm-5", lambda: lb.GeneralReLU.literal(2), FEW, 100_000, 0.5, fit=0.3),
+    Case("general-relu algorithm-5", lambda: lb.GeneralReLU.literal(2), FEW, 60_000, 0.5, fit=0.3),
     Case("general-relu algorithm-5-order-3", lambda: lb.GeneralReLU.literal(3), lb.random_network(2, 1, biases=0.3, rng=1),
          100_000, 0.1),
 ]

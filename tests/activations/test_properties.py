@@ -144,7 +144,7 @@ def test_property_3_fails():
 
 
 def test_all_hold_for_the_activations_the_paper_names():
-    """... except for powers above 2, whose second derivative is unbounded."""
+    """Theorem 3.5 of Zhong et al. (2017), except for powers above 2, whose second derivative is unbounded."""
     for act in (relu, leaky_relu(0.01), power_relu(2), sigmoid, tanh, erf):
         assert act.properties().all_hold, act
     for act in (LINEAR, SQUARE, absolute, step, power_relu(3)):

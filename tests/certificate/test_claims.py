@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.certificate import certify, standard_errors
+from laybare.certificate import Claim, certify, standard_errors
 from laybare.pipeline import Recovery
 from laybare.planted import orthonormal_weights, random_network
 from laybare.refinement.problem import pose_parts
@@ -193,7 +193,7 @@ def test_text_has_the_verdict_and_every_number(rng: np.random.Generator) -> None
     assert str(found.certificate) == text
     for claim in found.certificate.claims:
         assert claim.name in text
-        assert f"{claim.value:.3g} (threshold {claim.threshold:.3g}, {claim.kind})" in text
+        assert f"{claim.value:.3g} ({claim.direction or 'threshold'} {claim.threshold:.3g}, {claim.kind})" in text
         assert claim.explanation in text
 
 
@@ -214,3 +214,8 @@ def test_an_interrupt_while_certifying_verifies_nothing(noise: float, rng: np.ra
     assert heard == 1
     assert found.certificate.verdict != "verified"
     assert not named(found.certificate, "certificate finished").passed
+
+
+def test_yes_is_at_least_one() -> None:
+    sides = [Claim("c", value, 1.0, passed, "tested", "").direction for value, passed in ((1.0, True), (0.0, False), (0.5, True))]
+    assert sides == ["at least", "at least", "at most"]

@@ -90,6 +90,13 @@ def test_quiet_says_nothing(command: str) -> None:
         assert result.output == ""
 
 
+@pytest.mark.parametrize(("line", "meant"), [("recove table.csv", "recover"), ("reproduce lins", "lines")])
+def test_what_is_misspelt_is_answered_with_what_was_meant(line: str, meant: str) -> None:
+    result = run(line)
+    assert result.exit_code == 2 and f"did you mean {meant}?" in result.output
+    assert "did you mean" not in run("zzzzzz").output
+
+
 def test_every_command_is_called_here() -> None:
     assert set(cli.HOMES) == set(CALLS)
 

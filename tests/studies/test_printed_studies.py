@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laybare.studies import angle_search, printed_theorems, printed_units
+from laybare.studies import angle_search, printed_high_threshold, printed_theorems, printed_units
 
 
 @pytest.mark.parametrize(("dim", "near", "far"), [(5, 0.346, 0.233), (20, 0.295, 0.023), (50, 0.284, 0.0005)])
@@ -49,3 +49,10 @@ def test_sigmoid_units_by_every_way(way, limit):
 def test_units_with_powers(seed):
     run = printed_units.powers_once(20_000, seed)
     assert run.second == pytest.approx(1.0, abs=0.3) and run.default < 0.05
+
+
+def test_starts_that_were_refused_have_no_angle():
+    grid = printed_high_threshold.LayerStartGrid((100,))
+    runs = {cell: [float("nan") if cell.start == "simultaneous" else 0.5] for cell in grid.cells()}
+    sentence = printed_high_threshold.starts(grid, runs).sentence
+    assert "one by one, n = 100: 0.5 rad" in sentence and "simultaneous, n = 100: refused in every run" in sentence

@@ -33,9 +33,14 @@ class Claim:
 
     @property
     def direction(self) -> str:
-        """Which side of the threshold is right: "at most" or "at least"; nothing if the value is no number."""
+        """Which side of the threshold is right: "at most" or "at least"; nothing if the value is no number.
+
+        What is yes or no has the value 1 or 0 and the threshold 1, which is a least value.
+        """
         if self.value != self.value:
             return ""
+        if self.passed and self.value == self.threshold == 1.0:
+            return "at least"
         return "at most" if (self.value <= self.threshold) == self.passed else "at least"
 
 

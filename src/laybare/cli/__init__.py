@@ -10,7 +10,9 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
 from typing import NoReturn, cast
@@ -42,6 +44,12 @@ HOMES = {
 """Commands, the files they stand in, and what the list of commands says about them."""
 
 
+def nearest(typed: str, known: Iterable[str]) -> str:
+    """A question that names what was meant, if anything is near."""
+    near = get_close_matches(typed, list(known), 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 class CommandsOnDemand(click.Group):
     """Knows its commands by name, and imports one when it is called."""
 
@@ -54,6 +62,14 @@ class CommandsOnDemand(click.Group):
         if name not in HOMES:
             return None
         return cast(click.Command, getattr(import_module(f"laybare.cli.{HOMES[name][0]}"), name.replace("-", "_")))
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that was typed; what is none is answered with the one that is nearest."""
+        if args[0] not in HOMES and not args[0].startswith("-"):
+            context.fail(f"there is no command {args[0]!r}{nearest(args[0], HOMES)}; laybare --help lists them all.")
+        return super().resolve_command(context, args)
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands, without importing them."""

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 from rich.table import Table
 from rich.text import Text
 
+from laybare.cli import nearest
 from laybare.cli.screen import print_path
 from laybare.cli.speech import Speech, examples, speaking
 from laybare.report.tables import text_table
@@ -58,7 +59,9 @@ def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bo
         speech.tell(studies={one.name: one.title for one in STUDIES.values()})
         return
     if study not in STUDIES and study != "papers":
-        raise click.BadParameter(f"there is no study {study!r}; known are papers, {', '.join(STUDIES)}.", param_hint="STUDY")
+        raise click.BadParameter(
+            f"there is no study {study!r}{nearest(study, ('papers', *STUDIES))}; laybare reproduce --list has them all.",
+            param_hint="STUDY")
     names = PAPERS if study == "papers" else (study,)
     speech.tell(results=[_run(STUDIES[name], seeds, Path(out), full=full, speech=speech) for name in names])
 

@@ -159,7 +159,8 @@ def _draw(axes: Any, panel: Panel, names: list[str]) -> None:
 def _ticks_at_values(axes: Any, values: list[float]) -> None:
     """Ticks at the few values there are; many, or such as would be written over each other, are left to the powers of ten."""
     if len(values) <= TICKS and all(b / a >= APART for a, b in pairwise(values)):
-        axes.set_xticks(values, [f"{value:,g}" for value in values], rotation=90 if len(values) > ACROSS else 0)
+        names = [f"{value:,g}" if value >= 1.0 else f"{value:.3g}" for value in values]
+        axes.set_xticks(values, names, rotation=90 if len(values) > ACROSS else 0)
         axes.set_xticks([], minor=True)
 
 

@@ -19,7 +19,7 @@ from laybare.planted.high_thresholds import PlantedTarget
 from laybare.report.plots import Curve, LinesFigure, Panel
 from laybare.source import Gaussian, Samples, Source
 from laybare.studies.high_threshold import plant
-from laybare.studies.study import Study, StudyResult, headings, over, spread
+from laybare.studies.study import Study, StudyResult, headings, over, radians, spread
 
 
 def activity(rows: int, threshold: float, rng: Generator) -> tuple[PlantedTarget, Source]:
@@ -78,7 +78,7 @@ def starts(grid: LayerStartGrid, runs: Mapping[LayerStartCell, list[float]]) -> 
     rows = [LayerStartRow(cell.start, cell.samples, *spread(each)) for cell, each in runs.items()]
     lines = [Curve(name, grid.samples, [row.median for row in rows if row.start == name]) for name in STARTS]
     panel = Panel(f"{step.name} units, t = 2.5", "samples", "largest angle (rad)", lines, "xy")
-    sentence = "; ".join(f"{row.start}, n = {row.samples:,}: {row.median:.2f} rad" for row in rows) + " (medians)."
+    sentence = "; ".join(f"{row.start}, n = {row.samples:,}: {radians(row.median)}" for row in rows) + " (medians)."
     return StudyResult(headings(LayerStartRow), rows, sentence, LinesFigure([panel], "Starts over samples"))
 
 

@@ -17,7 +17,7 @@ from laybare.lowest_layer.printed.hermite_objective import correlation
 from laybare.networks.polynomials import Polynomial, multilinear, with_powers
 from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
 from laybare.studies.printed_theorems import layer_angle, samples
-from laybare.studies.study import Study, StudyResult, headings, over, spread
+from laybare.studies.study import Study, StudyResult, headings, over, radians, spread
 from laybare.theory.unit_coefficients import composed_coefficients
 
 SIGMOID_WAYS = ("printed", "printed, retained rows", "default")
@@ -69,7 +69,7 @@ def sigmoid_angle(cell: SigmoidCell, seed: int) -> float:
 def sigmoid_angles(grid: SigmoidGrid, runs: Mapping[SigmoidCell, list[float]]) -> StudyResult:
     """Medians for every way."""
     rows = [SigmoidRow(cell.way, cell.threshold, cell.samples, *spread(each)) for cell, each in runs.items()]
-    told = "; ".join(f"{row.way}, t = {row.threshold:g}, n = {row.samples:,}: {row.median:.2g} rad" for row in rows)
+    told = "; ".join(f"{row.way}, t = {row.threshold:g}, n = {row.samples:,}: {radians(row.median)}" for row in rows)
     return StudyResult(headings(SigmoidRow), rows, f"{told} (medians).")
 
 

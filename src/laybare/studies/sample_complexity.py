@@ -205,6 +205,6 @@ SAMPLE_COMPLEXITY = Study(
     "The theorems' numbers of samples are polynomials: TensorInit d·log d·k·λ(κ), SymmetricInputs d³ (detector), GeneralReLU "
     "poly(m, d, B, 1/s_m); exponents beside them are those of the bounds at the same networks, open exponents taken as 1. "
     "A count of unknowns gives 1 for inputs and units, 0 for condition; errors that are standard errors give 2 for noise.",
-    ComplexityGrid((4, 8, 16), (2, 4, 8), (1, 2, 8), (0.1, 0.2, 0.4)),
+    ComplexityGrid((4, 8, 16), (2, 4, 8), (2, 8), (0.1, 0.4), 1 << 13),
     ComplexityGrid((4, 8, 16, 32), (2, 4, 6, 8), (1, 2, 4, 8, 16), (0.05, 0.1, 0.2, 0.4, 0.8), 1 << 17),
     measure, summary, seeds=10)

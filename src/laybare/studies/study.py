@@ -135,6 +135,11 @@ def spread(values: Sequence[float]) -> tuple[float, float, float, int]:
     return float(np.median(kept)), float(np.quantile(kept, 0.1)), float(np.quantile(kept, 0.9)), len(values) - len(kept)
 
 
+def radians(angle: float) -> str:
+    """A median angle in a sentence; NaN is that of runs which were all refused."""
+    return f"{angle:.2g} rad" if np.isfinite(angle) else "refused in every run"
+
+
 class Count(NamedTuple):
     """Exact recoveries of an arm, of so many runs, and runs that were verified though they were wrong."""
 

@@ -130,7 +130,8 @@ def moment_assumptions(activation: Activation) -> tuple[Assumption, ...]:
     """Assumption 5.3 (2)-(4): moments of order 3 or 4 show something, and what they do not show is no information.
 
     If orders 1 and 3 vanish the activation must be even, else nothing tells w from -w; if orders 2 and 4 vanish it must be odd
-    (up to a constant, which an offset takes up), else nothing tells v from -v.
+    (up to a constant, which an offset takes up), else nothing tells v from -v. Assumption 5.3(1), that an order shows all units
+    or none, holds for every homogeneous activation.
     """
     shown = {j for j in range(1, 5) if abs(float(activation.hermite(j))) > VANISHING}
     return (
