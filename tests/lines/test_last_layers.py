@@ -15,6 +15,8 @@ from laybare.lines.lowest_again import remeasured
 from laybare.lines.reach import Reach
 from laybare.lines.recognise import first_look
 from laybare.networks import Layer, Network
+from laybare.studies import deep_cases
+from laybare.studies.deep_agreement import agreement
 
 
 def _layers(seed: int, widths: tuple[int, ...], dim: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -120,6 +122,13 @@ def test_the_certificate_says_what_was_folded() -> None:
     text = next(claim for claim in found.certificate.claims if claim.name == "units of layer 2").explanation
     assert "1 unit that never bends" in text
     assert found.certificate.verdict == "verified"
+
+
+def test_an_active_side_that_one_gradient_only_has_seen_is_not_taken_for_told() -> None:
+    truth = deep_cases._planted("asleep or always on", 405)
+    found = lb.recover(lb.Oracle(truth, dim=14, budget=50_000, rng=405), lb.Lines(depth=None), rng=405)
+    right = agreement(found.network, truth).right(1e-8)
+    assert found.certificate.verdict == ("verified" if right else "doubtful")
 
 
 def _unit_rows(network: Network) -> Deep:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import laybare as lb
 from laybare.lines.asking import Purse
+from laybare.lines.choosing import chosen_layer
 from laybare.lines.crossings import judge_part
 from laybare.lines.deep import read_deep
 from laybare.lines.floors import Floor, ground
+from laybare.lines.last_layer import explanation
+from laybare.lines.layers import Seen
 from laybare.lines.middle_layer import middle_read
+from laybare.lines.partial_rows import completed
 from laybare.lines.parts import Branches, Part
 from laybare.lines.recognise import first_look
 from laybare.lines.surfaces import PieceSlope, Surface
@@ -76,6 +82,46 @@ def test_active_sides_of_a_middle_layer_follow_from_gradients_and_so_does_a_unit
 def test_few_gradients_do_not_tell_active_sides() -> None:
     network, rng = lb.random_network(14, widths=(12, 10, 6, 4), rng=2), np.random.default_rng(0)
     assert middle_read(_branches(network, _slopes(network, rng, 4)), _parts(network, np.ones(6)), rng=rng) is None
+
+
+def _surface(row: np.ndarray, bias: float) -> Surface:
+    size = float(np.linalg.norm(row))
+    return Surface(row / size, bias / size, 1e-12, np.zeros(1), (np.zeros(1), np.zeros(1)))
+
+
+def test_gradients_choose_the_units_of_a_layer_among_suspects_and_leave_a_spurious_hyperplane_out() -> None:
+    network, rng = lb.random_network(14, widths=(12, 7, 4), rng=4), np.random.default_rng(0)
+    layer = network.layers[1]
+    units = [_surface(row, float(b)) for row, b in zip(layer.weights, np.asarray(layer.biases), strict=True)]
+    above = [_surface(rng.standard_normal(7) @ layer.weights, 0.3) for _ in range(4)]  # as surfaces of layers above are
+    seen = Seen(_floor_1(network), (*units[:3], above[0]), (*above[1:], *units[3:]), _slopes(network, rng, 80))
+    read = chosen_layer(seen)
+    assert read is not None
+    rows = layer.weights / np.linalg.norm(layer.weights, axis=1)[:, None]
+    np.testing.assert_allclose(np.sort((read.weights @ rows.T).max(axis=0)), 1.0)
+    assert len(read.weights) == 7
+    assert chosen_layer(replace(seen, suspects=seen.suspects[:-1])) is None  # a unit is missing
+
+
+def test_a_weight_that_no_kink_has_told_follows_from_gradients() -> None:
+    network, rng = lb.random_network(14, widths=(12, 8, 6), rng=5), np.random.default_rng(0)
+    first, second, third = network.layers
+    weights, biases = third.weights.copy(), np.array(third.biases)
+    weights[-1, 2] = 1.5
+    network = Network((first, second, Layer(weights, biases)), network.readout, network.offset)
+    sizes = np.linalg.norm(weights, axis=1)
+    parts = [_part(row, float(b), np.zeros(14)) for row, b in zip(weights / sizes[:, None], biases / sizes, strict=True)]
+    parts = [part._replace(surfaces=part.surfaces * 2) for part in parts]
+    known = np.arange(8) != 2
+    parts[-1] = parts[-1]._replace(row=np.where(known, parts[-1].row, 0.0), on=known)
+    lower = Network((first, second), np.ones(8))
+    slopes = tuple(  # as if the unit were on wherever feature 2 is active
+        slope for slope in _slopes(network, rng, 300)
+        if lower.features(slope.x[None])[0, 2] == 0.0 or network.features(slope.x[None])[0, -1] > 0.0)
+    ways = list(completed(replace(_branches(network, slopes), parts=tuple(parts))))
+    told = [way for way in ways if explanation(way) is not None]
+    assert len(told) == 1
+    np.testing.assert_allclose(told[0].parts[-1].row, weights[-1] / sizes[-1], atol=1e-9)
 
 
 @pytest.mark.slow

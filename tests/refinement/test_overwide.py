@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.errors import TooFewSamples
+from laybare.refinement import overwide
 from laybare.refinement.levenberg import levenberg_marquardt
 from laybare.refinement.normal import Fit, FitStatistic, Model, network_of
 from laybare.refinement.overwide import Search, over_wide
@@ -46,6 +47,19 @@ def test_unknown_width_with_noise(rng):
     refined = over_wide(problem.source, SIGN_FREE, None, rng=rng)
     assert refined.point.width == 3
     assert error_of(refined, problem.truth) < 0.05
+
+
+def test_an_interrupt_while_pruning_ends_the_search(rng, monkeypatch):
+    """With noise two runs are pruned one after the other: the second is not begun."""
+    problem, calls = planted(5, 3, 4000, rng, noise=0.05), []
+
+    def interrupted(source, refined, scale, **options):
+        calls.append(refined.point.width)
+        return refined._replace(trace=refined.trace._replace(reason="interrupted"))
+
+    monkeypatch.setattr(overwide, "prune", interrupted)
+    refined = over_wide(problem.source, SIGN_FREE, 3, rng=rng)
+    assert refined.trace.reason == "interrupted" and len(calls) == 1
 
 
 def test_known_rows_come_first(rng):

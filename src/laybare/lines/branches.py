@@ -27,6 +27,7 @@ from laybare.lines.last_layer import Explanation, explanation, layer_read
 from laybare.lines.layers import LayerRead, Seen, choices
 from laybare.lines.line import Line
 from laybare.lines.middle_layer import middle_read
+from laybare.lines.partial_rows import completed
 from laybare.lines.parts import MEMBERS, Branches, Part
 from laybare.lines.programs import Layers
 from laybare.lines.reach import Facet
@@ -59,13 +60,17 @@ def read_upper_layer(
         branches = search.followed(branches, (floor.line(floor.width, rng) for _ in range(ROUND)))
         branches = search.followed(branches, _facets(branches, search.tried))
         told = explanation(branches)
-        if told is None and turn > 0:
+        if told is None and turn > 0 and len(branches.open) > len(layers[-1][1]):  # too many for this layer: others lie above
             reads = (middle_read(branches, units, rng=rng) for units in search.units(branches))
             read = next((read for read in reads if read is not None), None)
             if read is not None:
                 return read
         if told is None or branches.open:
-            continue
+            whole = next((ways for ways in completed(branches) if explanation(ways) is not None), None) if turn > 0 else None
+            if whole is None:
+                continue
+            branches, told = whole, explanation(whole)
+            assert told is not None
         if not len(told.folded):
             return layer_read(branches, told)
         known = len(branches.parts)

@@ -24,6 +24,7 @@ from laybare.lines.above import Above
 from laybare.lines.asking import Ask, Booking, Purse
 from laybare.lines.branches import read_upper_layer
 from laybare.lines.checking import Checker
+from laybare.lines.choosing import chosen_layer
 from laybare.lines.floors import Floor, ground
 from laybare.lines.folding import folded_layer
 from laybare.lines.joint_polish import Deep, Fitted
@@ -39,8 +40,8 @@ QUIET = (2, 4, 10)
 """Lines in a row that bring no unit to a complete layer: on floor 0, where every line meets every unit, on floor 1, and above."""
 
 GATHER, FOLD = 8, 14
-"""Quiet lines on floor 1 after which all gradients are measured, and after which what is left of them is taken for units that
-never bend."""
+"""Quiet lines on floor 1 after which all gradients are measured and choices among suspects are tried, and after which what is
+left of the gradients is taken for units that never bend."""
 
 FEWEST = 20
 """Lines at least on a floor above the first, where no set of lines meets every unit."""
@@ -186,6 +187,8 @@ class Climber:
             if read.trouble and number == 1 and seen.quiet >= FOLD and seen.lines >= fewest:
                 read = folded_layer(seen) or read
             settled = seen.lines >= fewest and seen.quiet >= QUIET[min(number, 2)]
+            if read.trouble and number == 1 and seen.quiet and seen.quiet % GATHER == 0 and seen.lines >= fewest:
+                read = chosen_layer(seen) or read
             if read.trouble and settled and number == 1 and len(seen.known) > seen.floor.width:
                 read = wide_last_layer(seen) or read
             if (settled and not read.trouble) or _too_wide(seen, settled=settled) or seen.lines >= most:
@@ -202,7 +205,7 @@ class Climber:
             for x in targets:
                 line = _line_to(seen.floor, x, self.rng)
                 further = follow(self.purse, seen, line, self.rounding, rng=self.rng)
-                if len(further.surfaces) > len(seen.surfaces):
+                if len(further.known) > len(seen.known):
                     return _Climb((*climb.seen[:level], further), climb.reads[:level])
                 seen = further
         return None

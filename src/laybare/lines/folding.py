@@ -46,6 +46,8 @@ def _folded(read: LayerRead) -> LayerRead | None:
         return None
     D = rest @ rows[0]
     z = read.seen.floor.features(np.array([slope.x for slope in slopes])) @ read.weights.T + read.biases
+    if ((z > 0.0).all(axis=0) | (z < 0.0).all(axis=0)).any():
+        return None  # nothing is known of one side of a unit
     level = LEVELS * noise[:, None] * np.linalg.norm(inverse, axis=0) + RELATIVE * np.abs(C).max(axis=(0, 1))
     shares = np.array([
         [_share(C[..., j], D, s * z[:, j] < 0.0, level[:, j]) for s in (1.0, -1.0)] for j in range(len(read.biases))])
@@ -63,9 +65,7 @@ def _folded(read: LayerRead) -> LayerRead | None:
 
 
 def _share(coefficients: Array, D: Array, off: Array, level: Array) -> float:
-    """The number c with coefficients = c D wherever the unit is off; NaN if there is none, or it would fit anything."""
-    if off.sum() * D.shape[1] <= 1:
-        return np.nan
+    """The number c with coefficients = c D wherever the unit is off; NaN if there is none."""
     c = float(np.sum(coefficients[off] * D[off]) / np.sum(D[off] ** 2))
     left = np.abs(coefficients[off] - c * D[off]).max(axis=1)
     return np.nan if (left > level[off]).any() else c

@@ -39,32 +39,54 @@ class Explanation(NamedTuple):
     folded_readout: Array
 
 
-def explanation(branches: Branches) -> Explanation | None:
-    """Signs and readout from all gradients; None if the units that are known do not explain them."""
-    units, slopes = branches.whole, exact_slopes(branches.slopes)
-    if not units or len(units) > len(units[0].row):
-        return None
-    W, b = np.array([unit.row for unit in units]), np.array([unit.bias for unit in units])
-    if np.linalg.cond(W) > 1e7:
+class GradientFit(NamedTuple):
+    """Readout a (m, outputs) and linear part v (features, outputs) of all gradients; the features (n, k) they were measured at;
+    and which of them is known best."""
+
+    readout: Array
+    linear: Array
+    features: Array
+    best: int
+
+
+def gradient_fit(branches: Branches, W: Array, b: Array, beyond: tuple[Array, bool] | None = None) -> GradientFit | None:
+    """Least squares of all gradients; None if they do not fit, or if the rows are not independent.
+
+    `beyond`: features for which the last row is not known, and whether its unit is on where one of them is active.
+    """
+    slopes = exact_slopes(branches.slopes)
+    if len(W) > W.shape[1] or np.linalg.cond(W) > 1e7:
         return None
     places = [branches.above(slope.x) for slope in slopes]
     h = np.maximum(np.array([before[-1] for before, _ in places]), 0.0)
     active = h @ W.T + b > 0.0
+    if beyond is not None:
+        active[(h[:, beyond[0]] > 0.0).any(axis=1), -1] = beyond[1]
     weight = 1.0 / np.array([slope.sd for slope in slopes])
     A = np.vstack([w * np.hstack([B.T @ (on * W.T), B.T]) for (_, B), on, w in zip(places, active, weight, strict=True)])
     y = np.vstack([w * slope.values for slope, w in zip(slopes, weight, strict=True)])
     solved = np.linalg.lstsq(A, y, rcond=1e-13)[0]
     off = np.abs(A @ solved - y) / np.repeat(weight, branches.floor.width)[:, None]
     a, v = solved[: len(W)], solved[len(W) :]
-    if off.max() > FITS * np.abs(a).max():
+    return None if off.max() > FITS * np.abs(a).max() else GradientFit(a, v, h, int(np.argmax(weight)))
+
+
+def explanation(branches: Branches) -> Explanation | None:
+    """Signs and readout from all gradients; None if the units that are known do not explain them."""
+    units = branches.whole
+    if not units:
         return None
+    W, b = np.array([unit.row for unit in units]), np.array([unit.bias for unit in units])
+    fit = gradient_fit(branches, W, b)
+    if fit is None:
+        return None
+    a, v, h, best = fit
     share = np.sum((np.linalg.pinv(W).T @ v) * a, axis=1) / np.sum(a * a, axis=1)
     wrong = np.abs(share + 1.0) < SIGN
     rest = v + W[wrong].T @ a[wrong]
     sign = np.where(wrong, -1.0, 1.0)
     W, b = sign[:, None] * W, sign * b
-    best = int(np.argmax(weight))
-    offset = slopes[best].answer - np.maximum(W @ h[best] + b, 0.0) @ a - h[best] @ rest
+    offset = exact_slopes(branches.slopes)[best].answer - np.maximum(W @ h[best] + b, 0.0) @ a - h[best] @ rest
     rows, sizes, mixes = np.linalg.svd(rest, full_matrices=False)
     large = sizes > NOTHING * np.abs(a).max()
     return Explanation(W, b, a, offset, rows.T[large], (sizes[:, None] * mixes)[large])

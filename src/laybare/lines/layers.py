@@ -180,13 +180,13 @@ def layer_of(seen: Seen) -> LayerRead:
 
     If the normals are not independent, a unit of a layer above was followed far without a turn, and is left out.
     """
-    first = _signed(unsigned(seen, seen.surfaces))
+    first = signed(unsigned(seen, seen.surfaces))
     if not first.trouble or len(seen.surfaces) > seen.floor.width:
         return first
     if first.trouble == DEPENDENT:
-        fewer = (_signed(unsigned(seen, (*seen.surfaces[:i], *seen.surfaces[i + 1 :]))) for i in range(len(seen.surfaces)))
+        fewer = (signed(unsigned(seen, (*seen.surfaces[:i], *seen.surfaces[i + 1 :]))) for i in range(len(seen.surfaces)))
         return next((read for read in fewer if not read.trouble), first)
-    reads = (_signed(unsigned(seen, (*seen.surfaces, *chosen))) for chosen in choices(seen.suspects))
+    reads = (signed(unsigned(seen, (*seen.surfaces, *chosen))) for chosen in choices(seen.suspects))
     return next((read for read in reads if not read.trouble), first)
 
 
@@ -214,7 +214,8 @@ def unsigned(seen: Seen, surfaces: tuple[Surface, ...]) -> LayerRead:
     return read
 
 
-def _signed(read: LayerRead) -> LayerRead:
+def signed(read: LayerRead) -> LayerRead:
+    """The layer with its active sides, and its readout if it is the last one; or what is missing."""
     if read.trouble:
         return read
     slopes, inverse = exact_slopes(read.seen.slopes), np.linalg.pinv(read.weights)

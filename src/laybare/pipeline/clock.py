@@ -41,3 +41,8 @@ class Clock:
             self.progress(event._replace(detail=f"{event.detail}, {of}" if event.detail else of))
         if event.stage == "refining" and self.over:
             raise TimeIsUp
+
+
+def time_is_up(progress: Progress | None) -> bool:
+    """Whether a search that was stopped was stopped by its clock; else somebody waits for an answer."""
+    return isinstance(progress, Clock) and progress.over

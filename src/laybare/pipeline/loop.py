@@ -23,7 +23,7 @@ from laybare.methods.start import network_at
 from laybare.networks import Network
 from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
-from laybare.pipeline.clock import LONGEST, LONGEST_CHOSEN, Clock
+from laybare.pipeline.clock import LONGEST, LONGEST_CHOSEN, Clock, time_is_up
 from laybare.pipeline.passes import listened_to
 from laybare.pipeline.probabilities import away_from_certainty
 from laybare.pipeline.provenance import provenance_of
@@ -196,10 +196,12 @@ def _certified(
     problem: Problem, fit: NetworkFit, *, start: Network, method: Method | None, begun: float, rng: Generator,
     claims: tuple[Claim, ...] = (), progress: Progress | None = None, queries: dict[str, int],
 ) -> Recovery:
-    """The fit in canonical form on the given inputs, with its certificate."""
+    """The fit in canonical form on the given inputs, with its certificate; whoever interrupts is not kept waiting for that."""
     network = problem.given(fit.outcome.network).canonical()
-    tell(progress, "certifying")
     try:
+        if fit.interrupted and not time_is_up(progress):
+            raise KeyboardInterrupt
+        tell(progress, "certifying")
         certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims), progress=progress)
     except KeyboardInterrupt:
         certificate = unjudged(network, (*fit.claims, *claims))

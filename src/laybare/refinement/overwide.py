@@ -176,8 +176,13 @@ def _runs(hunt: _Hunt, width: int, known: Array | None, floor: float, told: int 
             break
         if not hunt.solved(run, floor) and abs(run.loss - best.loss) <= _noise_band(hunt, best.point, wide - width) * best.loss:
             first = _pruned(hunt, best, told) if pruned is None else pruned
+            trace = trace if first is pruned else trace.then(first.trace)
+            if trace.reason == "interrupted":
+                break
             second = _pruned(hunt, run, told)
-            trace = trace.then(second.trace) if first is pruned else trace.then(first.trace).then(second.trace)
+            trace = trace.then(second.trace)
+            if trace.reason == "interrupted":
+                break
             pruned = min(first, second, key=lambda one: one.loss)
             # a spare that pruning keeps was needed, and where there was none nobody knows
             enough = told is not None or second.point.width <= min(width, wide - 1)
