@@ -2,7 +2,7 @@
 
     pytest -m slow -s tests/lines/test_acceptance.py          prints the table of docs/lines.md
 
-Nothing was set on these seeds. The first seed of each row runs in the default suite.
+Nothing was set on these seeds. Small versions are in test_read_network.py.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from lines_boxes import Counted, float32_inside, parameters, scaled_teacher, tea
 from numpy.random import Generator
 
 import laybare as lb
+from laybare.assembly.signs import MAX_FREE
 from laybare.errors import LaybareError
 from laybare.shapes import Array
 
-FIRST = 63_000
-"""The first of the seeds."""
+FIRST, SECOND = 63_000, 65_000
+"""The first of the seeds, and of those where a failure on the first ones was mended."""
 
-CONTROL_LIMIT, CONTROL_SECONDS = 700, 5.0
+CONTROL_LIMIT, CONTROL_SECONDS = 400, 5.0
 """Parameters up to which the control runs, and the time that each of its runs has."""
 
 Answers = Callable[[lb.Network], Callable[[Array], Array]]
@@ -86,12 +87,12 @@ def exactly(truth: lb.Network) -> Callable[[Array], Array]:
 
 
 def several(
-    name: str, make: Callable[[Generator], lb.Network], count: int, tol: float, answers: Answers = exactly,
-    precision: float | None = None,
+    name: str, make: Callable[[Generator], lb.Network], count: int, tol: float, answers: Answers = exactly, *,
+    precision: float | None = None, first: int = FIRST,
 ) -> list[LinesOutcome]:
     """One outcome for each seed, printed as a row. No network that is wrong may be verified."""
     runs = []
-    for seed in range(FIRST, FIRST + count):
+    for seed in range(first, first + count):
         rng = np.random.default_rng(seed)
         truth = make(rng)
         runs.append(outcome(truth, rng, answers(truth), precision))
@@ -111,7 +112,8 @@ def test_small_networks_to_1e_10(dim: int, width: int, most: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [30, 50])
 def test_more_units_than_inputs_to_1e_9(width: int) -> None:
-    runs = several(f"10-{width}-1, readouts from 0.05", lambda rng: teacher(10, width, rng, smallest=0.05), 20, 1e-9)
+    name, first = f"10-{width}-1, readouts from 0.05", SECOND if width == 50 else FIRST
+    runs = several(name, lambda rng: teacher(10, width, rng, smallest=0.05), 20, 1e-9, first=first)
     assert sum(run.error < 1e-9 for run in runs) >= 19
     assert np.mean([run.share for run in runs]) <= 3.0
 
@@ -180,7 +182,9 @@ def test_trained_regressors(name: str, width: int) -> None:
             model = MLPRegressor(hidden_layer_sizes=(width,), random_state=seed, max_iter=300).fit(x, y)
         runs.append(outcome(lb.from_sklearn(model), np.random.default_rng(seed), model.predict))
     told(f"trained on {name}, {x.shape[1]}-{width}-1", runs, 1e-9)
-    assert all(run.error < 1e-9 and run.share <= 4.0 and run.verdict == "verified" for run in runs)
+    assert all(run.error < 1e-9 and run.share <= 4.0 for run in runs)
+    decided = "verified" if width <= x.shape[1] + MAX_FREE else "doubtful"  # which side of a unit is active
+    assert {run.verdict for run in runs} == {decided}
 
 
 @pytest.mark.slow

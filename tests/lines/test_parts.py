@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import laybare as lb
 from laybare.errors import BudgetExhausted
 from laybare.lines import AskBox, Patience, Purse, line_through, polish, random_line, read_lines
-from laybare.lines.polishing import error_bar, error_bars
+from laybare.lines.polishing import error_bar, error_bars, factored
 from laybare.lines.remeasure import remeasure
 from laybare.lines.search import toward
 from laybare.networks import sign_free
@@ -99,3 +99,11 @@ def test_units_measured_again_are_better(rng):
     assert purse.total - before == 13 * 41
     errors = [lb.compare(b.sign_free(vector=True), sign_free(truth)).max_error for b in (reading.book, book)]
     assert errors[1] < 1e-12 and errors[1] < errors[0] and error_bars(book).max() < error_bars(reading.book).max()
+
+
+def test_a_matrix_that_rounding_has_made_indefinite_is_factored(rng):
+    half = rng.standard_normal((40, 20))
+    half /= np.linalg.norm(half, axis=1)[:, None]
+    gram = half @ half.T - 2e-14 * np.eye(40)
+    lower = np.tril(factored(gram.copy()))
+    assert_allclose(lower @ lower.T, gram, atol=1e-12)

@@ -213,11 +213,21 @@ def _step(book: Book, x: Array, y: Array, weight: Array, prior: Array) -> Book:
     scale = 1.0 / np.sqrt(np.diag(A))
     A *= scale[:, None]
     A *= scale
-    A[np.diag_indices(len(A))] += 1e-15
-    factor, _ = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    factor = factored(A)
     delta = scale * scipy.linalg.cho_solve((factor, True), scale * b, check_finite=False)
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     return _moved(book, delta, scale * np.sqrt(np.maximum(np.diag(inverse), 0.0)))
+
+
+def factored(A: Array) -> Array:
+    """Lower Cholesky factor of a matrix with unit diagonal, or of a little more where rounding has made it indefinite."""
+    more = 1e-15
+    while True:
+        A[np.diag_indices(len(A))] += more
+        try:
+            return np.asarray(scipy.linalg.cho_factor(A, lower=True, check_finite=False)[0])
+        except np.linalg.LinAlgError:
+            more *= 10.0
 
 
 def _normal_equations(book: Book, x: Array, y: Array, weight: Array) -> tuple[Array, Array]:

@@ -58,6 +58,11 @@ class Family(NamedTuple):
     several: bool = False
     law: Law = Gaussian(0, 1)
 
+    def share(self, place: ComplexityPlace, samples: float) -> float:
+        """Equations for every unknown of the network."""
+        outputs = place.width if self.several else 1
+        return samples * outputs / (place.width * (place.dim + outputs + bool(self.biases)) + outputs)
+
     def plant(self, place: ComplexityPlace, rng: Generator) -> Network:
         return random_network(
             place.dim, place.width, outputs=place.width if self.several else 1, biases=self.biases, condition=place.condition,
@@ -186,15 +191,17 @@ def _row(grid: ComplexityGrid, found: Mapping[ComplexityCell, float], method: st
 
 
 def _sentence(grid: ComplexityGrid, found: Mapping[ComplexityCell, float]) -> str:
-    """How many samples an unknown takes without noise, and how often a method needs fewer than the control."""
+    """How many equations an unknown takes without noise, and how often a method needs fewer samples than the control."""
     places = {cell.place for cell in found if not cell.place.noise}
-    ratio = [found[ComplexityCell(method, CONTROL, place)] / place.numbers for method in grid.methods for place in places]
+    ratio = [
+        FAMILIES[method].share(place, found[ComplexityCell(method, CONTROL, place)])
+        for method in grid.methods for place in places]
     pairs = [
         (found[ComplexityCell(method, METHOD, place)], found[ComplexityCell(method, CONTROL, place)])
         for method in grid.methods for place in {cell.place for cell in found}]
     fewer, more = (sum(sign * (own - other) < 0 for own, other in pairs if own != other) for sign in (1, -1))
     known = [value for value in ratio if np.isfinite(value)]
-    spread = f"takes {min(known):.1f} to {max(known):.1f} samples an unknown" if known else "never succeeds"
+    spread = f"takes {min(known):.1f} to {max(known):.1f} equations an unknown" if known else "never succeeds"
     return (
         f"Without noise the control, RandomStart, {spread}. Of {len(pairs)} places the methods need fewer samples than it "
         f"in {fewer}, more in {more}, and the same step of the grid in the others.")

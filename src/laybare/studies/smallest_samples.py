@@ -71,4 +71,4 @@ def exponent(values: Sequence[float], samples: Sequence[float]) -> float:
     if len({value for value, _ in pairs}) < 2:
         return float("nan")
     x, y = np.log(np.array(pairs)).T
-    return float(np.polyfit(x, y, 1)[0])
+    return float(np.round(np.polyfit(x, y, 1)[0], 6)) + 0.0  # no minus before a zero
