@@ -27,8 +27,9 @@ KINDS = (relu, tanh, softplus, gelu)
 SUSPICIOUS = 0.5
 """-log10 of the chance of what is left, all tests counted, from which rivals are tried: one right network in eight."""
 
-BETTER, CLEARLY = 6.0, 16.0
-"""Doubled log-likelihood ratio, after the price of its numbers, from which a rival may be right, and from which it is."""
+BETTER, CLEARLY, AS_WELL = 6.0, 16.0, 0.0
+"""Doubled log-likelihood ratio, after the price of its numbers, from which a rival may be right, and from which it is. A smooth
+unit has no rival that contains it: one that fits as well leaves open which of them it is (softplus told GELU stood at 1.0)."""
 
 PRICE = 2.0
 """What a free number gains from noise, twice over."""
@@ -52,10 +53,11 @@ def other_activations(state: State, left: Alternative) -> tuple[Claim, ...]:
     if state.exact or left.evidence - np.log10(max(left.tests, 1)) < SUSPICIOUS or own not in KINDS or not state.point.width:
         return ()
     best = max((_tried(state, kind) for kind in KINDS if kind != own), key=lambda one: one.gain)
+    limit = BETTER if own.degree is not None else AS_WELL
     return (Claim(
-        "gain of another activation", best.gain, BETTER, best.gain < BETTER, "tested",
+        "gain of another activation", best.gain, limit, best.gain < limit, "tested",
         f"how much more likely {best.name} units in the same places make the used samples, after the price of their numbers; "
-        f"more than the threshold means that the units are not {own.name}.", decisive=best.gain >= CLEARLY),)
+        f"more than the threshold means that the units may not be {own.name}.", decisive=best.gain >= CLEARLY),)
 
 
 def _tried(state: State, kind: Activation) -> _Rival:

@@ -40,6 +40,9 @@ NEARBY, AT_HOME = 1e-6, 4.0
 """Around the book's point f is that of the book, within this share of the line's scale; a kink within a few times as much says
 that it is not."""
 
+BARREN = 12
+"""Lines in a row that contradict the book and bring no unit, after which the book is wrong (fine answers: two are rare)."""
+
 UNSEEN = 3
 """Units that a budget is advised for, at least: too small a budget ends before any is seen."""
 
@@ -69,7 +72,8 @@ class Reading:
     """The book after all lines, the rounding of the answers, the lines looked at, and how many at the end showed nothing new.
 
     `kinks` counts the kinks of the first line, `short` holds the sentence with which the budget ended, if it did; `lost`: lines
-    bend at the book's own point, where no unit is, so that its gradient is wrong.
+    bend at the book's own point, where no unit is, so that its gradient is wrong, or contradict the book again and again;
+    `barren` counts those that did so last and brought no unit.
     """
 
     book: Book
@@ -81,6 +85,7 @@ class Reading:
     patience: Patience = Patience()
     short: BudgetExhausted | None = None
     lost: bool = False
+    barren: int = 0
 
     def with_book(self, book: Book) -> Reading:
         """The same with a better book."""
@@ -254,8 +259,10 @@ def follow(purse: Purse, reading: Reading, line: Line, *, rng: Generator) -> Rea
         return replace(reading, rounding=reading.rounding.coarser(COARSER), lines=reading.lines + 1, quiet=0)
     if any(abs(kink.t) < AT_HOME * NEARBY * line.scale for kink in bends.kinks):
         return replace(reading, lines=reading.lines + 1, quiet=0, lost=True)
-    units = _measured(purse, reading, bends, rng)
-    return replace(reading, book=book.with_units(units), lines=reading.lines + 1, quiet=0)
+    more = book.with_units(_measured(purse, reading, bends, rng))
+    barren = 0 if len(more.units) > len(book.units) else reading.barren + 1
+    lost = barren >= BARREN and reading.rounding.fine
+    return replace(reading, book=more, lines=reading.lines + 1, quiet=0, lost=lost, barren=barren)
 
 
 def _measured(purse: Purse, reading: Reading, bends: Bends, rng: Generator) -> LineUnits:
