@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from laybare.errors import AssumptionViolated
+from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.kinks import find_kinks
 from laybare.lines.line import Line
+from laybare.lines.search import end_piece
 from laybare.lines.straight import LinePoints, Straight, contrast, meeting, same_line
 
 
@@ -97,3 +98,10 @@ def test_meeting_and_contrast():
     assert_allclose(meeting(left, right).t, 2.5)
     assert contrast(left, right) > 1e10 and not same_line(left, right)
     assert same_line(left, straight([5.0, 6.0], lambda t: t[:, None]))
+
+
+@pytest.mark.parametrize("end", [0.0, -1e-14])
+def test_an_end_without_room_is_refused_before_anything_is_asked(end):
+    """A line that begins at a wall: its last three points would be one."""
+    with pytest.raises(NotSeparated, match="began at a wall"):
+        end_piece(lambda t: pytest.fail("asked"), Line(np.zeros(1), np.ones(1), end, 1.0, 0.2), end)

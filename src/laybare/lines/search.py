@@ -50,6 +50,9 @@ FOLLOWED, LOOKS, FOLLOW_STEP = 5, 3, 1e-3
 """Units of the first line that are looked at far away, how often if they do not bend there, and the step across their
 hyperplanes, in units of the inputs' scale."""
 
+NO_ROOM = 1e-12
+"""Share of a line's scale at which an end is no end."""
+
 ENDS = (0.0, 0.02, 0.1)
 """Points of an end piece, relative to its distance from the middle of the line."""
 
@@ -285,7 +288,14 @@ def _along(purse: Purse, book: Book | None, line: Line, rounding: Rounding, purp
 
 
 def end_piece(along: Along, line: Line, end: float) -> Straight:
-    """The last piece at one end of the line: three points, nearer to the end until they lie on one line."""
+    """The last piece at one end of the line: three points, nearer to the end until they lie on one line.
+
+    NotSeparated for an end without room: a line that begins at a wall has nothing on that side.
+    """
+    if abs(end) <= NO_ROOM * line.scale:
+        raise NotSeparated(
+            f"A line ends {abs(end):.1e} away from the point through which it was laid.",
+            "It began at a wall, and three points there are one.", "Another line serves.", end=end)
     share = 1.0
     while True:
         t = np.sort(end * (1.0 - share * np.array(ENDS)))
