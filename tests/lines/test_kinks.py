@@ -105,3 +105,10 @@ def test_an_end_without_room_is_refused_before_anything_is_asked(end):
     """A line that begins at a wall: its last three points would be one."""
     with pytest.raises(NotSeparated, match="began at a wall"):
         end_piece(lambda t: pytest.fail("asked"), Line(np.zeros(1), np.ones(1), end, 1.0, 0.2), end)
+
+
+def test_points_in_one_place_tell_a_value_and_no_slope():
+    one = Straight(np.full(2, 0.3), np.full((2, 1), 7.0), np.full(2, 1e-9))
+    assert one.value(0.3) == 7.0 and one.sd_at(0.3) < 1e-9 and one.sd_at(0.4) == np.inf
+    assert same_line(one, straight([0.3, 0.5, 0.9], lambda t: 7.0 + 2.0 * (t[:, None] - 0.3)))
+    assert not same_line(one, straight([0.3, 0.5, 0.9], lambda t: 8.0 + 2.0 * (t[:, None] - 0.3)))

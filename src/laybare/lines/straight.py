@@ -45,7 +45,7 @@ class Straight:
 
     @cached_property
     def _fit(self) -> tuple[float, Array, Array, float, float]:
-        """Centre, value there, slope, and the variances of the two."""
+        """Centre, value there, slope, and the variances of the two; nothing is known of the slope where all points are one."""
         w = 1.0 / np.maximum(self.sd, 1e-140) ** 2
         weight = w.sum()
         best = int(np.argmin(self.sd))  # differences to the most exact point come first: they are nearly free of rounding
@@ -53,6 +53,8 @@ class Straight:
         around = self.t - centre
         spread = float(w @ around**2)
         value = self.y[best] + w @ (self.y - self.y[best]) / weight
+        if spread == 0.0:
+            return centre, value, np.zeros_like(value), 1.0 / float(weight), np.inf
         return centre, value, (w * around) @ (self.y - value) / spread, 1.0 / float(weight), 1.0 / spread
 
     @property
@@ -72,7 +74,7 @@ class Straight:
     def sd_at(self, t: float) -> float:
         """Standard deviation of the fitted line at t."""
         centre, _, _, variance, slope_variance = self._fit
-        return float(np.sqrt(variance + (t - centre) ** 2 * slope_variance))
+        return float(np.sqrt(variance + ((t - centre) ** 2 * slope_variance if t != centre else 0.0)))
 
     def holds(self, t: float, y: Array, sd: float) -> bool:
         """Whether the point lies on this line, up to rounding."""
