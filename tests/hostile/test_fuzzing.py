@@ -63,7 +63,8 @@ def seconds_to_answer(call: Callable[[], object], after: float) -> float:
 def noisy_call(kind: type, dim: int, width: int, rows: int) -> Callable[[], object]:
     """A recovery that takes seconds: too much noise to end early."""
     rng = np.random.default_rng(0)
-    truth = lb.random_network(dim, width, biases=0.0 if kind is lb.SymmetricInputs else 0.5, rng=rng)
+    biases = 0.0 if kind is lb.SymmetricInputs else 0.5
+    truth = lb.random_network(dim, width, biases=biases, readout="positive", rng=rng)
     x = rng.standard_normal((rows, dim))
     y = truth(x)
     lb.recover(lb.Samples(x[:400, :2], np.maximum(x[:400, 0], 0.0)), method=kind(), width=1, rng=0)  # everything is imported now
