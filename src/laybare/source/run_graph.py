@@ -17,6 +17,7 @@ from laybare.shapes import Array
 from laybare.source.portions import ChunkRows, RunRows, Share, Work, added_nodes, share_of
 from laybare.source.protocol import Source
 from laybare.source.views import leaf_of
+from laybare.workspace import keep_freed_memory
 
 RUN_BYTES = 32 << 20
 """Rows of a run where there are no chunks: a tenth of a second of work or more, against a millisecond or two for a task."""
@@ -147,10 +148,12 @@ def _handed(work: Work) -> Work:
 
 def _with_pieces(run: Run, share: Share, cuts: list[list[ChunkCut]], work: Work, x: list[Array], y: list[Array]) -> Any:
     of_x, of_y = ([_piece(*both) for both in zip(part, some, strict=True)] for part, some in zip(cuts, (x, y), strict=True))
+    keep_freed_memory()
     return run(work, share, (of_x, of_y))
 
 
 def _with_rows(run: Run, share: Share, work: Work, rows: Source | None = None) -> Any:
+    keep_freed_memory()
     return run(work, share, rows)
 
 
