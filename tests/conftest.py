@@ -24,9 +24,10 @@ TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "rooms")
 
 END_TO_END = frozenset({
     "certificate", "cli", "estimator", "examples", "export", "hostile", "lines", "lowest_layer", "methods", "pipeline",
-    "recovery", "report", "studies"})
-"""Folders of tests that run whole recoveries: thousands of small calls, whose checks take twice as long as they do. Shapes are
-checked there by `make test-all`; the rooms below are checked always."""
+    "recovery", "report", "studies", "test_cli.py",
+    "test_documents.py", "test_literal_forms.py"})
+"""Folders and files of tests that run whole recoveries: thousands of small calls, whose checks take twice as long as they do.
+Shapes are checked there by `make test-all`; the rooms below are checked always."""
 
 if TYPECHECK != "0":
     jaxtyping.install_import_hook(["laybare"], "typechecker.checked")  # before laybare is imported
