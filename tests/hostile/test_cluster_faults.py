@@ -48,10 +48,10 @@ def slow_gram(x: Array, y: Array) -> Sums:
     return gram(x, y)
 
 
-def check_killed_workers(data: tuple[Array, Array], kills: int) -> None:
+def check_killed_workers(data: tuple[Array, Array], kills: int, seed: int = 1) -> None:
     """A worker process is killed -9 at a random moment of a pass; the nanny starts another."""
     expected = lb.Samples(*data, schedule=lb.Schedule(block_bytes=1)).sum(gram)
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     with local_cluster(2, processes=True) as client:
         source = on(client, *(part.persist(scheduler=client) for part in chunked(data)))
         for _ in range(kills):
@@ -70,7 +70,9 @@ def test_a_killed_worker_changes_nothing(data: tuple[Array, Array]) -> None:
 
 @pytest.mark.slow
 def test_twenty_killed_workers_change_nothing(data: tuple[Array, Array]) -> None:
-    check_killed_workers(data, 20)
+    """Two of each cluster: a nanny whose workers die again and again may give up, which is not what is tested."""
+    for seed in range(10):
+        check_killed_workers(data, 2, seed)
 
 
 @pytest.fixture(scope="module")

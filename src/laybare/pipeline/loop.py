@@ -197,14 +197,15 @@ def _certified(
     claims: tuple[Claim, ...] = (), progress: Progress | None = None, queries: dict[str, int],
 ) -> Recovery:
     """The fit in canonical form on the given inputs, with its certificate; whoever interrupts is not kept waiting for that."""
-    network = problem.given(fit.outcome.network).canonical()
-    try:
-        if fit.interrupted and not time_is_up(progress):
-            raise KeyboardInterrupt
+    network, extra = problem.given(fit.outcome.network).canonical(), (*fit.claims, *claims)
+    if fit.interrupted and not time_is_up(progress):
+        certificate = unjudged(network, extra)
+    else:
         tell(progress, "certifying")
-        certificate = certify(network, problem, rng=rng, extra=(*fit.claims, *claims), progress=progress)
-    except KeyboardInterrupt:
-        certificate = unjudged(network, (*fit.claims, *claims))
+        try:
+            certificate = certify(network, problem, rng=rng, extra=extra, progress=progress)
+        except KeyboardInterrupt:
+            certificate = unjudged(network, extra)
     seconds = time.perf_counter() - begun
     return Recovery(
         network, start, certificate, method, seconds, problem.rows, () if fit.trace is None else (fit.trace,), queries)
