@@ -12,9 +12,9 @@ from laybare.refinement import minimise as module
 from laybare.refinement import products
 from laybare.refinement.conjugate import DampedSystem, Direction
 from laybare.refinement.levenberg import levenberg_marquardt, overfit, project
-from laybare.refinement.minimise import SMALL, minimise, part_rows
-from laybare.refinement.normal import Fit, FitStatistic, network_of, point_of
-from laybare.refinement.part_curvature import PartCurvature, metric_of
+from laybare.refinement.minimise import SMALL, deciding_refit, minimise, part_rows
+from laybare.refinement.normal import Fit, FitStatistic, Step, StepStatistic, network_of, point_of
+from laybare.refinement.part_curvature import PartCurvature, metric_of, normal_of
 from laybare.refinement.part_newton import newton_from_part
 from laybare.refinement.parts import some_rows
 from laybare.refinement.products import GradientStatistic, ProductStatistic, SlopeStatistic, split
@@ -237,6 +237,29 @@ def test_curvature_serves_until_products_are_many_or_the_point_is_far(rng):
     second = curvature.at(near).schur
     assert second is not first
     assert curvature.at(point.moved(-point.units, point.coefficients)).schur is not second
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_a_refit_with_known_curvature_ends_where_others_do_without_normal_equations(noise, rng):
+    """The curvature of all rows at the truth, for a start nearby: products alone, and the same minimum."""
+    problem, start = many(rng, noise=noise)
+    truth, stages = full_point(problem.truth), []
+    nearby = normal_of(Step(*problem.source.sum(StepStatistic(truth))), truth)
+    source = problem.source.with_progress(lambda event: stages.append(event.stage))
+    refined = deciding_refit(source, start, problem.scale, nearby=nearby)
+    dense = levenberg_marquardt(problem.source, start, problem.scale)
+    assert abs(refined.loss - dense.loss) <= max(0.01 * overfit(problem.source, start) * dense.loss, 1e-24 * problem.scale)
+    assert "products" in stages and "normal equations" not in stages
+
+
+def test_an_interrupted_refit_decides_nothing(rng):
+    problem, start = many(rng)
+
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        deciding_refit(problem.source, start, problem.scale, progress=interrupt)
 
 
 def test_a_factor_serves_for_dampings_that_are_alike(rng):

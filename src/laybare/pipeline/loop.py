@@ -201,8 +201,8 @@ def _certified(
     if fit.interrupted and not time_is_up(progress):
         certificate = unjudged(network, extra)
     else:
-        tell(progress, "certifying")
         try:
+            tell(progress, "certifying")
             certificate = certify(network, problem, rng=rng, extra=extra, progress=progress)
         except KeyboardInterrupt:
             certificate = unjudged(network, extra)
