@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import laybare as lb
-from laybare.certificate import StandardErrors, standard_errors
+from laybare.certificate import StandardErrors, spread, standard_errors
+from laybare.certificate.fitted import State, state_of
+from laybare.certificate.spread import spread_of
 from laybare.planted import random_network
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
+from laybare.refinement.problem import pose
 from laybare.shapes import Array
 
 REPLICATES, SAMPLES, NOISE = 60, 150, 0.05
@@ -75,3 +78,30 @@ def test_errors_have_the_shapes_of_the_parts(rng: np.random.Generator) -> None:
         assert shapes == [(2, 3), (2,), network.readout.shape, np.shape(network.offset)]
     bias_free = standard_errors(network, lb.Samples(x, network(x)), 0.1, biases=False, offset=True)
     assert not bias_free.biases.any()
+
+
+@pytest.fixture
+def noisy_state(rng: np.random.Generator) -> State:
+    network = random_network(5, 3, biases=0.5, rng=rng)
+    x = rng.standard_normal((800, 5))
+    problem = pose(lb.Samples(x, network(x) + NOISE * rng.standard_normal(800)), biases=True, rng=rng)
+    point = point_of(problem.white(network), biases=True, offset=True, linear=False)
+    fitted = network_of(minimise(problem.used, point, problem.variation).point, vector=True)
+    return state_of(problem.given(fitted), problem)
+
+
+def test_single_precision_gives_the_same_errors(noisy_state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    double = spread_of(noisy_state, rng=np.random.default_rng(0))
+    monkeypatch.setattr(spread, "LARGE_SYSTEM", 1)
+    single = spread_of(noisy_state, rng=np.random.default_rng(0))
+    assert_allclose(flat(single.errors), flat(double.errors), rtol=1e-2)
+    assert single.gram is not None and double.gram is not None
+    assert np.any(single.gram != double.gram)
+    assert_allclose(single.gram, double.gram, rtol=1e-4, atol=1e-4 * np.abs(double.gram).max())
+
+
+def test_numbers_that_are_poorly_known_are_taken_in_double_precision(noisy_state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    double = spread_of(noisy_state, rng=np.random.default_rng(0))
+    monkeypatch.setattr(spread, "LARGE_SYSTEM", 1)
+    monkeypatch.setattr(spread, "WELL_KNOWN", 1.0)
+    assert_array_equal(spread_of(noisy_state, rng=np.random.default_rng(0)).gram, double.gram)
