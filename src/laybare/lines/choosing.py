@@ -9,7 +9,7 @@ most one of the surfaces that were followed far is left out. No query is asked; 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, islice
 from math import comb
 
 import numpy as np
@@ -18,8 +18,8 @@ from laybare.lines.layers import LEVELS, RELATIVE, LayerRead, Seen, exact_slopes
 from laybare.lines.surfaces import Surface
 from laybare.shapes import Array
 
-MOST = 3000
-"""Choices of suspects beside the same surfaces."""
+MOST, TRIED, WORK = 3000, 20_000, 2e7
+"""Choices of suspects beside the same surfaces; choices in all, and these times the numbers of a layer: ten seconds."""
 
 VANISHES = 1e-4
 """Share of its largest coefficient below which a unit is off: 1e-8 and less for the right choice."""
@@ -33,7 +33,8 @@ def chosen_layer(seen: Seen) -> LayerRead | None:
     g = np.array([slope.values.T for slope in slopes])  # (n, outputs, width)
     h = seen.floor.features(np.array([slope.x for slope in slopes]))
     rank = _rank(g / np.array([slope.sd for slope in slopes])[:, None, None])
-    tried = (chosen for chosen in _choices(seen, rank) if _separates(chosen, g, h))
+    most = min(TRIED, int(WORK / max(1, rank * seen.floor.width)))
+    tried = (chosen for chosen in islice(_choices(seen, rank), most) if _separates(chosen, g, h))
     return next((read for read in (signed(unsigned(seen, chosen)) for chosen in tried) if not read.trouble), None)
 
 
