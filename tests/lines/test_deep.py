@@ -10,8 +10,9 @@ from laybare.errors import AssumptionViolated, BudgetExhausted
 from laybare.lines.asking import Purse
 from laybare.lines.deep import read_deep
 from laybare.lines.floors import ground
+from laybare.lines.following import Seen, follow
 from laybare.lines.joint_polish import Deep, polish_deep
-from laybare.lines.layers import Seen, follow, layer_of
+from laybare.lines.layers import layer_of
 from laybare.lines.recognise import first_look
 from laybare.networks import Network
 

@@ -150,10 +150,10 @@ def test_the_lowest_layer_is_measured_again_where_its_units_are_alone() -> None:
     purse = Purse(network)
     rounding = first_look(purse, ground(30, 1.0).line(0, rng)).rounding
     before = purse.total
-    again, sd = remeasured(purse, near, rounding, spread=1.0, rng=rng)
+    again, errors = remeasured(purse, near, rounding, spread=1.0, rng=rng)
     assert np.abs(again.layers[0][0] - rows).max() < 1e-12
     assert np.abs(again.layers[0][1] - biases).max() < 1e-12
-    assert sd < 1e-11
+    assert errors.largest < 1e-11
     assert purse.total - before <= (12 + 6) * 31
 
 

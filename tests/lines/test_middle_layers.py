@@ -13,8 +13,8 @@ from laybare.lines.choosing import chosen_layer
 from laybare.lines.crossings import judge_part
 from laybare.lines.deep import read_deep
 from laybare.lines.floors import Floor, ground
+from laybare.lines.following import Seen
 from laybare.lines.last_layer import explanation
-from laybare.lines.layers import Seen
 from laybare.lines.middle_layer import middle_read
 from laybare.lines.partial_rows import completed
 from laybare.lines.parts import Branches, Part

@@ -22,9 +22,10 @@ from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.asking import Purse
 from laybare.lines.crossings import judge_part
 from laybare.lines.floors import Floor
+from laybare.lines.following import Seen
 from laybare.lines.kinks import find_kinks
 from laybare.lines.last_layer import Explanation, explanation, layer_read
-from laybare.lines.layers import LayerRead, Seen, choices
+from laybare.lines.layers import LayerRead, choices
 from laybare.lines.line import Line
 from laybare.lines.middle_layer import middle_read
 from laybare.lines.partial_rows import completed

@@ -10,12 +10,13 @@ measured again (`laybare.lines.second_again`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.lines.asking import Answers, Purpose, Purse
+from laybare.lines.expected_errors import LayerErrors, answer_sd
 from laybare.lines.joint_polish import DENSE, Deep, Fitted, polish_deep
 from laybare.lines.layers import LayerRead
 from laybare.lines.lowest_again import remeasured
@@ -42,6 +43,9 @@ ASIDE, AIMED = 0.5, 20
 TARGETS = 3
 """Inputs that are not predicted, for lines through them."""
 
+Errors: TypeAlias = tuple[LayerErrors, ...]
+"""Of every layer, from the lowest up."""
+
 
 class FreshCheck(NamedTuple):
     """The network after the fit, misfits of fresh answers, and inputs whose answers contradict it."""
@@ -62,34 +66,42 @@ class Checker:
 
     def checked(self, network: Deep, reads: tuple[LayerRead, ...]) -> FreshCheck:
         """Fresh answers, the fit if they are predicted, and others."""
-        large, bar = network.size > DENSE and len(network.layers) > 1, 0.0
+        large, errors = network.size > DENSE and len(network.layers) > 1, tuple(_errors_of(read) for read in reads)
         if large:
-            network, bar = remeasured(self.purse, network, self.rounding, spread=self.spread, rng=self.rng)
-            if _upper(network).size > DENSE:
-                network, second = second_remeasured(self.purse, network, reads[1], self.rounding, self.spread)
-                bar = max(bar, second)
+            network, errors = self._measured_again(network, reads, errors)
         fitted = Fitted(network, np.inf, np.nan)
         fresh = self._ask_fresh(network, int(POLISH_SHARE * (_upper(network) if large else network).size) + 20, "polish")
         off = self._misfits(fitted, fresh)
         if (off <= 1.0).all():
             prior = PRIOR * max(float(read.sd.max()) for read in reads)
-            fitted = self._fitted(network, fresh, reads, prior) if not large else self._above(network, fresh, reads, prior, bar)
+            fitted = self._above(network, fresh, reads, prior, errors) if large else self._fitted(network, fresh, reads, prior)
             fresh = self._ask_fresh(network, FRESH, "verify")
             off = self._misfits(fitted, fresh)
         return FreshCheck(fitted, off, fresh.x[off > 1.0][:TARGETS])
+
+    def _measured_again(self, network: Deep, reads: tuple[LayerRead, ...], errors: Errors) -> tuple[Deep, Errors]:
+        """The lowest layer from stars, and the second one if what lies above the lowest is too large for a fit as well."""
+        network, lowest = remeasured(self.purse, network, self.rounding, spread=self.spread, rng=self.rng)
+        errors = (errors[0].improved(lowest), *errors[1:])
+        if _upper(network).size <= DENSE:
+            return network, errors
+        network, second = second_remeasured(self.purse, network, reads[1], self.rounding, self.spread)
+        return network, (errors[0], errors[1].improved(second), *errors[2:])
 
     def _fitted(self, network: Deep, fresh: Answers, reads: tuple[LayerRead, ...], prior: float) -> Fitted:
         aimed = self._ask_aimed(reads, len(network.offset))
         kept = self._kept(max(int(WORK / network.size**2), len(fresh.x) + len(aimed.x)))
         return polish_deep(network, Samples(kept.x, kept.y, Unknown()), self.rounding.sd, prior=prior)
 
-    def _above(self, network: Deep, fresh: Answers, reads: tuple[LayerRead, ...], prior: float, bar: float) -> Fitted:
-        """The layers above the lowest one fitted to its features."""
+    def _above(self, network: Deep, fresh: Answers, reads: tuple[LayerRead, ...], prior: float, errors: Errors) -> Fitted:
+        """The layers above the lowest one fitted to its features; if there are too many numbers for that, the readout alone."""
         aimed, (weights, biases) = self._ask_aimed(reads, len(network.offset)), network.layers[0]
         x, y = np.vstack([fresh.x, aimed.x]), np.vstack([fresh.y, aimed.y])
         if len(network.layers) == 2 and _upper(network).size > DENSE:
-            read = with_linear_readout(network, fresh, self.rounding.sd(fresh.x, fresh.y))
-            return Fitted(read, bar, float(np.sqrt(np.mean(((y - read(x)) / self.rounding.sd(x, y)[:, None]) ** 2))))
+            expected = np.hypot(self.rounding.sd(x, y), answer_sd(network, errors, x))
+            read = with_linear_readout(network, Answers(x, y), expected)
+            misfit = float(np.sqrt(np.mean(((y - read(x)) / expected[:, None]) ** 2)))
+            return Fitted(read, max(layer.largest for layer in errors), misfit)
         farthest = x[[np.argmax(np.linalg.norm(x, axis=1))]]
 
         def sd(h: Array, y: Array) -> Array:
@@ -98,7 +110,7 @@ class Checker:
         features = np.maximum(x @ weights.T + biases, 0.0)
         above = polish_deep(_upper(network), Samples(features, y, Unknown()), sd, prior=prior)
         whole = above.network._replace(layers=(network.layers[0], *above.network.layers))
-        return Fitted(whole, max(above.error_bar, bar), above.misfit)
+        return Fitted(whole, max(above.error_bar, errors[0].largest), above.misfit)
 
     def _ask_aimed(self, reads: tuple[LayerRead, ...], outputs: int) -> Answers:
         """Answers on both sides of every unit above the first layer: random inputs may hardly ever meet it."""
@@ -136,6 +148,11 @@ class Checker:
         bar = float(np.fmin(fitted.error_bar, min(LOOSE * self.rounding.unit, LOOSEST)))
         size = np.abs(fitted.network.readout).max() * (1.0 + np.linalg.norm(fresh.x, axis=1))
         return np.asarray(off / (SURPRISE * self.rounding.sd(fresh.x, fresh.y) + ALLOWED * bar * size))
+
+
+def _errors_of(read: LayerRead) -> LayerErrors:
+    """As the lines have told a layer: a shift is the product of a normal and a place."""
+    return LayerErrors(read.sd, read.sd * (1.0 + np.abs(read.biases)) * np.sqrt(read.weights.shape[1]))
 
 
 def _upper(network: Deep) -> Deep:

@@ -14,7 +14,8 @@ from math import comb
 
 import numpy as np
 
-from laybare.lines.layers import LEVELS, RELATIVE, LayerRead, Seen, exact_slopes, signed, unsigned
+from laybare.lines.following import Seen, exact_slopes
+from laybare.lines.layers import LEVELS, RELATIVE, LayerRead, signed, unsigned
 from laybare.lines.surfaces import Surface
 from laybare.shapes import Array
 

@@ -27,8 +27,9 @@ from laybare.lines.checking import Checker
 from laybare.lines.choosing import chosen_layer
 from laybare.lines.floors import Floor, ground
 from laybare.lines.folding import folded_layer
+from laybare.lines.following import Seen, follow, line_across, one_sided
 from laybare.lines.joint_polish import Deep, Fitted
-from laybare.lines.layers import LayerRead, Seen, follow, layer_of
+from laybare.lines.layers import LayerRead, layer_of, signed
 from laybare.lines.line import Line
 from laybare.lines.recognise import first_look
 from laybare.lines.wide_layer import wide_last_layer
@@ -181,7 +182,7 @@ class Climber:
         most = fewest + MOST_LINES
         while True:
             every = number == 1 and GATHER <= seen.quiet < FOLD and seen.lines >= fewest
-            line = seen.floor.line(seen.lines, self.rng)
+            line = self._next_line(seen, fewest)
             seen = follow(self.purse, seen, line, self.rounding, every=every, rng=self.rng)
             read = layer_of(seen)
             if read.trouble and number == 1 and seen.quiet >= FOLD and seen.lines >= fewest:
@@ -194,6 +195,13 @@ class Climber:
             if (settled and not read.trouble) or _too_wide(seen, settled=settled) or seen.lines >= most:
                 return read
 
+    def _next_line(self, seen: Seen, fewest: int) -> Line:
+        """The floor's own next line; beyond the fewest, every other one across a surface of which one side is not told."""
+        untold = one_sided(seen) if seen.lines >= fewest and seen.lines % 2 else ()
+        if not untold:
+            return seen.floor.line(seen.lines, self.rng)
+        return line_across(seen.floor, untold[self.rng.integers(len(untold))], self.rng)
+
     def _toward(self, climb: _Climb, targets: Array) -> _Climb | None:
         """Lines through fresh points that were not predicted, from the highest floor down, until a unit is found."""
         below = _Climb(climb.seen[:-1], climb.reads[:-1])
@@ -204,8 +212,8 @@ class Climber:
             seen = climb.seen[level]
             for x in targets:
                 line = _line_to(seen.floor, x, self.rng)
-                further = follow(self.purse, seen, line, self.rounding, rng=self.rng)
-                if len(further.known) > len(seen.known):
+                further = follow(self.purse, seen, line, self.rounding, every=level == 1, rng=self.rng)
+                if len(further.known) > len(seen.known) or _contradicted(climb.reads[level], further):
                     return _Climb((*climb.seen[:level], further), climb.reads[:level])
                 seen = further
         return None
@@ -225,6 +233,12 @@ class Climber:
         known = [read for read in reads if not read.trouble]
         network = _partial(known, self.purse) if known else _hyperplanes(last)
         return DeepFound(network, reads, False, trouble, self.rounding, queries, np.nan, fresh, worst, ended)
+
+
+def _contradicted(read: LayerRead, further: Seen) -> bool:
+    """Whether further gradients show that a surface which is known, but was left out of the layer, is one of its units."""
+    left_out = len(read.biases) - read.folded < len(further.known)
+    return left_out and not read.folded and bool(signed(replace(read, seen=further)).trouble)
 
 
 def _line_to(floor: Floor, x: Array, rng: Generator) -> Line:

@@ -16,7 +16,8 @@ from itertools import islice
 
 import numpy as np
 
-from laybare.lines.layers import LEVELS, RELATIVE, LayerRead, Seen, choices, exact_slopes, unsigned, with_readout
+from laybare.lines.following import Seen, exact_slopes
+from laybare.lines.layers import LEVELS, RELATIVE, LayerRead, choices, unsigned, with_readout
 from laybare.shapes import Array
 
 CHOICES, MOST_UNTOLD = 12, 16

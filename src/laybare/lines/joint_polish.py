@@ -46,7 +46,7 @@ class Deep(NamedTuple):
 
     def features(self, x: Array) -> Array:
         """What the readout reads, (n, m)."""
-        return _features(self, x)[-1]
+        return hidden_features(self, x)[-1]
 
     @property
     def size(self) -> int:
@@ -87,7 +87,8 @@ def _misfit(network: Deep, source: Source, sd: Deviation) -> float:
     return float(np.sqrt(source.sum(squares)[0].sum() / (source.size * source.outputs)))
 
 
-def _features(network: Deep, x: Array) -> list[Array]:
+def hidden_features(network: Deep, x: Array) -> list[Array]:
+    """The inputs, and the features of every layer."""
     features = [x]
     for weights, biases in network.layers:
         features.append(np.maximum(features[-1] @ weights.T + biases, 0.0))
@@ -96,7 +97,7 @@ def _features(network: Deep, x: Array) -> list[Array]:
 
 def _jacobian(network: Deep, x: Array, output: int) -> Array:
     """(n, p) of one output: rows and biases layer by layer, readout, offset."""
-    features, n = _features(network, x), len(x)
+    features, n = hidden_features(network, x), len(x)
     parts = [np.zeros((n, network.readout.size)), np.zeros((n, network.offset.size))]
     parts[0].reshape(n, *network.readout.shape)[:, :, output] = features[-1]
     parts[1][:, output] = 1.0
@@ -151,7 +152,7 @@ def _dense_step(network: Deep, source: Source, sd: Deviation, prior: float) -> t
 
 def _free_step(network: Deep, source: Source, sd: Deviation, prior: float) -> tuple[Deep, float]:
     def gradient(x: Array, y: Array) -> tuple[Array, Array]:
-        features, weight = _features(network, x), 1.0 / sd(x, y)[:, None]
+        features, weight = hidden_features(network, x), 1.0 / sd(x, y)[:, None]
         return _pulled(network, features, weight**2 * (y - network(x))), _column_squares(network, features, weight)
 
     b, squares = source.sum(gradient)
@@ -159,7 +160,7 @@ def _free_step(network: Deep, source: Source, sd: Deviation, prior: float) -> tu
 
     def product(v: Array) -> Array:
         def curved(x: Array, y: Array) -> tuple[Array]:
-            features, weight = _features(network, x), 1.0 / sd(x, y)[:, None]
+            features, weight = hidden_features(network, x), 1.0 / sd(x, y)[:, None]
             return (_pulled(network, features, weight**2 * _pushed(network, features, scale * v)),)
 
         return np.asarray(scale * (source.sum(curved)[0] + prior**-2 * scale * v))

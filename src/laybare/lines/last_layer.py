@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.lines.layers import LayerRead, Seen, exact_slopes
+from laybare.lines.following import Seen, exact_slopes
+from laybare.lines.layers import LayerRead
 from laybare.lines.parts import Branches
 from laybare.shapes import Array
 

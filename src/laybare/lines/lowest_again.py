@@ -16,6 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.lines.asking import Purse
+from laybare.lines.expected_errors import LayerErrors
 from laybare.lines.joint_polish import Deep
 from laybare.shapes import Array
 from laybare.source.rounding import Rounding
@@ -53,10 +54,19 @@ class UnitStar(NamedTuple):
 
 
 class SharpNetwork(NamedTuple):
-    """The network with its lowest layer measured again, and the largest standard deviation of a bias, or of a row."""
+    """The network with a layer measured again, and the errors of its units; infinite for those that stay as they were."""
 
     network: Deep
-    sd: float
+    errors: LayerErrors
+
+
+class UnitMeasured(NamedTuple):
+    """Row, bias, and the standard deviations of the row's entries and of the bias."""
+
+    row: Array
+    bias: float
+    row_sd: float
+    bias_sd: float
 
 
 def remeasured(purse: Purse, network: Deep, rounding: Rounding, *, spread: float, rng: Generator) -> SharpNetwork:
@@ -66,7 +76,7 @@ def remeasured(purse: Purse, network: Deep, rounding: Rounding, *, spread: float
     bases = [-APART * spread * np.ones(units)]
     bases += [APART * spread * rng.choice([-1.0, 1.0], units) * rng.uniform(0.5, 1.5, units) for _ in range(BASES)]
     chosen, lengths = _places(network, bases, FARTHEST * spread)
-    sds = np.full(units, np.inf)
+    errors = LayerErrors(np.full(units, np.inf), np.full(units, np.inf))
     for number, base in enumerate(bases):
         mine = np.flatnonzero((chosen == number) & (lengths[number] > 0.0))
         if not len(mine):
@@ -76,9 +86,9 @@ def remeasured(purse: Purse, network: Deep, rounding: Rounding, *, spread: float
             place = base.copy()
             place[i] = 0.5 * lengths[number, i]
             on = _star(purse, network, inverse @ (place - biases), rounding, spread)
-            weights[i], biases[i], sds[i] = unit_between(weights[i], float(biases[i]), off, on)
+            weights[i], biases[i], errors.rows[i], errors.biases[i] = unit_between(weights[i], float(biases[i]), off, on)
     layers = ((weights, biases), *network.layers[1:])
-    return SharpNetwork(network._replace(layers=layers), float(sds[np.isfinite(sds)].max(initial=0.0)))
+    return SharpNetwork(network._replace(layers=layers), errors)
 
 
 def _places(network: Deep, bases: list[Array], farthest: float) -> tuple[Array, Array]:
@@ -117,15 +127,15 @@ def _star(purse: Purse, network: Deep, x: Array, rounding: Rounding, spread: flo
     return UnitStar(x, y[-1], (y[:-1] - y[-1]) / steps[:, None], float(np.sqrt(np.mean(noise**2))))
 
 
-def unit_between(row: Array, bias: float, off: UnitStar, on: UnitStar) -> tuple[Array, float, float]:
-    """Row, bias and the standard deviation of the bias, of a unit between two stars; as they were, if it is not this unit."""
+def unit_between(row: Array, bias: float, off: UnitStar, on: UnitStar) -> UnitMeasured:
+    """A unit between two stars; as it was, with infinite deviations, if it is not this unit."""
     jump = on.gradient - off.gradient
     c = row @ jump
     along = jump @ c
     size = float(np.linalg.norm(along))
     if size == 0.0 or np.abs(along / size - row).max() > CREDIBLE:
-        return row, bias, np.inf
+        return UnitMeasured(row, bias, np.inf, np.inf)
     moved = along / size
     value = float((on.answer - off.answer - (on.place - off.place) @ off.gradient) @ c) / float((moved @ jump) @ c)
     sd = float(np.hypot(on.sd, off.sd)) * float(np.linalg.norm(c)) / size
-    return moved, value - float(moved @ on.place), sd * (1.0 + float(np.linalg.norm(on.place)))
+    return UnitMeasured(moved, value - float(moved @ on.place), sd, sd * (1.0 + float(np.linalg.norm(on.place))))

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from laybare.lines.layers import LayerRead, Seen, exact_slopes
+from laybare.lines.following import Seen, exact_slopes
+from laybare.lines.layers import LayerRead
 from laybare.lines.parts import Branches, Part
 from laybare.shapes import Array
 

@@ -27,6 +27,10 @@ INSIDE, LEAST, NEAR, COST = 1.0, 1e-5, 1e-3, 100.0
 """Wanted and least distance of a point from the walls of its cell, in units of the inputs' scale; the least one of a point that
 should be cheap, and what a unit of its cost counts against a unit of distance."""
 
+OUT = 0.1
+"""What the mean of the features counts against a unit of distance, for a place that should not be far out: a cell is often open,
+and all of its points at the wanted distance are equally good otherwise."""
+
 ACTIVE, VISIBLE = (3, 2, 1), 0.02
 """Features by which a surface beyond a wall is recognised, and their least size in units of the inputs' scale."""
 
@@ -84,10 +88,11 @@ class Reach:
     def beside(self, h: Array, unit: int) -> tuple[Array, float] | None:
         """The point of a unit's hyperplane, a unit of the lowest of these layers, farthest from all else that bends; and how far.
 
-        In the cell of features h on floor 1, which are on it.
+        In the cell of features h on floor 1, which are on it; not far out, where rounding is large.
         """
         weights, biases = self.layers[0]
-        return self._inside(self._cell(self._active(h)), (weights[[unit]], biases[[unit]]), skip=unit)
+        cost = np.full(len(h), OUT / len(h))
+        return self._inside(self._cell(self._active(h)), (weights[[unit]], biases[[unit]]), cost, skip=unit)
 
     def _at_size(self, feature: int, size: float) -> Array | None:
         others = (np.arange(len(self.layers[-1][1])) != feature).astype(float)

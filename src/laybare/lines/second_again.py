@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from laybare.lines.asking import Answers, Purse
+from laybare.lines.expected_errors import LayerErrors
 from laybare.lines.joint_polish import Deep
 from laybare.lines.layers import LayerRead
-from laybare.lines.lowest_again import FARTHEST, SHARE, UnitStar, above_lowest, unit_between
+from laybare.lines.lowest_again import FARTHEST, SHARE, SharpNetwork, UnitStar, above_lowest, unit_between
 from laybare.lines.reach import Reach
 from laybare.shapes import Array
 from laybare.source.rounding import Rounding
@@ -22,11 +23,11 @@ ASIDE = 0.25
 """How far from the hyperplane the stars are, relative to the distance of everything else."""
 
 
-def second_remeasured(purse: Purse, network: Deep, read: LayerRead, rounding: Rounding, spread: float) -> tuple[Deep, float]:
-    """Rows and biases of the second layer from stars beside each unit, and the largest standard deviation."""
+def second_remeasured(purse: Purse, network: Deep, read: LayerRead, rounding: Rounding, spread: float) -> SharpNetwork:
+    """Rows and biases of the second layer from stars beside each unit. Units without a good place stay as they are."""
     weights, biases = (part.copy() for part in network.layers[1])
     reach, inverse = Reach(network.layers[1:], spread), np.linalg.pinv(network.layers[0][0])
-    worst = 0.0
+    errors = LayerErrors(np.full(len(biases), np.inf), np.full(len(biases), np.inf))
     for j in range(len(biases)):
         start = _met(network, read, weights[j])
         place = None if start is None else reach.beside(start, j)
@@ -34,9 +35,8 @@ def second_remeasured(purse: Purse, network: Deep, read: LayerRead, rounding: Ro
             continue
         h, room = place
         off, on = (_star(purse, network, inverse, h + side * ASIDE * room * weights[j], rounding, spread) for side in (-1.0, 1.0))
-        weights[j], biases[j], sd = unit_between(weights[j], float(biases[j]), off, on)
-        worst = max(worst, sd if np.isfinite(sd) else 0.0)
-    return network._replace(layers=(network.layers[0], (weights, biases), *network.layers[2:])), worst
+        weights[j], biases[j], errors.rows[j], errors.biases[j] = unit_between(weights[j], float(biases[j]), off, on)
+    return SharpNetwork(network._replace(layers=(network.layers[0], (weights, biases), *network.layers[2:])), errors)
 
 
 def with_linear_readout(network: Deep, answers: Answers, sd: Array) -> Deep:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from laybare.assembly.signs import decode_signs
+from laybare.lines.following import Seen, exact_slopes
 from laybare.lines.last_layer import FITS
-from laybare.lines.layers import LayerRead, Seen, exact_slopes, sides, unsigned
+from laybare.lines.layers import LayerRead, sides, unsigned
 from laybare.lines.surfaces import Surface
 
 SIGNS = 1e-6

@@ -15,7 +15,7 @@ from laybare.methods.lines.claims import COARSE, error_bars
 from laybare.networks import Network
 
 FITS = 30.0
-"""Misfit of the polish, in standard deviations of rounding, beyond which something is wrong."""
+"""Misfit of the polish, in standard deviations, beyond which something is wrong."""
 
 
 def deep_certificate(found: DeepFound, network: Network, depth: int | None = None) -> Certificate:
@@ -96,7 +96,8 @@ def _fits(found: DeepFound) -> tuple[Claim, ...]:
         return ()
     return (Claim(
         "misfit of the joint fit", found.misfit, FITS, found.misfit <= FITS, "tested",
-        "root mean square, in standard deviations of rounding, over the answers that all layers together were fitted to."),)
+        "root mean square over the answers that all layers together were fitted to, in standard deviations of rounding; where "
+        "there are too many numbers for one fit, of rounding and of what their errors make of the answers."),)
 
 
 def _known(found: DeepFound) -> Claim:
