@@ -19,6 +19,7 @@ import hypothesis
 import jaxtyping
 import numpy as np
 import pytest
+import typechecker
 
 TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "rooms")
 
@@ -30,7 +31,7 @@ END_TO_END = frozenset({
 Shapes are checked there by `make test-all`; the rooms below are checked always."""
 
 if TYPECHECK != "0":
-    jaxtyping.install_import_hook(["laybare"], "typechecker.checked")  # before laybare is imported
+    typechecker.install()  # before laybare is imported
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=30)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True)

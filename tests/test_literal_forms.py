@@ -67,8 +67,9 @@ FEW = lb.random_network(3, 2, biases=0.3, readout="positive", rng=2)
 MORE = lb.random_network(2, 3, biases=0.5, readout="positive", rng=0)
 
 SLOW = {
-    ("tensor-init algorithm-1-in-thirds", 5), ("landscape-design G", 3), ("general-relu algorithm-6", 3),
-    ("general-relu algorithm-5-order-3", 1)}
+    ("tensor-init algorithm-1-in-thirds", 5), ("landscape-design G", 3), ("landscape-design F", 3),
+    ("symmetric-inputs algorithm-2", 4), ("symmetric-inputs algorithm-3", 4), ("general-relu algorithm-6", 3),
+    ("general-relu algorithm-5", 3), ("general-relu algorithm-5-order-3", 1)}
 """Cases, by name and width, that the quick tests leave out; another one of the same method stays."""
 
 CASES = [

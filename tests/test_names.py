@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,13 @@ def public_names(package: str) -> list[str]:
     return list(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
 
 
+@cache
+def trees() -> list[tuple[Path, ast.Module]]:
+    return [(file.relative_to(SOURCE), ast.parse(file.read_text(encoding="utf-8"))) for file in FILES]
+
+
 def definitions(kind: type[ast.AST]) -> list[tuple[Path, ast.AST]]:
-    return [
-        (file.relative_to(SOURCE), node) for file in FILES for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, kind)]
+    return [(file, node) for file, tree in trees() for node in ast.walk(tree) if isinstance(node, kind)]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -26,7 +26,7 @@ def test_joint_diagonalisation_reaches_the_floor(condition):
 @pytest.mark.parametrize("arm", ARMS)
 def test_every_decomposition_finds_orthogonal_parts(arm):
     """At condition 1 even one pencil, whose errors have heavy tails, is right once in five; a random guess is off by about 1."""
-    assert np.min(errors(arm, 1, range(5))) < 0.1
+    assert any(run_once(NoiseCell(1, arm), seed) < 0.1 for seed in range(5))
 
 
 def test_study_counts_what_it_ran():
