@@ -19,6 +19,7 @@ from laybare.studies.study import Settings
 def test_deep_networks_are_right() -> None:
     result = DEEP.run(Settings((0,), Grid(((8, 6, 5, 1),))))
     assert result.rows[0].right == "1/1"
+    assert result.rows[0].right_and_verified == 1
     assert result.rows[0].verified_but_wrong == 0
 
 
@@ -54,6 +55,7 @@ def test_deep_networks_are_read_as_promised(
     print(row)
     assert time.process_time() - begun < seconds * len(seeds)
     assert _count(row.right) >= least
+    assert row.right_and_verified >= least
     assert row.verified_but_wrong == 0
     assert row.log2_queries <= log2_queries
     assert row.median_error < (1e-11 if shape != (784, 128, 64, 1) else 1e-8)

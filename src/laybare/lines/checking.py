@@ -20,7 +20,8 @@ from laybare.lines.expected_errors import LayerErrors, answer_sd
 from laybare.lines.joint_polish import DENSE, Deep, Fitted, polish_deep
 from laybare.lines.layers import LayerRead
 from laybare.lines.lowest_again import remeasured
-from laybare.lines.second_again import second_remeasured, with_linear_readout
+from laybare.lines.second_again import second_remeasured
+from laybare.lines.shift_polish import polish_shifts
 from laybare.shapes import Array
 from laybare.source import Samples, Unknown
 from laybare.source.rounding import Rounding
@@ -98,9 +99,13 @@ class Checker:
         aimed, (weights, biases) = self._ask_aimed(reads, len(network.offset)), network.layers[0]
         x, y = np.vstack([fresh.x, aimed.x]), np.vstack([fresh.y, aimed.y])
         if len(network.layers) == 2 and _upper(network).size > DENSE:
-            expected = np.hypot(self.rounding.sd(x, y), answer_sd(network, errors, x))
-            read = with_linear_readout(network, Answers(x, y), expected)
-            misfit = float(np.sqrt(np.mean(((y - read(x)) / expected[:, None]) ** 2)))
+            rows = tuple(LayerErrors(layer.rows, np.zeros_like(layer.biases)) for layer in errors)
+
+            def expected(x: Array, y: Array) -> Array:
+                return np.hypot(self.rounding.sd(x, y), answer_sd(network, rows, x))
+
+            read = polish_shifts(network, Samples(x, y, Unknown()), expected)
+            misfit = float(np.sqrt(np.mean(((y - read(x)) / expected(x, y)[:, None]) ** 2)))
             return Fitted(read, max(layer.largest for layer in errors), misfit)
         farthest = x[[np.argmax(np.linalg.norm(x, axis=1))]]
 

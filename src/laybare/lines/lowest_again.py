@@ -24,6 +24,9 @@ from laybare.source.rounding import Rounding
 BASES = 5
 """Base points: all units off, and so many with half of them on."""
 
+ROUNDS, POOR = 3, 10.0
+"""Sets of base points, and how many times the median deviation is poor: such units are tried again."""
+
 APART, FARTHEST = 1.0, 4.0
 """Distance of the base points from the hyperplanes of the lowest layer, and how far a unit is switched on at most, in units of
 the inputs' scale."""
@@ -70,25 +73,43 @@ class UnitMeasured(NamedTuple):
 
 
 def remeasured(purse: Purse, network: Deep, rounding: Rounding, *, spread: float, rng: Generator) -> SharpNetwork:
-    """Rows and biases of the lowest layer from stars where each unit is alone. Units without a good place stay as they are."""
+    """Rows and biases of the lowest layer from stars where each unit is alone. Units without a good place stay as they are.
+
+    Those that come out poorly, because something bends beside their place, are tried from other base points.
+    """
+    units = len(network.layers[0][1])
+    errors = LayerErrors(np.full(units, np.inf), np.full(units, np.inf))
+    for _ in range(ROUNDS):
+        wanted = errors.rows > POOR * float(np.median(errors.rows)) if np.isfinite(errors.rows).any() else np.ones(units, bool)
+        if not wanted.any():
+            break
+        network, errors = _from_bases(purse, SharpNetwork(network, errors), wanted, rounding, spread, rng)
+    return SharpNetwork(network, errors)
+
+
+def _from_bases(
+    purse: Purse, sharp: SharpNetwork, wanted: Array, rounding: Rounding, spread: float, rng: Generator
+) -> SharpNetwork:
+    """The wanted units from stars at new base points, where these tell them better."""
+    network, errors = sharp.network, LayerErrors(*(part.copy() for part in sharp.errors))
     weights, biases = (part.copy() for part in network.layers[0])
     inverse, units = np.linalg.pinv(weights), len(biases)
     bases = [-APART * spread * np.ones(units)]
     bases += [APART * spread * rng.choice([-1.0, 1.0], units) * rng.uniform(0.5, 1.5, units) for _ in range(BASES)]
     chosen, lengths = _places(network, bases, FARTHEST * spread)
-    errors = LayerErrors(np.full(units, np.inf), np.full(units, np.inf))
     for number, base in enumerate(bases):
-        mine = np.flatnonzero((chosen == number) & (lengths[number] > 0.0))
+        mine = np.flatnonzero(wanted & (chosen == number) & (lengths[number] > 0.0))
         if not len(mine):
             continue
-        off = _star(purse, network, inverse @ (base - biases), rounding, spread)
+        off = _star(purse, network, inverse @ (base - network.layers[0][1]), rounding, spread)
         for i in mine:
             place = base.copy()
             place[i] = 0.5 * lengths[number, i]
-            on = _star(purse, network, inverse @ (place - biases), rounding, spread)
-            weights[i], biases[i], errors.rows[i], errors.biases[i] = unit_between(weights[i], float(biases[i]), off, on)
-    layers = ((weights, biases), *network.layers[1:])
-    return SharpNetwork(network._replace(layers=layers), errors)
+            on = _star(purse, network, inverse @ (place - network.layers[0][1]), rounding, spread)
+            unit = unit_between(weights[i], float(biases[i]), off, on)
+            if unit.row_sd < errors.rows[i]:
+                weights[i], biases[i], errors.rows[i], errors.biases[i] = unit
+    return SharpNetwork(network._replace(layers=((weights, biases), *network.layers[1:])), errors)
 
 
 def _places(network: Deep, bases: list[Array], farthest: float) -> tuple[Array, Array]:

@@ -3,14 +3,14 @@
 On floor 1 the features h ≥ 0 can be chosen freely. For a unit of the second layer a linear program finds the point of its
 hyperplane that is farthest from everything else that bends, in the cell where it was first met (`laybare.lines.reach`). Stars in
 the features on both sides of it differ by c w, as in `laybare.lines.lowest_again`: 2 (width + 1) queries per unit. If it is the
-last layer, the readout is then linear least squares on fresh answers.
+last layer, biases and readout are then fitted to fresh answers (`laybare.lines.shift_polish`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from laybare.lines.asking import Answers, Purse
+from laybare.lines.asking import Purse
 from laybare.lines.expected_errors import LayerErrors
 from laybare.lines.joint_polish import Deep
 from laybare.lines.layers import LayerRead
@@ -37,14 +37,6 @@ def second_remeasured(purse: Purse, network: Deep, read: LayerRead, rounding: Ro
         off, on = (_star(purse, network, inverse, h + side * ASIDE * room * weights[j], rounding, spread) for side in (-1.0, 1.0))
         weights[j], biases[j], errors.rows[j], errors.biases[j] = unit_between(weights[j], float(biases[j]), off, on)
     return SharpNetwork(network._replace(layers=(network.layers[0], (weights, biases), *network.layers[2:])), errors)
-
-
-def with_linear_readout(network: Deep, answers: Answers, sd: Array) -> Deep:
-    """Readout and offset by least squares, the layers as they are."""
-    features = network.features(answers.x)
-    A = np.column_stack([features, np.ones(len(features))]) / sd[:, None]
-    solved = np.linalg.lstsq(A, answers.y / sd[:, None], rcond=None)[0]
-    return network._replace(readout=solved[:-1], offset=solved[-1])
 
 
 def _met(network: Deep, read: LayerRead, row: Array) -> Array | None:

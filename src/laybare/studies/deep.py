@@ -48,6 +48,7 @@ class Row(NamedTuple):
 
     network: str
     right: str
+    right_and_verified: int
     verified_but_wrong: int
     log2_queries: float
     published: str
@@ -69,7 +70,7 @@ def _row(shape: tuple[int, ...], runs: Sequence[Run]) -> Row:
     right = sum(run.error <= RIGHT for run in runs)
     wrong = sum(run.verified and run.error > RIGHT for run in runs)
     return Row(
-        "-".join(map(str, shape)), f"{right}/{len(runs)}", wrong,
+        "-".join(map(str, shape)), f"{right}/{len(runs)}", sum(run.verified and run.error <= RIGHT for run in runs), wrong,
         float(np.log2(np.mean([run.queries for run in runs]))), PUBLISHED.get(shape, ""),
         float(np.median([run.error for run in runs])), float(np.nanmax([run.seconds for run in runs])))
 
