@@ -14,6 +14,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,7 +110,7 @@ def named_in_tests() -> dict[Paper, dict[str, list[str]]]:
     found: dict[Paper, dict[str, list[str]]] = {paper: defaultdict(list) for paper in PAPERS}
     for file in sorted(TESTS.rglob("test_*.py")):
         name = file.relative_to(ROOT).as_posix()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes_of(file):
             if isinstance(node, (ast.Module, *DEFINITIONS)):
                 for paper, item in _named(Entry(name, "", _text(node), frozenset())):
                     found[paper][item] = list(dict.fromkeys([*found[paper][item], name]))
@@ -167,9 +168,14 @@ def _spelled_out(numbers: str) -> str:
     return re.sub(r"(?<![.\w])((?:\d+\.)?)(\d+)\s*(?:-|to)\s*\1(\d+)(?![.\w(])", between, numbers)
 
 
-def used_names(text: str) -> frozenset[str]:
+@cache
+def nodes_of(file: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+def used_names(file: Path) -> frozenset[str]:
     """Names that a test file imports from laybare, or takes from what it imports."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = nodes_of(file)
     imported = {
         alias.asname or alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names if (getattr(node, "module", None) or alias.name).startswith("laybare")}
@@ -208,7 +214,7 @@ def literal_commands() -> dict[Paper, dict[str, list[str]]]:
 
 def page() -> str:
     """The whole page."""
-    used = {p.relative_to(ROOT).as_posix(): used_names(p.read_text(encoding="utf-8")) for p in sorted(TESTS.rglob("test_*.py"))}
+    used = {p.relative_to(ROOT).as_posix(): used_names(p) for p in sorted(TESTS.rglob("test_*.py"))}
     table: dict[Paper, dict[str, list[Entry]]] = {paper: defaultdict(list) for paper in PAPERS}
     for entry in entries():
         for paper, item in _named(entry):

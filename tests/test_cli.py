@@ -59,6 +59,16 @@ def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=120)
 
 
+def ended(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The status with which the program ends, inside this process."""
+    monkeypatch.setattr(sys, "argv", ["laybare", *arguments])
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    signal.signal(signal.SIGINT, before)
+    return int(end.value.code or 0)
+
+
 def test_demo_shows_every_unit_and_writes_the_report(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     result = run("demo", "--width", "4", "--queries", "600", "--report", str(page), columns=100)
@@ -217,13 +227,9 @@ BAD = {
 def test_bad_input_is_a_sentence_and_status_2(
     arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["laybare", *arguments])
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    signal.signal(signal.SIGINT, before)
+    code = ended(*arguments, monkeypatch=monkeypatch)
     said = capfd.readouterr()
-    assert end.value.code == 2
+    assert code == 2
     assert said.out == "" if "--json" not in arguments else json.loads(said.out)["status"] == 2
     assert said.err.strip()
     assert "Traceback" not in said.err
@@ -253,12 +259,7 @@ def test_interrupt_ends_at_once_with_status_130(capfd: pytest.CaptureFixture[str
             pytest.fail("the solver caught it")
 
     monkeypatch.setattr(lb, "compare", interrupted)
-    monkeypatch.setattr(sys, "argv", ["laybare", "compare", "truth.safetensors", "truth.safetensors"])
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    signal.signal(signal.SIGINT, before)
-    assert end.value.code == 130
+    assert ended("compare", "truth.safetensors", "truth.safetensors", monkeypatch=monkeypatch) == 130
     assert capfd.readouterr().err == "laybare: interrupted\n"
 
 
@@ -277,9 +278,15 @@ def test_recover_layer_prints_thresholds_and_saves_them(tmp_path: Path, monkeypa
         assert max_angle(saved["weights"], target.layer.weights) < 1e-9
 
 
-def test_recover_layer_of_unknown_activation(folder: Path) -> None:
-    done = shell("recover-layer", "data.npz", "--activation", "nothing")
-    assert done.returncode == 2 and "No activation is called" in done.stderr
+@pytest.mark.parametrize(("words", "sentence"), [
+    (("--activation", "nothing"), "No activation is called"), (("--threshold", "2"), "without --literal")])
+@pytest.mark.usefixtures("folder")
+def test_options_of_recover_layer_that_mean_nothing(
+    words: tuple[str, ...], sentence: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An activation that is unknown, and a threshold, which belongs to the literal form."""
+    assert ended("recover-layer", "data.npz", *words, monkeypatch=monkeypatch) == 2
+    assert sentence in capfd.readouterr().err
 
 
 def test_recover_layer_by_the_printed_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,11 +300,6 @@ def test_recover_layer_by_the_printed_algorithm(tmp_path: Path, monkeypatch: pyt
     assert result.exit_code == 4
     assert "HighThreshold, literal," in result.output and "verdict: refuted" in result.output
     assert "local minimum of the printed objective" in (tmp_path / "layer.html").read_text()
-
-
-def test_threshold_belongs_to_the_literal_form(folder: Path) -> None:
-    done = shell("recover-layer", "data.npz", "--threshold", "2")
-    assert done.returncode == 2 and "without --literal" in done.stderr
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "npz", "onnx", "json"])

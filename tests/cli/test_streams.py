@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.shell_completion import BashComplete
 
 import laybare as lb
+from laybare.cli import commands
 
 COMMAND = [sys.executable, "-c", "from laybare.cli import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "COLUMNS": "100"}
@@ -68,15 +70,28 @@ def test_help_is_quick() -> None:
     assert min(times) < HELP_SECONDS  # 0.11 measured; compiled modules may be missing the first time
 
 
+def completed(said: str) -> list[str]:
+    return [line.partition(",")[2] for line in said.split()]
+
+
 @pytest.mark.parametrize(("words", "expected"), [
     ("laybare rec", ["recover", "recover-layer"]),
     ("laybare recover --method ten", ["tensor-init", "tensor-init-literal"]),
     ("laybare reproduce overw", ["overwide"]),
 ])
-def test_completion_knows_commands_methods_and_studies(words: str, expected: list[str]) -> None:
-    asked = {**ENVIRONMENT, "_LAYBARE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+def test_completion_knows_commands_methods_and_studies(
+    words: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the program answers a shell, in this process; one is asked from a shell below."""
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert completed(BashComplete(commands, {}, "laybare", "_LAYBARE_COMPLETE").complete()) == expected
+
+
+def test_completion_from_a_shell() -> None:
+    asked = {**ENVIRONMENT, "_LAYBARE_COMPLETE": "bash_complete", "COMP_WORDS": "laybare rec", "COMP_CWORD": "1"}
     said = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=60).stdout
-    assert [line.partition(",")[2] for line in said.split()] == expected
+    assert completed(said) == ["recover", "recover-layer"]
 
 
 def test_ctrl_c_writes_what_was_found(tmp_path: Path) -> None:

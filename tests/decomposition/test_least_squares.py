@@ -11,6 +11,7 @@ from laybare.decomposition import explain_tensor, loadings, nearest_orthogonal, 
 from laybare.decomposition.components import powers, unit_rows
 from laybare.decomposition.cp import TensorFit
 from laybare.decomposition.explanation import contract, tensor_coefficients
+from laybare.decomposition.least_squares import descend
 from laybare.decomposition.stack_fit import StackFit
 
 STEP = 1e-6
@@ -124,3 +125,14 @@ def test_nearest_orthogonal_moves_the_light_rows(rng):
     assert_allclose(even @ even.T, np.eye(2), atol=1e-14)
     assert_allclose(heavy[0], u[0], atol=1e-5)
     assert np.linalg.norm(even[0] - u[0]) == pytest.approx(np.linalg.norm(even[1] - u[1]))
+
+
+def test_an_interrupt_is_passed_on(problem, monkeypatch):
+    fit, _, _, _, u = problem
+
+    def interrupted(self, directions):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(fit), "normal", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        descend(fit, u)

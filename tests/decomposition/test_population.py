@@ -29,7 +29,7 @@ from laybare.decomposition import (
     uwedge,
 )
 
-SHAPES = [(1, 4), (2, 2), (5, 5), (6, 12), (20, 32), (32, 32)]
+SHAPES = [(1, 4), (2, 2), (5, 5), (6, 12), pytest.param(20, 32, marks=pytest.mark.slow), (32, 32)]
 GENERAL = {
     "joint": joint_diagonalisation,
     "ffdiag": JointDiagonalisation(polish=False),

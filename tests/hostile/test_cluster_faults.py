@@ -65,7 +65,7 @@ def check_killed_workers(data: tuple[Array, Array], kills: int, seed: int = 1) -
 
 
 def test_a_killed_worker_changes_nothing(data: tuple[Array, Array]) -> None:
-    check_killed_workers(data, 2)
+    check_killed_workers(data, 1)
 
 
 @pytest.mark.slow

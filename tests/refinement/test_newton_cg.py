@@ -37,7 +37,7 @@ def test_noisy_minimum_is_the_same(rng):
 
 
 def test_large_sign_free_problem_to_machine_precision(rng):
-    problem = planted(60, 40, 12_000, rng)
+    problem = planted(60, 40, 8000, rng)
     assert problem.truth.layer.rows.size > DENSE_LIMIT
     start = full_point(perturbed(sign_free(problem.truth), 0.05, rng), linear=True)
     refined = minimise(problem.source, start, problem.scale)

@@ -86,9 +86,9 @@ def test_the_same_rows_and_bits_as_in_memory(kind: str, data: tuple[Array, Array
 
 
 def test_workers_read_for_themselves(data: tuple[Array, Array], tmp_path: Path) -> None:
-    """In other processes, where nothing of this one's memory is."""
+    """In another process, where nothing of this one's memory is."""
     expected = lb.Samples(*data, schedule=DISK).split(0.7, rng=1).first.sum(gram)
-    with local_cluster(2, processes=True) as client:
+    with local_cluster(1, processes=True) as client:
         for kind in WRITERS:
             schedule = lb.Schedule(block_bytes=1 << 16, keep_bytes=0, engine=lb.DaskEngine(client))
             (tmp_path / kind).mkdir()

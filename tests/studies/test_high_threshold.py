@@ -44,8 +44,10 @@ def test_start_angles_of_one_seed(seed):
     assert printed_high_threshold.start_angle(printed_high_threshold.LayerStartCell("third moments", 40_000), seed) < 0.5
 
 
-def test_cut_in_the_middle_of_a_network(seed):
-    run = deeper_cut.run_once(deeper_cut.CutGrid(), seed)
+@pytest.mark.parametrize("grid", [
+    deeper_cut.CutGrid(dim=5, width=3, rows=12_000), pytest.param(deeper_cut.CutGrid(), marks=pytest.mark.slow)])
+def test_cut_in_the_middle_of_a_network(grid, seed):
+    run = deeper_cut.run_once(grid, seed)
     assert run.angle < 0.1 and run.dependence < 0.5 and run.r2 > 0.9
 
 

@@ -214,8 +214,7 @@ def settle_beside(source: Source, others: Linearised, rows: Array, unit: float, 
     """New `rows` moved to where they explain most beside the others, which fit y in units of `unit`; a pass a step."""
     rule = _Beside(source, others, unit, np.float32 if others.point.units.size >= LARGE_SYSTEM else np.float64)
     end = damped_descent(rule, rows, float(source.size), effort=effort, size=source.size)
-    if end.trace.reason == "interrupted":  # a place that was not looked at to its end decides nothing
-        raise KeyboardInterrupt
+    end.trace.pass_on_interrupt()  # a place that was not looked at to its end decides nothing
     point, k, best = others.point, others.point.width, end.best
     coefficients = unit * np.insert(point.coefficients, [k] * len(rows), best.sums.readouts, axis=0)
     return Further(point.moved(np.vstack([point.units, best.point]), coefficients), unit**2 * best.loss)

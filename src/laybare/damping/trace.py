@@ -43,6 +43,11 @@ class Trace(NamedTuple):
         moved = (row._replace(seconds=row.seconds + last.seconds, samples=row.samples + last.samples) for row in later.rows)
         return Trace(self.rows + tuple(moved), later.reason)
 
+    def pass_on_interrupt(self) -> None:
+        """Where a result that was cut short would be taken for one that was not: whoever interrupted hears at once."""
+        if self.reason == "interrupted":
+            raise KeyboardInterrupt
+
     def __str__(self) -> str:
         lines = ["step  relative loss       step    damping   seconds"]
         lines += [f"{i:4d}  {r.loss:13.3e} {r.step:10.2e} {r.damping:10.1e} {r.seconds:9.2f}" for i, r in enumerate(self.rows)]

@@ -45,7 +45,9 @@ class DirectionFit(Protocol):
 def descend(fit: DirectionFit, directions: Array, max_steps: int = 50) -> Array:
     """Directions of a nearby least-squares minimum; never a larger misfit than at the start. Quadratic end on exact input."""
     effort = replace(EFFORT, max_steps=max_steps)
-    return damped_descent(_Directions(fit), directions, max(fit.energy, np.finfo(float).tiny), effort=effort).best.point
+    end = damped_descent(_Directions(fit), directions, max(fit.energy, np.finfo(float).tiny), effort=effort)
+    end.trace.pass_on_interrupt()
+    return end.best.point
 
 
 class _DirectionSystem(NamedTuple):

@@ -149,6 +149,8 @@ def _walk(start: Point, scale: float, descent: Descent, samples: _Samples, sourc
                 change = descent.step * slope.coefficients if descent.readout else 0.0
                 point = point.moved(point.units - descent.step * slope.rows, point.coefficients - change)
     except KeyboardInterrupt:
+        if not rows:
+            raise
         reason = "interrupted"
     return Refined(point, rows[-1].loss * scale, Trace(tuple(rows), reason))
 

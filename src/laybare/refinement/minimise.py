@@ -69,8 +69,7 @@ def deciding_refit(
         refined = newton_from_part(source, part, start, scale, nearby=nearby, effort=effort, progress=progress)
     else:
         refined = minimise(source, start, scale, effort=effort, progress=progress)
-    if refined.trace.reason == "interrupted":
-        raise KeyboardInterrupt
+    refined.trace.pass_on_interrupt()
     return refined
 
 

@@ -11,9 +11,7 @@ thread, and the blocks are added in one fixed binary tree (pairwise summation, s
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +22,7 @@ import numpy as np
 from laybare.blas import single_blas_thread
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Event, Progress, Statistic, Sums
+from laybare.source.threads import in_order
 from laybare.source.tree import Tree
 
 GRAIN = 1024
@@ -134,22 +133,3 @@ def one_block(read: Read, statistic: Statistic, size: int, rows: int, start: int
             f"The statistic returned a {type(sums).__name__}.", "A statistic is a function (x, y) -> tuple of arrays.",
             "Return a tuple, with a comma even for one array: return (x.T @ x,).", returned=type(sums).__name__)
     return tuple(np.asarray(part) for part in sums)
-
-
-def in_order(one: Callable[[int], Sums], starts: range, threads: int) -> Generator[Sums, None, None]:
-    """Results in the order of `starts`, at most two blocks a thread under way."""
-    if threads <= 1:
-        yield from map(one, starts)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[Sums]] = deque()
-        try:
-            for start in starts:
-                if len(waiting) == 2 * threads:
-                    yield waiting.popleft().result()
-                waiting.append(pool.submit(one, start))
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()

@@ -16,7 +16,8 @@ from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress, Statistic, Sums, tell
 from laybare.source.affine import Affine
 from laybare.source.protocol import Law, Parts, Rows, Source, Whitened
-from laybare.source.sums import GRAIN, Engine, Schedule, add_up, block_rows, in_order, one_block
+from laybare.source.sums import GRAIN, Engine, Schedule, add_up, block_rows, one_block
+from laybare.source.threads import in_order
 from laybare.source.whitening import whitening_map
 
 

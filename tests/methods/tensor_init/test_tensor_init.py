@@ -15,6 +15,7 @@ from laybare.methods.tensor_init.routes import decomposed, informative_orders
 from laybare.moments import population_moments
 from laybare.planted import gaussian_rows
 from laybare.refinement.overwide import Search
+from laybare.shapes import Event
 
 RELU2 = lb.power_relu(2)
 ONE_START = Search(spares=0, hops=0)
@@ -285,3 +286,18 @@ def test_width_that_moments_alone_do_not_tell_is_refused(rng: np.random.Generato
 def test_literal_route_has_one_output(rng: np.random.Generator) -> None:
     with pytest.raises(lb.InvalidInput, match="There are 2 outputs"):
         lb.recover(planted(lb.relu, 6, 2, 300, rng, outputs=2)[1], lb.TensorInit.literal(), 2)
+
+
+def test_an_interrupt_while_the_start_is_fitted_ends_the_recovery() -> None:
+    """It was taken for the end of the fit, and the search went on for seconds."""
+    _, source = planted(lb.relu, 6, 3, 3000, np.random.default_rng(0))
+    stages: list[str] = []
+
+    def interrupt(event: Event) -> None:
+        stages.append(event.stage)
+        if event.stage == "normal equations":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lb.TensorInit().start(source.with_schedule(lb.Schedule(progress=interrupt)), 3, rng=np.random.default_rng(0))
+    assert stages[-1] == "normal equations"

@@ -31,7 +31,7 @@ from laybare.moments import (
     refine_subspace,
 )
 from laybare.networks import Layer, Network
-from laybare.refinement.minimise import minimise
+from laybare.refinement.minimise import deciding_refit
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
@@ -105,7 +105,7 @@ def fitted_inside(source: Source, network: Network, basis: Array, effort: Effort
     """The network of x·basis after some steps of the solver, which sees no other inputs: what lies outside is noise to it."""
     view = Projected(source, basis)
     point = point_of(network, biases=False, offset=True, linear=False)
-    refined = minimise(view, point, total_variation(source), effort=effort)
+    refined = deciding_refit(view, point, total_variation(source), effort=effort)
     return network_of(refined.point, vector=network.readout.ndim == 1)
 
 

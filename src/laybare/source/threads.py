@@ -1,0 +1,96 @@
+"""Blocks on several threads, their results in order; whoever interrupts finds no lock half taken.
+
+`concurrent.futures` takes its locks in Python code: an interrupt there can leave one taken, and a pass in some hundreds of
+interrupted ones never came back. Here threads take their blocks from a queue and answer into another, both written in C.
+"""
+
+from __future__ import annotations
+
+from _thread import LockType, allocate_lock, start_new_thread
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+AHEAD = 2
+"""Blocks under way for each thread: one that is worked on and one that waits."""
+
+
+class Answer(NamedTuple, Generic[T]):
+    """What became of the block that begins at `start`: its result, or the error it ended with."""
+
+    start: int
+    result: T | None
+    error: BaseException | None
+
+
+class Team(Generic[T]):
+    """Threads that work on blocks until they are dismissed."""
+
+    def __init__(self, one: Callable[[int], T], threads: int) -> None:
+        self.one = one
+        self.asked: SimpleQueue[int | None] = SimpleQueue()
+        self.answers: SimpleQueue[Answer[T]] = SimpleQueue()
+        self.threads = threads
+        self.working: list[LockType] = []
+        self.early: dict[int, Answer[T]] = {}
+
+    def begin(self) -> None:
+        """Start the threads. Each lets its lock go when it ends; one that an interrupt keeps off the list is not waited for."""
+        for _ in range(self.threads):
+            lock = allocate_lock()
+            lock.acquire()
+            start_new_thread(self._work, (lock,))
+            self.working.append(lock)
+
+    def result(self, start: int) -> T:
+        """Of the block that begins at `start`; an error there is raised here."""
+        while start not in self.early:
+            answer = self.answers.get()
+            self.early[answer.start] = answer
+        answer = self.early.pop(start)
+        if answer.error is not None:
+            raise answer.error
+        return answer.result  # type: ignore[return-value]  # there is one if there is no error
+
+    def dismiss(self) -> None:
+        """Take back what nobody has begun, and wait for what somebody has."""
+        with suppress(Empty):
+            while True:
+                self.asked.get_nowait()
+        for _ in range(self.threads):
+            self.asked.put(None)
+        for lock in self.working:
+            lock.acquire()
+
+    def _work(self, lock: LockType) -> None:
+        try:
+            while (start := self.asked.get()) is not None:
+                try:
+                    self.answers.put(Answer(start, self.one(start), None))
+                except BaseException as error:
+                    self.answers.put(Answer(start, None, error))
+        finally:
+            lock.release()
+
+
+def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
+    """`one` of every start, in their order, at most two under way for each thread."""
+    if threads <= 1:
+        yield from map(one, starts)
+        return
+    team, waiting = Team(one, threads), deque[int]()
+    try:
+        team.begin()
+        for start in starts:
+            if len(waiting) == AHEAD * threads:
+                yield team.result(waiting.popleft())
+            team.asked.put(start)
+            waiting.append(start)
+        while waiting:
+            yield team.result(waiting.popleft())
+    finally:
+        team.dismiss()

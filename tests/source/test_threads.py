@@ -1,0 +1,84 @@
+"""Blocks on several threads: in order, few at a time, errors passed on, and interrupts at any moment answered."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from laybare.source.threads import AHEAD, in_order
+
+
+def test_results_come_in_order_though_early_blocks_take_longest() -> None:
+    def one(start: int) -> int:
+        time.sleep(0.02 if start == 0 else 0.0)
+        return start * start
+
+    assert list(in_order(one, range(0, 40, 4), 3)) == [start * start for start in range(0, 40, 4)]
+
+
+def test_no_more_blocks_are_under_way_than_memory_was_planned_for() -> None:
+    begun: list[int] = []
+    results = in_order(lambda start: begun.append(start) or start, range(100), 2)  # type: ignore[func-returns-value]
+    for taken, _ in zip(range(1, 20), results, strict=False):
+        assert len(begun) <= taken + AHEAD * 2
+    results.close()
+    assert len(begun) <= 19 + AHEAD * 2
+
+
+def test_an_error_in_a_block_is_raised_and_nothing_goes_on() -> None:
+    begun: list[int] = []
+
+    def one(start: int) -> int:
+        begun.append(start)
+        return 1 // (start - 3)
+
+    with pytest.raises(ZeroDivisionError):
+        list(in_order(one, range(1000), 2))
+    count = len(begun)
+    time.sleep(0.05)
+    assert len(begun) == count < 20
+
+
+def test_a_pass_that_is_left_early_waits_for_the_blocks_under_way() -> None:
+    ended = threading.Event()
+
+    def one(start: int) -> int:
+        if start:
+            time.sleep(0.05)
+            ended.set()
+        return start
+
+    results = in_order(one, range(2), 2)
+    assert next(results) == 0
+    results.close()
+    assert ended.is_set()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="interrupts by a timer are POSIX")
+def test_interrupts_at_any_moment_are_answered() -> None:
+    """One of some hundreds never was, with the locks of concurrent.futures; the timer comes again, so that the test would end."""
+    block = np.ones((40, 40))
+    rng, slowest = np.random.default_rng(0), 0.0
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for after in rng.uniform(0.0002, 0.004, size=400):
+            begun = time.perf_counter()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, after, 10.0)
+                while True:
+                    assert sum(float((block @ block)[0, 0]) for _ in in_order(lambda start: start, range(12), 2)) == 480.0
+            except KeyboardInterrupt:
+                slowest = max(slowest, time.perf_counter() - begun)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert slowest < 5.0
