@@ -32,6 +32,16 @@ def test_float64_keeps_every_bit_and_value(activation, outputs, sizes, tmp_path,
     assert_allclose(y if outputs else y[:, 0], net(x), rtol=1e-12, atol=1e-12 * (1 + np.abs(net(x)).max()))
 
 
+def test_a_deep_file_is_read_as_a_black_box_and_written_again(tmp_path, rng):
+    net, x = sample(rng, sizes=(10, 8, 6), outputs=2)
+    lb.to_onnx(net, tmp_path / "box.onnx")
+    found = lb.recover(lb.Oracle(str(tmp_path / "box.onnx"), budget=20_000, rng=0), lb.Lines(depth=None), rng=0)
+    assert found.certificate.verdict == "verified", found.certificate.explain()
+    assert lb.compare(found.network, net).max_error < 1e-12
+    lb.to_onnx(found.network, tmp_path / "found.onnx")
+    assert_allclose(run(tmp_path / "found.onnx", x), net(x), rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("activation", [act for act in BUILT_IN if act != lb.step], ids=str)
 def test_float32_is_the_network_in_single_precision(activation, tmp_path, rng):
     net, x = sample(rng, [activation], 2, (6, 5, 4))

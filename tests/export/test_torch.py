@@ -26,6 +26,17 @@ def test_float64_keeps_every_bit_and_value(activation, outputs, sizes, rng):
     assert_allclose(y if outputs else y[:, 0], net(x), rtol=1e-12, atol=1e-12 * (1 + np.abs(net(x)).max()))
 
 
+@pytest.mark.parametrize(("dtype", "tol"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_a_deep_module_is_read_as_a_black_box_and_written_again(dtype, tol, rng):
+    net, x = sample(rng, sizes=(10, 8, 6), outputs=2)
+    box = lb.to_torch(net).to(dtype)
+    found = lb.recover(lb.Oracle(box, budget=20_000, rng=0), lb.Lines(depth=None), rng=0)
+    assert found.certificate.verdict == "verified", found.certificate.explain()
+    assert lb.compare(found.network, lb.from_torch(box)).max_error < tol
+    y = lb.to_torch(found.network)(torch.from_numpy(x)).detach().numpy()
+    assert_allclose(y, found(x), rtol=1e-12, atol=1e-12 * (1 + np.abs(y).max()))
+
+
 def test_float32(rng):
     net, x = sample(rng)
     module = lb.to_torch(net, dtype="float32")

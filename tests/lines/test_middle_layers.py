@@ -15,6 +15,7 @@ from laybare.lines.deep import read_deep
 from laybare.lines.floors import Floor, ground
 from laybare.lines.following import Seen
 from laybare.lines.last_layer import explanation
+from laybare.lines.layers import layer_of
 from laybare.lines.middle_layer import middle_read
 from laybare.lines.partial_rows import completed
 from laybare.lines.parts import Branches, Part
@@ -101,6 +102,19 @@ def test_gradients_choose_the_units_of_a_layer_among_suspects_and_leave_a_spurio
     np.testing.assert_allclose(np.sort((read.weights @ rows.T).max(axis=0)), 1.0)
     assert len(read.weights) == 7
     assert chosen_layer(replace(seen, suspects=seen.suspects[:-1])) is None  # a unit is missing
+
+
+def test_one_surface_more_than_features_is_left_out_if_the_others_explain_all_gradients() -> None:
+    network, rng = lb.random_network(14, widths=(8, 8, 4), rng=4), np.random.default_rng(0)
+    layer = network.layers[1]
+    units = [_surface(row, float(b)) for row, b in zip(layer.weights, np.asarray(layer.biases), strict=True)]
+    above = _surface(rng.standard_normal(8) @ layer.weights, 0.3)
+    seen = Seen(_floor_1(network), (*units[:3], above, *units[3:]), (), _slopes(network, rng, 80))
+    read = layer_of(seen)
+    assert not read.trouble
+    rows = layer.weights / np.linalg.norm(layer.weights, axis=1)[:, None]
+    np.testing.assert_allclose((read.weights @ rows.T).max(axis=0), 1.0)
+    assert "wider" in layer_of(replace(seen, surfaces=(*seen.surfaces[1:], _surface(rng.standard_normal(8), 0.1)))).trouble
 
 
 def test_a_weight_that_no_kink_has_told_follows_from_gradients() -> None:

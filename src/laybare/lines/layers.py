@@ -56,12 +56,14 @@ class LayerRead:
 def layer_of(seen: Seen) -> LayerRead:
     """The layer as far as it is known, with its signs, and what is missing; with those suspects that the gradients need.
 
-    If the normals are not independent, a unit of a layer above was followed far without a turn, and is left out.
+    If the normals are not independent, or one more than the floor has features, a unit of a layer above may have been followed
+    far without a turn: the one without which all gradients are explained is left out.
     """
     first = signed(unsigned(seen, seen.surfaces))
-    if not first.trouble or len(seen.surfaces) > seen.floor.width:
+    spare = len(seen.surfaces) - seen.floor.width
+    if not first.trouble or spare > 1:
         return first
-    if first.trouble == DEPENDENT:
+    if first.trouble == DEPENDENT or spare == 1:
         fewer = (signed(unsigned(seen, (*seen.surfaces[:i], *seen.surfaces[i + 1 :]))) for i in range(len(seen.surfaces)))
         return next((read for read in fewer if not read.trouble), first)
     reads = (signed(unsigned(seen, (*seen.surfaces, *chosen))) for chosen in choices(seen.suspects))
