@@ -58,7 +58,7 @@ def test_deep_networks_are_read_as_promised(
     assert row.right_and_verified >= least
     assert row.verified_but_wrong == 0
     assert row.log2_queries <= log2_queries
-    assert row.median_error < (1e-11 if shape != (784, 128, 64, 1) else 1e-8)
+    assert row.median_error < 1e-11
 
 
 @pytest.mark.slow
