@@ -1,13 +1,14 @@
 """Set-up of all tests: one BLAS thread, shapes checked by beartype, seeds on demand.
 
     pytest --seeds 0-99               every test that takes `seed` or `rng`, once a seed (default: seed 0 alone)
-    LAYBARE_TYPECHECK=all pytest      shapes checked in every test, not in those of single rooms alone (three times as long)
+    LAYBARE_TYPECHECK=all pytest      shapes checked in every test, not in those of single rooms alone (takes longer)
     LAYBARE_TYPECHECK=0 pytest        without the shape checks
     HYPOTHESIS_PROFILE=thorough pytest
 """
 
 from __future__ import annotations
 
+import gc
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: the cores belong to the test processes
@@ -21,13 +22,15 @@ import numpy as np
 import pytest
 import typechecker
 
+gc.disable()  # until all tests are collected (below): what is imported stays, and looking through it takes seconds
+
 TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "rooms")
 
 END_TO_END = frozenset({
     "certificate", "cli", "estimator", "examples", "export", "hostile", "lines", "lowest_layer", "methods", "pipeline",
     "recovery", "report", "studies", "test_cli.py",
     "test_documents.py", "test_literal_forms.py"})
-"""Folders and files of tests that run whole recoveries: thousands of small calls, whose checks take twice as long as they do.
+"""Folders and files of tests that run whole recoveries: thousands of small calls, whose checks take much of the time.
 Shapes are checked there by `make test-all`; the rooms below are checked always."""
 
 if TYPECHECK != "0":
@@ -64,6 +67,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _chooses_its_seeds(metafunc: pytest.Metafunc) -> bool:
     names = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     return any("seed" in (name.replace(" ", "").split(",") if isinstance(name, str) else name) for name in names)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

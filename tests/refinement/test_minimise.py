@@ -236,7 +236,7 @@ def test_curvature_serves_until_products_are_many_or_the_point_is_far(rng):
     curvature.used(50)
     second = curvature.at(near).schur
     assert second is not first
-    assert curvature.at(point.moved(-point.units, point.coefficients)).schur is not second
+    assert curvature.at(point.moved(point.units, -3.0 * point.coefficients)).schur is not second
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])

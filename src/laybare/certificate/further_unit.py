@@ -105,9 +105,10 @@ class _MovingStatistic:
         n, q = features.shape
         parts = np.empty((n, q + u.shape[1] * extended.shape[1]), dtype=self.dtype)
         parts[:, :q] = features
+        slopes = self.point.activation.derivative(u).astype(self.dtype, copy=False)
         np.multiply(
-            self.point.activation.derivative(u)[:, :, None], extended[:, None, :],
-            out=parts[:, q:].reshape(n, u.shape[1], extended.shape[1]), casting="same_kind")
+            slopes[:, :, None], extended.astype(self.dtype, copy=False)[:, None, :],
+            out=parts[:, q:].reshape(n, u.shape[1], extended.shape[1]))
         return parts
 
 

@@ -122,7 +122,7 @@ def _inverted(state: State, point: Point, view: Source, dtype: Precision) -> tup
 class _ScoreGram:
     """(z, y) -> Σ_n s_n s_nᵀ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of a row's outputs.
 
-    `dtype` is the precision of the leverages.
+    `dtype` is the precision of products inside a block: of leverages and of scores.
     """
 
     point: Point
@@ -155,7 +155,8 @@ class _ScoreGram:
         R = R / np.maximum(1.0 - lever, LEAST_REST)[:, None]
         rows = ((S * (R @ A.T))[:, :, None] * X1[:, None, :]).reshape(n, k * p)
         scores = np.hstack([rows, (F[:, :, None] * R[:, None, :]).reshape(n, q * m)])
-        return (scores.T @ scores,)
+        scores = scores.astype(self.dtype, copy=False)
+        return ((scores.T @ scores).astype(np.float64, copy=False),)
 
 
 def _covariance(state: State, point: Point, unit: float, inverse: Inverse) -> Array:

@@ -23,14 +23,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from laybare.certificate.alternatives import ROWS
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.certificate.further_unit import Further, linearised, settle_beside
 from laybare.certificate.likelihood import Gain, robust_gain
 from laybare.certificate.splits import likely_splits, split_unit
 from laybare.damping import Effort
-from laybare.refinement.levenberg import project
+from laybare.refinement.levenberg import LARGE_SYSTEM, project
 from laybare.refinement.normal import Fit, FitStatistic, Point, StepStatistic
+from laybare.refinement.parts import enough_rows
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
 
@@ -78,7 +80,7 @@ def one_more(state: State, units: Array, gram: Array | None) -> Claim:
 
 def _starts(state: State, units: Array) -> list[Point]:
     """Where a unit may be missing: the likeliest splits, then the first of `units`; the new unit stands last."""
-    likely = likely_splits(state.view, state.point, float(np.sqrt(state.noise)))
+    likely = likely_splits(enough_rows(state.view, ROWS), state.point, float(np.sqrt(state.noise)))
     return [*(split_unit(state.point, split) for split in likely[:SPLITS]), *(_with(state.point, row) for row in units[:MORE])]
 
 
@@ -87,7 +89,8 @@ def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
     unit = float(np.sqrt(state.variance))
     point = state.point.moved(state.point.units, state.point.coefficients / unit)
     part, first, tried = state.some, replace(_effort(state), max_steps=FIRST_STEPS), []
-    some = gram if part is state.view else part.sum(StepStatistic(state.point), stage="certificate")[0]
+    precision = np.float32 if state.point.units.size >= LARGE_SYSTEM else np.float64
+    some = gram if part is state.view else part.sum(StepStatistic(state.point, precision), stage="certificate")[0]
     for start in _starts(state, units):
         moved = np.flatnonzero(np.any(start.units[:-1] != point.units, axis=1))
         split = int(moved[0]) if len(moved) else None

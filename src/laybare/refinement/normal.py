@@ -175,8 +175,8 @@ class StepStatistic:
         q = F.shape[1]
         Z = workspace("step", (len(x), q + point.units.size), self.dtype)
         Z[:, :q] = F
-        slopes = point.activation.derivative(U)
-        np.multiply(slopes[:, :, None], X1[:, None, :], out=Z[:, q:].reshape(len(x), *point.units.shape))
+        slopes, inputs = (array.astype(self.dtype, copy=False) for array in (point.activation.derivative(U), X1))
+        np.multiply(slopes[:, :, None], inputs[:, None, :], out=Z[:, q:].reshape(len(x), *point.units.shape))
         gram, moment = Z.T @ Z, Z.T @ R.astype(self.dtype, copy=False)
         return Step(
             gram.astype(np.float64, copy=False), moment.astype(np.float64, copy=False),
