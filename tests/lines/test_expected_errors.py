@@ -54,7 +54,7 @@ def test_units_that_were_not_measured_again_keep_their_errors() -> None:
     assert after.largest == 6.0
 
 
-@pytest.mark.parametrize("seed", [2, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [2, 6])  # of the second, two units of the lowest layer are measured poorly at first
 def test_right_networks_too_large_for_a_fit_are_verified(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "DENSE", 100)  # as if 24-12-8-1 were large; the misfit was up to 1,700 standard deviations
     network = lb.random_network(24, widths=(12, 8), rng=800 + seed)
@@ -62,5 +62,5 @@ def test_right_networks_too_large_for_a_fit_are_verified(seed: int, monkeypatch:
     assert found.certificate.verdict == "verified", found.certificate.explain()
     error = lb.compare(found.network, network).max_error
     bar = next(claim.value for claim in found.certificate.claims if claim.name == "largest error bar of a number")
-    assert error < 1e-9
+    assert error < 1e-11
     assert error < 5.0 * bar

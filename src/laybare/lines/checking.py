@@ -17,13 +17,13 @@ from numpy.random import Generator
 
 from laybare.lines.asking import Answers, Purpose, Purse
 from laybare.lines.expected_errors import LayerErrors, answer_sd
-from laybare.lines.joint_polish import DENSE, Deep, Fitted, polish_deep
+from laybare.lines.joint_polish import DENSE, Deep, Fitted, misfit_of, polish_deep
 from laybare.lines.layers import LayerRead
 from laybare.lines.lowest_again import remeasured
 from laybare.lines.second_again import second_remeasured
 from laybare.lines.shift_polish import polish_shifts
 from laybare.shapes import Array
-from laybare.source import Samples, Unknown
+from laybare.source import Samples, Source, Unknown
 from laybare.source.rounding import Rounding
 
 FRESH, SCALES = 800, np.array([0.5, 1.0, 2.0, 4.0])
@@ -95,18 +95,11 @@ class Checker:
         return polish_deep(network, Samples(kept.x, kept.y, Unknown()), self.rounding.sd, prior=prior)
 
     def _above(self, network: Deep, fresh: Answers, reads: tuple[LayerRead, ...], prior: float, errors: Errors) -> Fitted:
-        """The layers above the lowest one fitted to its features; if there are too many numbers for that, the readout alone."""
+        """The layers above the lowest one fitted to its features; biases and readout alone, if these are too many."""
         aimed, (weights, biases) = self._ask_aimed(reads, len(network.offset)), network.layers[0]
         x, y = np.vstack([fresh.x, aimed.x]), np.vstack([fresh.y, aimed.y])
         if len(network.layers) == 2 and _upper(network).size > DENSE:
-            rows = tuple(LayerErrors(layer.rows, np.zeros_like(layer.biases)) for layer in errors)
-
-            def expected(x: Array, y: Array) -> Array:
-                return np.hypot(self.rounding.sd(x, y), answer_sd(network, rows, x))
-
-            read = polish_shifts(network, Samples(x, y, Unknown()), expected)
-            misfit = float(np.sqrt(np.mean(((y - read(x)) / expected(x, y)[:, None]) ** 2)))
-            return Fitted(read, max(layer.largest for layer in errors), misfit)
+            return self._shifted(network, Samples(x, y, Unknown()), errors)
         farthest = x[[np.argmax(np.linalg.norm(x, axis=1))]]
 
         def sd(h: Array, y: Array) -> Array:
@@ -116,6 +109,16 @@ class Checker:
         above = polish_deep(_upper(network), Samples(features, y, Unknown()), sd, prior=prior)
         whole = above.network._replace(layers=(network.layers[0], *above.network.layers))
         return Fitted(whole, max(above.error_bar, errors[0].largest), above.misfit)
+
+    def _shifted(self, network: Deep, source: Source, errors: Errors) -> Fitted:
+        """Biases and readout fitted; what is left is compared with rounding and with what the errors of the rows make of it."""
+        rows = tuple(layer._replace(biases=np.zeros_like(layer.biases)) for layer in errors)
+
+        def expected(x: Array, y: Array) -> Array:
+            return np.asarray(np.hypot(self.rounding.sd(x, y), answer_sd(network, rows, x)))
+
+        fitted = polish_shifts(network, source, expected)
+        return Fitted(fitted, max(layer.largest for layer in errors), misfit_of(fitted, source, expected))
 
     def _ask_aimed(self, reads: tuple[LayerRead, ...], outputs: int) -> Answers:
         """Answers on both sides of every unit above the first layer: random inputs may hardly ever meet it."""

@@ -67,11 +67,11 @@ def polish_deep(network: Deep, source: Source, sd: Deviation, *, prior: float = 
 
     A number that the answers leave open stays where it is within `prior`, the standard deviation of what is known before.
     """
-    misfit, bar = _misfit(network, source, sd), np.inf
+    misfit, bar = misfit_of(network, source, sd), np.inf
     step = _dense_step if network.size <= DENSE else _free_step
     for _ in range(STEPS if network.size <= QUICK else 1):
         moved, now_bar = step(network, source, sd, prior)
-        now = _misfit(moved, source, sd)
+        now = misfit_of(moved, source, sd)
         if not now <= 1.5 * misfit:
             break
         network, misfit, bar = moved, now, now_bar
@@ -80,7 +80,8 @@ def polish_deep(network: Deep, source: Source, sd: Deviation, *, prior: float = 
     return Fitted(network, bar * max(1.0, misfit * float(np.sqrt(free))), misfit)
 
 
-def _misfit(network: Deep, source: Source, sd: Deviation) -> float:
+def misfit_of(network: Deep, source: Source, sd: Deviation) -> float:
+    """Root mean square of what the network leaves of the answers, in standard deviations."""
     def squares(x: Array, y: Array) -> tuple[Array]:
         return (np.sum(((y - network(x)) / sd(x, y)[:, None]) ** 2, axis=0),)
 
