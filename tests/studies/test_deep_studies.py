@@ -94,10 +94,11 @@ def test_a_unit_that_is_never_active_does_not_count_and_one_that_is_does() -> No
     assert not agreement(network, awake).right(1e-2)
 
 
-def test_the_bias_of_a_unit_that_is_always_on_does_not_count_and_its_row_does() -> None:
+@pytest.mark.parametrize("further", [1.0, 40.0])  # pairs of other units may be as far apart as its biases are
+def test_the_bias_of_a_unit_that_is_always_on_does_not_count_and_its_row_does(further: float) -> None:
     network = lb.random_network(8, widths=(6, 5), rng=1)
     one = _with_a_unit(network, np.ones(6), 1.0)
-    other = _with_a_unit(network, np.ones(6), 2.0)
-    other = Network(other.layers, other.readout, other.offset - 1.0)
+    other = _with_a_unit(network, np.ones(6), 1.0 + further)
+    other = Network(other.layers, other.readout, other.offset - further)
     assert agreement(other, one).right(1e-12)
     assert not agreement(_with_a_unit(network, np.linspace(1.0, 2.0, 6), 1.0), one).right(1e-2)

@@ -47,7 +47,7 @@ def agreement(found: Network, truth: Network) -> Agreement:
 def _error(found: Network, truth: Network, x: Array) -> float:
     active = _activity(truth, x)
     for _ in range(truth.depth):
-        match = compare(found, truth)
+        match = compare(found, truth, pairing="hungarian")  # one bias that is free must not loosen the other pairs
         asleep = [
             [unit for unit in layer.missing if share[unit] < NEVER]
             for layer, share in zip(match.layers, active, strict=True)]
