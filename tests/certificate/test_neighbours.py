@@ -53,13 +53,21 @@ def test_a_minimum_next_to_a_better_one_is_no_longer_verified() -> None:
     assert "farthest refit that fits as well" in failed(found)
 
 
-@pytest.mark.parametrize(("seed", "verdict"), [(41028, "doubtful"), (40188, "refuted"), (70353, "doubtful"), (101958, "refuted")])
+@pytest.mark.parametrize(("seed", "verdict"), [
+    (41028, "doubtful"), (40188, "refuted"), (70353, "doubtful"), (101958, "refuted"), (110493, "doubtful")])
 def test_smooth_units_told_others_are_not_verified(seed: int, verdict: str) -> None:
     """Each was verified by every other claim: 36 rows of a softplus unit told tanh; two softplus units as three ReLUs; four with
-    noise that fit as well as GELU; 36 rows of a GELU unit told ReLU, whose residual looked like noise."""
+    noise that fit as well as GELU; 36 rows of a GELU unit told ReLU, whose residual looked like noise; softplus told GELU."""
     found, right = hostile("wrong activation", seed)
     assert not right and found.certificate.verdict == verdict
     assert "gain of another activation" in failed(found)
+
+
+def test_nearly_parallel_units_need_samples_between_their_kinks() -> None:
+    """99 samples of three units were fitted to rounding with a readout off by 0.03: six lay between two of the kinks."""
+    found, right = hostile("units", 110226)
+    assert not right and found.certificate.noise < 1e-12
+    assert failed(found) == {"samples between the two closest kinks"}
 
 
 def test_right_units_have_no_rival() -> None:

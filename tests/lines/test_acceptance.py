@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from lines_boxes import Counted, float32_inside, parameters, scaled_teacher, teacher
 from numpy.random import Generator
+from unjudged import without_certificate
 
 import laybare as lb
 from laybare.assembly.signs import MAX_FREE
@@ -26,15 +27,15 @@ from laybare.shapes import Array
 FIRST, SECOND = 63_000, 65_000
 """The first of the seeds, and of those where a failure on the first ones was mended."""
 
-CONTROL_LIMIT, CONTROL_SECONDS = 3000, 5.0
-"""Parameters up to which the control runs, and the time that each of its runs has."""
+CONTROL_SECONDS = 5.0
+"""Time that each run of the control has."""
 
 Answers = Callable[[lb.Network], Callable[[Array], Array]]
 
 
 class LinesOutcome(NamedTuple):
     """One network: errors of its numbers and of its function (relative), and what it took. `control`: largest error of
-    RandomStart, NaN if it was not run."""
+    RandomStart, infinite if it refused."""
 
     error: float
     function: float
@@ -61,12 +62,11 @@ def outcome(truth: lb.Network, rng: Generator, answer: Callable[[Array], Array],
 
 
 def control(truth: lb.Network, answer: Callable[[Array], Array], samples: int, rng: Generator) -> float:
-    """RandomStart from as many Gaussian samples, the width told; infinite if it refuses."""
-    if parameters(truth) > CONTROL_LIMIT:
-        return np.nan
+    """RandomStart from as many Gaussian samples, the width told; infinite if it refuses. Nobody asks for its certificate."""
     x = rng.standard_normal((samples, truth.dim))
     try:
-        found = lb.recover(lb.Samples(x, answer(x)), lb.RandomStart(), truth.width, rng=rng, seconds=CONTROL_SECONDS)
+        with without_certificate():
+            found = lb.recover(lb.Samples(x, answer(x)), lb.RandomStart(), truth.width, rng=rng, seconds=CONTROL_SECONDS)
     except LaybareError:
         return np.inf
     return lb.compare(found.network, truth).max_error
@@ -74,8 +74,7 @@ def control(truth: lb.Network, answer: Callable[[Array], Array], samples: int, r
 
 def told(name: str, runs: list[LinesOutcome], tol: float) -> None:
     """A row of the table."""
-    controls = [run.control for run in runs if not np.isnan(run.control)]
-    beside = f"{sum(error < tol for error in controls)}/{len(controls)}" if controls else ""
+    beside = f"{sum(run.control < tol for run in runs)}/{len(runs)}"
     mean = {field: np.mean([getattr(run, field) for run in runs]) for field in ("queries", "share", "seconds")}
     print(
         f"\n| {name} | {sum(run.error < tol for run in runs)}/{len(runs)} below {tol:g} | {max(run.error for run in runs):.0e} "

@@ -9,6 +9,7 @@ import pytest
 
 import laybare as lb
 from laybare.networks import sign_free
+from laybare.refinement import conjugate
 from laybare.refinement import newton_cg as module
 from laybare.refinement.levenberg import levenberg_marquardt
 from laybare.refinement.minimise import DENSE_LIMIT, minimise
@@ -74,3 +75,27 @@ def test_interrupt_returns_the_best_so_far(rng):
     problem = planted(8, 4, 800, rng)
     refined = newton_cg(problem.source, full_point(perturbed(problem.truth, 0.3, rng)), problem.scale, progress=interrupt)
     assert refined.trace.reason == "interrupted"
+
+
+def test_an_interrupt_on_the_sub_sample_ends_it(rng, monkeypatch):
+    """It was forgotten, and all samples were gone through as well."""
+    problem = planted(5, 3, 6000, rng)
+    monkeypatch.setattr(module, "FAR", 1e-6)
+    told = []
+
+    def interrupt(event):
+        told.append(event)
+        raise KeyboardInterrupt
+
+    refined = newton_cg(problem.source, full_point(perturbed(problem.truth, 0.3, rng)), problem.scale, progress=interrupt)
+    assert len(told) == 1 and refined.trace.reason == "interrupted"
+    assert refined.trace.samples < 3 * problem.source.size
+
+
+def test_a_step_of_many_products_tells_of_them(rng, monkeypatch):
+    """A clock that listens can stop it: one step of a large network took minutes."""
+    problem = planted(8, 6, 1500, rng)
+    monkeypatch.setattr(conjugate, "MANY", 2)
+    told = []
+    newton_cg(problem.source, full_point(perturbed(problem.truth, 0.3, rng)), problem.scale, progress=told.append)
+    assert any(event.detail == "products of a step" and event.stage == "refining" for event in told)

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
+from laybare.certificate.bending import bends
 from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.drift import steady
 from laybare.certificate.fitted import State, state_of
@@ -25,7 +26,7 @@ from laybare.certificate.structure import most_telling, nothing_left, residual_s
 from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
 from laybare.networks import Network
 from laybare.refinement.problem import LOOKED_AT, Problem
-from laybare.shapes import Array, Progress, Sums
+from laybare.shapes import Progress
 from laybare.source.rounding import representation
 
 ENOUGH = 1.2
@@ -33,9 +34,6 @@ ENOUGH = 1.2
 
 ENOUGH_WITH_NOISE = 6.0
 """Equations per unknown where something is left over that may be noise or not."""
-
-BENT = 1e-9
-"""Least share of a smooth unit's variance that no straight line explains: seven digits above rounding."""
 
 PARALLEL = 0.999
 """|cosine| of two extended rows (w, b) on white inputs beyond which they are hard to tell apart."""
@@ -54,9 +52,6 @@ HIDDEN = 0.07
 TIED, MOVES, NEAR, LEVEL = 2, 0.25, 0.1, 0.8
 """Labels that may tie; more may if the outputs there differ by less than so many standard deviations of the noise, and if of all
 rows within a tenth of that at least such a share ties."""
-
-CROWD = 2
-"""With noise, so many times dim + 2 samples on the thinner side of a kink: fewer are followed by a unit that is not there."""
 
 
 def certify(
@@ -79,7 +74,7 @@ def certify(
         one_fewer(state),
         _nothing_hides(state),
         _separated(state),
-        _kinks_crossed(state) if network.activation.kinks else _bent(state),
+        *bends(state),
         _not_clipped(state),
         *_determined(spread),
         _at_minimum(spread),
@@ -167,24 +162,6 @@ def _separated(state: State) -> Claim:
         "two units with nearly the same row (w, b) can trade weight without changing the fit.")
 
 
-def _kinks_crossed(state: State) -> Claim:
-    """Samples on the thinner side of each kink: a unit that is linear on all samples cannot be seen."""
-    network, used = state.white, state.view
-    kinks = np.array(network.activation.kinks)
-
-    def statistic(x: Array, y: Array) -> Sums:
-        return (np.sum(network.layer.before(x)[:, :, None] > kinks, axis=0),)
-
-    (above,) = used.sum(statistic, stage="certificate")
-    thinner = np.minimum(above, used.size - above).min(axis=1, initial=used.size)
-    worst, least = int(np.argmin(thinner)) if len(thinner) else 0, int(thinner.min(initial=used.size))
-    need = (1 if state.exact else CROWD) * (network.dim + 2)
-    return Claim(
-        "samples beyond the least crossed kink", float(least), need, least >= need, "proved",
-        f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its row, "
-        f"and {CROWD} times as many with noise, which a unit on fewer would follow.")
-
-
 def _determined(spread: Spread) -> tuple[Claim, Claim]:
     """Whether the samples fix every number of the network, at least near where it is, and how well at this noise."""
     parts = np.concatenate([np.ravel(part) for part in spread.errors])
@@ -199,23 +176,3 @@ def _determined(spread: Spread) -> tuple[Claim, Claim]:
             "largest relative standard error of a unit", spread.loosest, LOOSE, not spread.loosest > LOOSE, kind,
             f"of the row or the readout of unit {spread.unit}, on columns of variance one; where it is large, other networks fit "
             "as well, and error bars are no guide to them."))
-
-
-def _bent(state: State) -> Claim:
-    """Share of each unit's variance on the samples that is not linear in w·z: a straight unit is part of a linear map."""
-    point = state.point
-    biases = point.units[:, -1] if point.biases else np.zeros(point.width)
-
-    def moments(x: Array, y: Array) -> Sums:
-        u = x @ point.units[:, : x.shape[1]].T
-        h = point.activation(u + biases) - point.activation(biases)
-        return u.sum(axis=0), h.sum(axis=0), (u * u).sum(axis=0), (u * h).sum(axis=0), (h * h).sum(axis=0)
-
-    u, h, uu, uh, hh = (total / state.view.size for total in state.view.sum(moments, stage="certificate"))
-    spread, whole = np.maximum(uu - u * u, 1e-300), np.maximum(hh - h * h, 1e-300)
-    shares = np.maximum(whole - (uh - u * h) ** 2 / spread, 0.0) / whole
-    value = float(shares.min(initial=1.0))
-    return Claim(
-        "bend of the straightest unit", value, BENT, value > BENT, "proved",
-        "share of its variance that no straight line explains; a unit that is straight on all samples is no unit but a part of "
-        "a linear map.")

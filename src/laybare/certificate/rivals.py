@@ -1,5 +1,5 @@
-"""Would units of another kind fit better? Where the residual looks suspicious, or rows are too few for it to look like anything,
-the network is refitted with other activations.
+"""Would units of another kind fit better? The network is refitted with other activations: where that costs little, or where the
+residual looks suspicious.
 
 Score tests against everything need rows; a test against the right kind needs few: with as many units and a free linear part it
 explains what is left. It begins at the rows that were found. Rivals that contain the told activation as a limit (GELU of large
@@ -26,11 +26,12 @@ KINDS = (relu, tanh, softplus, gelu)
 """Activations that are told apart; others are close to one of these."""
 
 SUSPICIOUS = 0.5
-"""-log10 of the chance of what is left, all tests counted, from which rivals are tried: one right network in eight."""
+"""-log10 of the chance of what is left, all tests counted, from which dear rivals are tried: one right network in eight."""
 
-FEW, SMALL = 20, 300
-"""Equations per unknown below which rivals are always tried, and unknowns up to which that costs little: a ReLU fitted to a GELU
-at 36 rows left a residual of which one right network in three leaves more, though GELU made the rows e^40 times as likely."""
+CHEAP = 1e8
+"""n·P² up to which rivals are always tried. A ReLU fitted to 36 rows of a GELU left a residual of which one right network in
+three leaves more, though GELU made the rows e^40 times as likely; a GELU fitted to 1,200 rows of softplus units one that looked
+like any other."""
 
 BETTER, CLEARLY, AS_WELL = 6.0, 16.0, 0.0
 """Doubled log-likelihood ratio, after the price of its numbers, from which a rival may be right, and from which it is. A smooth
@@ -55,9 +56,9 @@ class _Rival(NamedTuple):
 def other_activations(state: State, left: Alternative) -> tuple[Claim, ...]:
     """Whether another activation fits better; nothing where nothing is suspicious, or the network knows no rival."""
     own = state.point.activation
-    few = state.equations < FEW * state.unknowns and state.unknowns <= SMALL
-    suspicious = few or left.evidence - np.log10(max(left.tests, 1)) >= SUSPICIOUS
-    if state.exact or not suspicious or own not in KINDS or not state.point.width:
+    cheap = state.equations * state.unknowns**2 <= CHEAP
+    tried = cheap or left.evidence - np.log10(max(left.tests, 1)) >= SUSPICIOUS
+    if state.exact or not tried or own not in KINDS or not state.point.width:
         return ()
     best = max((_tried(state, kind) for kind in KINDS if kind != own), key=lambda one: one.gain)
     limit = BETTER if own.degree is not None else AS_WELL

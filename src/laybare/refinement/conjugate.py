@@ -19,7 +19,7 @@ from laybare.damping import Trial
 from laybare.refinement.levenberg import tangent, unit_rows
 from laybare.refinement.normal import Point
 from laybare.refinement.products import Precision, ProductStatistic, Slope, SlopeStatistic, Split, joined, split
-from laybare.shapes import Array
+from laybare.shapes import Array, Progress, tell
 from laybare.source import Source
 
 FORCING = 0.1
@@ -27,6 +27,9 @@ TIGHTEST = 1e-4
 """Single-precision products carry CG to about 1e-5; the outer iteration does the rest."""
 
 MAX_CG = 200
+
+MANY = 10
+"""Products of a step beyond which each is told of: a step on many rows may take minutes, and a clock listens."""
 
 Factor: TypeAlias = tuple[Array, bool]
 
@@ -70,6 +73,7 @@ class DampedSystem:
     source: Source
     point: Point
     metric: Metric
+    progress: Progress | None = None
 
     def apply(self, v: Direction) -> Direction:
         """(JᵀJ + μD) v, within the tangent spaces; single precision inside a block."""
@@ -92,6 +96,8 @@ class DampedSystem:
         while products < MAX_CG:
             image = self.apply(direction)
             products, curvature = products + 1, direction.dot(image)
+            if products > MANY:
+                tell(self.progress, "refining", products, MAX_CG, "products of a step")
             if curvature <= 0.0:
                 break
             step = rho / curvature
@@ -112,11 +118,13 @@ class Sloped(NamedTuple):
     slope: Slope
 
 
-def newton_trial(source: Source, here: Sloped, metric: Metric, forcing: float, enough: float = 0.0) -> Trial[Point]:
+def newton_trial(
+    source: Source, here: Sloped, metric: Metric, forcing: float, enough: float = 0.0, *, progress: Progress | None = None
+) -> Trial[Point]:
     """The damped Gauss-Newton step from here, as exact as `forcing` says; one that gains less than `enough` costs no product."""
     point, slope = here.point, here.slope
     gradient = Direction(*joined(point, Split(slope.rows, slope.readout, slope.affine)))
-    found = DampedSystem(source, point, metric).solve(gradient, max(TIGHTEST, min(FORCING, forcing)), enough)
+    found = DampedSystem(source, point, metric, progress).solve(gradient, max(TIGHTEST, min(FORCING, forcing)), enough)
     moved = unit_rows(point, point.units + found.step.rows, point.coefficients + found.step.coefficients)
     return Trial(moved, found.gain, float(np.abs(found.step.rows).max()), found.products)
 

@@ -43,6 +43,8 @@ def newton_cg(
         return _descend(source, start, scale, effort, progress)
     part, far = source.take(wanted), replace(effort, floor=max(effort.floor, FAR))
     begun = _descend(part, start, scale * part.size / source.size, far, progress)
+    if begun.trace.reason == "interrupted":
+        return Refined(*project(begun.point, Fit(*source.sum(FitStatistic(begun.point), stage="loss"))), begun.trace)
     full = _descend(source, begun.point, scale, effort, progress)
     return full._replace(trace=begun.trace.then(full.trace))
 
@@ -51,7 +53,7 @@ def _descend(source: Source, start: Point, scale: float, effort: Effort, progres
     curvature = KroneckerCurvature.of(source)
 
     def rule(dtype: Precision) -> _ByProducts:
-        return _ByProducts(source, scale, curvature, dtype)
+        return _ByProducts(source, scale, curvature, dtype, progress)
 
     point, _ = project(start, Fit(*source.sum(FitStatistic(start), stage="loss")))
     end = single_then_double(rule, source, point, scale, effort=effort, before=2, progress=progress)
@@ -66,6 +68,7 @@ class _ByProducts:
     scale: float
     curvature: KroneckerCurvature
     dtype: Precision
+    progress: Progress | None
     passes: ClassVar[float] = 0.0
 
     def judge(self, point: Point) -> Place[Point, Slope]:
@@ -77,4 +80,4 @@ class _ByProducts:
 
     def trial(self, system: Sloped, damping: float) -> Trial[Point]:
         metric = self.curvature.metric(system.point, system.slope, damping)
-        return newton_trial(self.source, system, metric, float(np.sqrt(system.loss / self.scale)))
+        return newton_trial(self.source, system, metric, float(np.sqrt(system.loss / self.scale)), progress=self.progress)

@@ -37,7 +37,7 @@ def newton_from_part(
     curvature, enough = PartCurvature(part, source.size, nearby), effort.settled * overfit(source, start)
 
     def rule(dtype: Precision) -> _FromPart:
-        return _FromPart(source, scale, curvature, dtype, enough)
+        return _FromPart(source, scale, curvature, dtype, enough, progress)
 
     end = single_then_double(rule, source, start, scale, effort=effort, progress=progress)
     return Refined(end.best.point, end.best.loss, end.trace)
@@ -57,6 +57,7 @@ class _FromPart:
     curvature: PartCurvature
     dtype: Precision
     enough: float  # gain, as a share of the loss, that is not worth a product
+    progress: Progress | None
 
     @property
     def passes(self) -> float:
@@ -72,6 +73,7 @@ class _FromPart:
     def trial(self, system: _PartSystem, damping: float) -> Trial[Point]:
         forcing = float(np.sqrt(system.here.loss / self.scale))
         metric = self.curvature.metric(system.normal, damping)
-        trial = newton_trial(self.source, system.here, metric, forcing, self.enough * system.here.loss)
+        trial = newton_trial(
+            self.source, system.here, metric, forcing, self.enough * system.here.loss, progress=self.progress)
         self.curvature.used(trial.passes)
         return trial
