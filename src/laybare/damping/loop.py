@@ -191,7 +191,7 @@ def _finished(rows: list[TraceRow], effort: Effort, overfit: float) -> str:
 
 
 def _detail(loss: float, passes: int) -> str:
-    return f"relative loss {loss:.1e}" + (f", {passes} products" if passes else "")
+    return f"relative loss {loss:.1e}" + (f", {passes} product{'s' * (passes != 1)}" if passes else "")
 
 
 def check_finite(loss: float) -> None:
