@@ -28,7 +28,7 @@ KINDS = (relu, tanh, softplus, gelu)
 SUSPICIOUS = 0.5
 """-log10 of the chance of what is left, all tests counted, from which dear rivals are tried: one right network in eight."""
 
-CHEAP = 1e8
+CHEAP = 1e7
 """n·P² up to which rivals are always tried. A ReLU fitted to 36 rows of a GELU left a residual of which one right network in
 three leaves more, though GELU made the rows e^40 times as likely; a GELU fitted to 1,200 rows of softplus units one that looked
 like any other."""
