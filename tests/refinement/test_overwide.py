@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.errors import TooFewSamples
-from laybare.refinement import overwide
+from laybare.refinement import overwide, pruning
 from laybare.refinement.levenberg import levenberg_marquardt
+from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, network_of
 from laybare.refinement.overwide import Search, over_wide
 from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
@@ -60,6 +61,24 @@ def test_an_interrupt_while_pruning_ends_the_search(rng, monkeypatch):
     monkeypatch.setattr(overwide, "prune", interrupted)
     refined = over_wide(problem.source, SIGN_FREE, 3, rng=rng)
     assert refined.trace.reason == "interrupted" and len(calls) == 1
+
+
+def test_an_interrupt_of_the_refit_after_a_removal_ends_the_pruning(rng, monkeypatch):
+    """It was forgotten where more units were to go: the search went on for a minute."""
+    problem, calls = planted(5, 3, 1000, rng, noise=0.05), []
+    wide = full_point(lb.random_network(5, 7, rng=rng), linear=False)
+    start = minimise(problem.source, wide, problem.scale)
+
+    def second_is_interrupted(*arguments, **options):
+        refined = minimise(*arguments, **options)
+        calls.append(refined.point.width)
+        return refined._replace(trace=refined.trace._replace(reason="interrupted")) if len(calls) == 2 else refined
+
+    monkeypatch.setattr(pruning, "minimise", second_is_interrupted)
+    monkeypatch.setattr(pruning, "_pays", lambda *arguments: True)
+    monkeypatch.setattr(pruning, "_worth", lambda *arguments: np.ones(1))  # one unit at a time
+    found = pruning.prune(problem.source, start, problem.scale)
+    assert found.trace.reason == "interrupted" and len(calls) == 2
 
 
 def test_known_rows_come_first(rng):

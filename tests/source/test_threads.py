@@ -59,6 +59,25 @@ def test_a_pass_that_is_left_early_waits_for_the_blocks_under_way() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="interrupts by a timer are POSIX")
+def test_an_interrupt_does_not_wait_for_the_blocks_under_way() -> None:
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    over = threading.Event()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            list(in_order(lambda start: over.wait(30.0), range(2), 2))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+        ended = over.is_set()
+        over.set()
+    assert not ended
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="interrupts by a timer are POSIX")
 def test_interrupts_at_any_moment_are_answered() -> None:
     """One of some hundreds never was, with the locks of concurrent.futures; the timer comes again, so that the test would end."""
     block = np.ones((40, 40))

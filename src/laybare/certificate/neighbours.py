@@ -76,7 +76,7 @@ def _refit(state: State, nearby: PartNormal, move: Array) -> tuple[Array, float]
     units, coefficients = rows.reshape(here.units.shape), unit * rest.reshape(here.coefficients.shape)
     start = here.moved(here.units + units, here.coefficients + coefficients)
     found = state.refit(start, STEPS, nearby=nearby)
-    ratio = state.spare * float(np.log(max(found.loss, tiny) / max(float(state.fit.loss), tiny)))
+    ratio = state.spare * float(np.log(max(found.loss, tiny)) - np.log(max(float(state.fit.loss), tiny)))
     return _numbers(with_unit_rows(found.point), unit) - _numbers(here, unit), ratio
 
 

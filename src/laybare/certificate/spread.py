@@ -71,6 +71,7 @@ def standard_errors(network: Network, source: Source, noise: float, *, biases: b
     return _shaped(np.where(inverse.open, np.inf, errors), network, point)
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # errors of numbers of any size: what overflows is no number
 def spread_of(state: State, *, rng: Generator) -> Spread:
     """The spread of a fit, from its own residuals; two passes over white rows, and with noise the refits of its neighbours.
     NaN beyond `LARGEST` parameters.
@@ -83,6 +84,7 @@ def spread_of(state: State, *, rng: Generator) -> Spread:
         return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, Neighbours(), None)
     step, inverse = _informed(state, point)
     covariance = _covariance(state, point, unit, inverse)
+    inverse = inverse._replace(open=inverse.open | ~np.isfinite(covariance).all(axis=1))
     # robust errors vanish where noise does; least squares still errs
     plain = np.sqrt(state.noise) / unit * root_of(inverse.matrix)
     move = inverse.matrix @ slope(step, point) / unit

@@ -149,7 +149,8 @@ def _recovered(
     claims: tuple[Claim, ...] = (), problem: Problem | None = None,
 ) -> Recovery:
     problem = problem or pose(source, biases=method.biases, rng=rng, progress=progress)
-    start = method.start(problem.used, width, rng=rng, progress=progress)
+    with np.errstate(over="ignore", invalid="ignore"):  # moments of numbers of any size: a start that overflows is a poor start
+        start = method.start(problem.used, width, rng=rng, progress=progress)
     search = start.search or method.search
     if search is None:
         first = network_at(start)

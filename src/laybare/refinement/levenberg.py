@@ -100,6 +100,7 @@ class _Dense:
         return _trial(system, max(damping, system.least))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # numbers of any size: what overflows is no number, and is found out later
 def reduced(step: Step, point: Point, coefficients: Array) -> tuple[Array, Array]:
     """Schur complement of the hidden rows for given coefficients, and G⁻¹E: how the coefficients follow the rows."""
     k, p = point.units.shape

@@ -53,6 +53,8 @@ def prune(
         if _pays(source, refined.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
             last = minimise(source, shorter.point, scale, effort=effort, progress=progress)
             refined = last._replace(trace=refined.trace.then(shorter.trace).then(last.trace))
+            if last.trace.reason == "interrupted":
+                return refined
             batch = refined.point.width
         else:
             batch //= 2

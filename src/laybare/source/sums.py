@@ -126,7 +126,8 @@ def _cores() -> int:
 
 def one_block(read: Read, statistic: Statistic, size: int, rows: int, start: int) -> Sums:
     """The statistic of the block that begins at `start`."""
-    with single_blas_thread():  # once more for this thread: some libraries keep a limit for each
+    # once more for this thread: some libraries keep a limit for each; sums that overflow are no numbers, and say so by that
+    with single_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         sums = statistic(*read(start, min(start + rows, size)))
     if not isinstance(sums, tuple):
         raise InvalidInput(

@@ -56,14 +56,14 @@ class Team(Generic[T]):
             raise answer.error
         return answer.result  # type: ignore[return-value]  # there is one if there is no error
 
-    def dismiss(self) -> None:
-        """Take back what nobody has begun, and wait for what somebody has."""
+    def dismiss(self, *, wait: bool) -> None:
+        """Take back what nobody has begun; and wait for what somebody has, or let it end unheard."""
         with suppress(Empty):
             while True:
                 self.asked.get_nowait()
         for _ in range(self.threads):
             self.asked.put(None)
-        for lock in self.working:
+        for lock in self.working if wait else ():
             lock.acquire()
 
     def _work(self, lock: LockType) -> None:
@@ -78,11 +78,14 @@ class Team(Generic[T]):
 
 
 def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
-    """`one` of every start, in their order, at most two under way for each thread."""
+    """`one` of every start, in their order, at most two under way for each thread.
+
+    A pass that ends early waits for the blocks under way, which may still read or ask; whoever interrupts does not wait.
+    """
     if threads <= 1:
         yield from map(one, starts)
         return
-    team, waiting = Team(one, threads), deque[int]()
+    team, waiting, patient = Team(one, threads), deque[int](), True
     try:
         team.begin()
         for start in starts:
@@ -92,5 +95,8 @@ def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Ge
             waiting.append(start)
         while waiting:
             yield team.result(waiting.popleft())
+    except KeyboardInterrupt:
+        patient = False
+        raise
     finally:
-        team.dismiss()
+        team.dismiss(wait=patient)

@@ -63,9 +63,10 @@ def kernels_of_orders(x: Array) -> list[Array]:
     return [s, a + second / 2.0, s + s * a + s * second / 6.0, fourth]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # numbers of any size: what overflows is no number, and is found out later
 def _signal(order: int, kernel: Array, y: Array) -> OrderSignal:
     n = len(y)
     each = y * (kernel @ y - np.diag(kernel) * y) / (n - 1.0)
     chance = float(y @ y) * sqrt(2.0 * float(np.mean(kernel**2))) / n**2
-    spread = 4.0 * float(each.var()) / n - chance**2  # of pure noise: 2 chance² - chance²
-    return OrderSignal(order, float(each.mean()), sqrt(max(chance**2, spread)))
+    spread = 4.0 * float(each.var()) / n - chance * chance  # of pure noise: 2 chance² - chance²
+    return OrderSignal(order, float(each.mean()), sqrt(max(chance * chance, spread)))

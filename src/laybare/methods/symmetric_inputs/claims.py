@@ -49,7 +49,7 @@ def symmetric_inputs(source: Source) -> Claim:
     total, gram = source.sum(odd, stage="symmetry")
     p = len(total)
     square = float(total @ solve_spd(gram, total))  # n mean² / second moment, at most 1 of n
-    value = square * (n - p) / (p * max(n - square, np.finfo(float).tiny)) if n > p else 0.0
+    value = square * (n - p) / (p * max(n - square, float(np.finfo(float).tiny))) if n > p else 0.0
     limit = float(fdtri(p, max(n - p, 1), ndtr(SIGMAS)))
     return Claim(
         "asymmetry of the inputs", value, limit, value <= limit, "tested",
