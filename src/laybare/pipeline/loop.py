@@ -111,7 +111,8 @@ def _by_choice(
 
     problem = pose(source, biases=True, rng=rng, progress=clock.progress)
     tell(clock.progress, "looking")
-    choice = choose_after(gather_evidence(problem.used, source, rng=np.random.default_rng(0)), width, activation)
+    with np.errstate(over="ignore", invalid="ignore"):  # as for starts
+        choice = choose_after(gather_evidence(problem.used, source, rng=np.random.default_rng(0)), width, activation)
 
     def fit(method: Method) -> Recovery:
         return _recovered(source, method, width, begun, rng, clock, problem=problem if method.biases else None)

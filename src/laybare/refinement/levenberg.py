@@ -123,6 +123,7 @@ def _system(step: Step, point: Point) -> _System:
     return _System(point, schur, gradient, back, coefficients)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _trial(system: _System, damping: float) -> Trial[Point]:
     point = system.point
     k, p = point.units.shape
