@@ -23,7 +23,6 @@ SINGULAR, SHARE = 1e-12, 1e-6
 """Information below this share of the largest is none; a parameter with less than this share in such a direction is not hurt."""
 
 
-@np.errstate(over="ignore", invalid="ignore")  # numbers of any size: what overflows is no number, and is found out later
 def information(step: Step, point: Point) -> Array:
     """JᵀJ in the order (unit rows, coefficients feature by feature)."""
     k, p = point.units.shape

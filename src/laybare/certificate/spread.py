@@ -71,7 +71,6 @@ def standard_errors(network: Network, source: Source, noise: float, *, biases: b
     return _shaped(np.where(inverse.open, np.inf, errors), network, point)
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # errors of numbers of any size: what overflows is no number
 def spread_of(state: State, *, rng: Generator) -> Spread:
     """The spread of a fit, from its own residuals; two passes over white rows, and with noise the refits of its neighbours.
     NaN beyond `LARGEST` parameters.

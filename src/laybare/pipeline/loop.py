@@ -85,6 +85,11 @@ def recover(
     return replace(found, provenance=origin)
 
 
+def _numbers_of_any_size() -> np.errstate:
+    """Inside, NumPy does not warn of numbers that overflow: they are no numbers then, and whoever uses them looks for that."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
 def _found(
     source: Any, method: Method | Lines | None, width: int | None, activation: Activation | None, *, rng: Generator,
     progress: Progress | None, seconds: float | None,
@@ -95,7 +100,7 @@ def _found(
         found, reason = _by_lines(source, method, width, activation, rng=rng, progress=progress)
         return found or _in_rounds(source, width, activation, reason, begun, rng=rng, progress=progress)
     clock = Clock(progress, begun + (seconds or (LONGEST_CHOSEN if method is None else LONGEST)))
-    with single_blas_thread():
+    with single_blas_thread(), _numbers_of_any_size():
         if method is None:
             return _by_choice(source, width, activation, begun, rng, clock)
         return _recovered(source, _agreed(method, activation), width, begun, rng, clock)
@@ -111,8 +116,7 @@ def _by_choice(
 
     problem = pose(source, biases=True, rng=rng, progress=clock.progress)
     tell(clock.progress, "looking")
-    with np.errstate(over="ignore", invalid="ignore"):  # as for starts
-        choice = choose_after(gather_evidence(problem.used, source, rng=np.random.default_rng(0)), width, activation)
+    choice = choose_after(gather_evidence(problem.used, source, rng=np.random.default_rng(0)), width, activation)
 
     def fit(method: Method) -> Recovery:
         return _recovered(source, method, width, begun, rng, clock, problem=problem if method.biases else None)
@@ -150,8 +154,7 @@ def _recovered(
     claims: tuple[Claim, ...] = (), problem: Problem | None = None,
 ) -> Recovery:
     problem = problem or pose(source, biases=method.biases, rng=rng, progress=progress)
-    with np.errstate(over="ignore", invalid="ignore"):  # moments of numbers of any size: a start that overflows is a poor start
-        start = method.start(problem.used, width, rng=rng, progress=progress)
+    start = method.start(problem.used, width, rng=rng, progress=progress)
     search = start.search or method.search
     if search is None:
         first = network_at(start)
@@ -183,7 +186,7 @@ def refine(
     _check_start(source, start)
     origin = provenance_of("refine", source, rng, start=start.architecture)
     source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=draws)
-    with single_blas_thread(), shown(progress) as told:
+    with single_blas_thread(), _numbers_of_any_size(), shown(progress) as told:
         source, told = listened_to(source, told)
         problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=told)
         white = problem.white(start)

@@ -100,7 +100,6 @@ class _Dense:
         return _trial(system, max(damping, system.least))
 
 
-@np.errstate(over="ignore", invalid="ignore")  # numbers of any size: what overflows is no number, and is found out later
 def reduced(step: Step, point: Point, coefficients: Array) -> tuple[Array, Array]:
     """Schur complement of the hidden rows for given coefficients, and G⁻¹E: how the coefficients follow the rows."""
     k, p = point.units.shape
@@ -123,7 +122,6 @@ def _system(step: Step, point: Point) -> _System:
     return _System(point, schur, gradient, back, coefficients)
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def _trial(system: _System, damping: float) -> Trial[Point]:
     point = system.point
     k, p = point.units.shape

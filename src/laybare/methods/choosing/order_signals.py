@@ -63,7 +63,6 @@ def kernels_of_orders(x: Array) -> list[Array]:
     return [s, a + second / 2.0, s + s * a + s * second / 6.0, fourth]
 
 
-@np.errstate(over="ignore", invalid="ignore")  # numbers of any size: what overflows is no number, and is found out later
 def _signal(order: int, kernel: Array, y: Array) -> OrderSignal:
     n = len(y)
     each = y * (kernel @ y - np.diag(kernel) * y) / (n - 1.0)
