@@ -92,7 +92,7 @@ def spread_of(state: State, *, rng: Generator) -> Spread:
     others = neighbours_of(state, step, covariance, rng=rng) if settled else Neighbours()
     covariance = covariance + others.covariance(len(covariance))
     transform = state.problem.transform
-    given = np.where(inverse.open, np.inf, carried(covariance, point, transform).errors)
+    given = _told(carried(covariance, point, transform).errors, inverse.open)
     given[point.units.size :] *= unit
     relative = _relative(*carried(covariance, point, standardised(transform)), inverse.open)
     worst = int(np.argmax(relative)) if len(relative) else 0
@@ -183,11 +183,16 @@ def _away(move: Array, errors: Array) -> float:
 def _relative(errors: Array, point: Point, loose: Array) -> Array:
     """For every unit: the standard error of its row over the row, or of its readout over the readout, whichever is larger."""
     k, p = point.units.shape
-    errors = np.where(loose, np.inf, errors)
+    errors = _told(errors, loose)
     rows, rest = errors[: k * p].reshape(k, p), errors[k * p :].reshape(point.coefficients.shape)[:k]
     parts = ((rows, point.units), (rest, point.coefficients[:k]))
     sizes = [np.linalg.norm(error, axis=1) / np.maximum(np.linalg.norm(part, axis=1), 1e-300) for error, part in parts]
     return np.asarray(np.maximum(*sizes))
+
+
+def _told(errors: Array, loose: Array) -> Array:
+    """Errors, infinite for numbers that are open and for those whose error overflowed: NaN would pass for "not looked at"."""
+    return np.where(loose | ~np.isfinite(errors), np.inf, errors)
 
 
 def _numbers(point: Point) -> int:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.lines.joint_polish import Deep, hidden_features
+from laybare.lines.joint_polish import Deep, hidden_features, unit_slopes
 from laybare.shapes import Array
 
 
@@ -41,10 +41,7 @@ def answer_sd(network: Deep, errors: tuple[LayerErrors, ...], x: Array) -> Array
     features = hidden_features(network, x)
     variance = np.zeros((len(x), len(network.offset)))
     for output in range(len(network.offset)):
-        above = np.broadcast_to(network.readout[:, output], features[-1].shape)
-        for level in range(len(network.layers) - 1, -1, -1):
-            slope = np.where(features[level + 1] > 0.0, above, 0.0)
-            square, size = slope**2, np.sum(features[level] ** 2, axis=1)
-            variance[:, output] += size * (square @ errors[level].rows ** 2) + square @ errors[level].biases ** 2
-            above = slope @ network.layers[level][0]
+        for below, slope, layer in zip(features, unit_slopes(network, features, output), errors, strict=False):
+            square, size = slope**2, np.sum(below**2, axis=1)
+            variance[:, output] += size * (square @ layer.rows**2) + square @ layer.biases**2
     return np.asarray(np.sqrt(variance.max(axis=1)))

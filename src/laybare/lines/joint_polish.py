@@ -96,39 +96,46 @@ def hidden_features(network: Deep, x: Array) -> list[Array]:
     return features
 
 
-def _jacobian(network: Deep, x: Array, output: int) -> Array:
-    """(n, p) of one output: rows and biases layer by layer, readout, offset."""
-    features, n = hidden_features(network, x), len(x)
-    parts = [np.zeros((n, network.readout.size)), np.zeros((n, network.offset.size))]
-    parts[0].reshape(n, *network.readout.shape)[:, :, output] = features[-1]
-    parts[1][:, output] = 1.0
-    above = np.broadcast_to(network.readout[:, output], features[-1].shape)
+def unit_slopes(network: Deep, features: list[Array], output: int) -> list[Array]:
+    """∂y/∂z of one output for the units of every layer, from the lowest up: (n, m) each."""
+    slopes, above = [], np.broadcast_to(network.readout[:, output], features[-1].shape)
     for level in range(len(network.layers) - 1, -1, -1):
-        slope = np.where(features[level + 1] > 0.0, above, 0.0)
-        parts = [(slope[:, :, None] * features[level][:, None, :]).reshape(n, -1), slope, *parts]
-        above = slope @ network.layers[level][0]
-    return np.hstack(parts)
+        slopes.append(np.where(features[level + 1] > 0.0, above, 0.0))
+        above = slopes[-1] @ network.layers[level][0]
+    return slopes[::-1]
+
+
+def _jacobian(network: Deep, features: list[Array], output: int, *, rows: bool) -> Array:
+    """(n, p) of one output: rows, unless these stay as they are, and biases layer by layer, readout, offset."""
+    n, parts = len(features[0]), list[Array]()
+    for below, slope in zip(features, unit_slopes(network, features, output), strict=False):
+        parts += [(slope[:, :, None] * below[:, None, :]).reshape(n, -1), slope] if rows else [slope]
+    readout, offset = np.zeros((n, *network.readout.shape)), np.zeros((n, network.offset.size))
+    readout[:, :, output], offset[:, output] = features[-1], 1.0
+    return np.hstack([*parts, readout.reshape(n, -1), offset])
 
 
 @dataclass(frozen=True, eq=False)
 class NormalEquations:
-    """JᵀJ (p, p) and Jᵀr (p,) of the answers, each divided by its standard deviation."""
+    """JᵀJ (p, p) and Jᵀr (p,) of the answers, each divided by its standard deviation; `rows`: whether the rows are among the
+    unknowns, or biases, readout and offset alone."""
 
     network: Deep
     sd: Deviation
+    rows: bool = True
 
     @property
     def row_floats(self) -> int:
         """Numbers of a row of J."""
-        return self.network.size
+        return self.network.size - (0 if self.rows else sum(weights.size for weights, _ in self.network.layers))
 
     def __call__(self, x: Array, y: Array) -> tuple[Array, Array]:
         """The sums over one block."""
-        A, b = np.zeros((self.network.size, self.network.size)), np.zeros(self.network.size)
-        sd = self.sd(x, y)[:, None]
+        A, b = np.zeros((self.row_floats, self.row_floats)), np.zeros(self.row_floats)
+        features, sd = hidden_features(self.network, x), self.sd(x, y)[:, None]
         rest = (y - self.network(x)) / sd
         for output in range(y.shape[1]):
-            J = _jacobian(self.network, x, output)
+            J = _jacobian(self.network, features, output, rows=self.rows)
             J /= sd
             A += J.T @ J
             b += J.T @ rest[:, output]

@@ -36,8 +36,8 @@ ALIKE, LITTLE = 4.0, 1e-4
 """Dampings that differ by no more than this factor, or are no larger than that, share a factor."""
 
 FAR = 3.0
-"""Largest relative change of a row or readout after which nothing is left of the curvature. With 0.5 a search forms twice as many
-normal equations, and takes a tenth longer."""
+"""Largest relative change of a row or readout after which nothing is left of the curvature. Rows of length one change by 2 at
+most: what is meant are units that had hardly a readout."""
 
 
 class PartNormal(NamedTuple):
