@@ -2,11 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple, TypeAlias
+
 import numpy as np
 import scipy.linalg
 
 from laybare.levels import GRAM
 from laybare.shapes import Array
+
+Precision: TypeAlias = type[np.floating[Any]]
+
+RIDGES: dict[Precision, tuple[float, ...]] = {np.float64: (1e-13, 1e-10, 1e-7, 1e-4), np.float32: (1e-6, 1e-5, 1e-4, 1e-3)}
+"""Shares of the diagonal that are added until a matrix is definite beyond the rounding of its factor."""
+
+
+class Definite(NamedTuple):
+    """A symmetric matrix that stands for another one nearby, factored: L Lᵀ = scale · matrix · scale."""
+
+    lower: Array
+    scale: Array
+
+    def solve(self, right: Array) -> Array:
+        """Solution for one right-hand side (p,) or several (p, columns), in double precision if the factor is."""
+        scale = self.scale.reshape(-1, *[1] * (right.ndim - 1))
+        scaled = (scale * right).astype(self.lower.dtype, copy=False)
+        if scaled.size > len(scaled):
+            return np.asarray(scale * scipy.linalg.cho_solve((self.lower, True), scaled, check_finite=False))
+        (trsv,) = scipy.linalg.get_blas_funcs(("trsv",), (self.lower,))  # a quarter of the time of cho_solve, which wants columns
+        solved = trsv(self.lower, trsv(self.lower, scaled.ravel(), lower=1), lower=1, trans=1)
+        return np.asarray(scale * solved.reshape(right.shape))
+
+
+def definite(matrix: Array, dtype: Precision = np.float64) -> Definite:
+    """Cholesky factor, with as much ridge as it takes for a matrix that is singular up to rounding: P³/3 operations."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        diagonal = np.diag(matrix)
+        scale = 1.0 / np.sqrt(np.maximum(np.maximum(diagonal, 1e-3 * diagonal.mean()), np.finfo(float).tiny))
+    (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=dtype)
+    for ridge in RIDGES[dtype]:
+        scaled = np.empty(matrix.shape, dtype).T  # in the order of LAPACK, which may overwrite it
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.multiply(matrix.T, scale[:, None] * scale, out=scaled, casting="same_kind")
+        scaled[np.diag_indices(len(matrix))] += ridge
+        lower, failed = potrf(scaled, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return Definite(lower, scale)
+    return Definite(np.asfortranarray(np.eye(len(matrix), dtype=dtype)), scale)
 
 
 def solve_spd(matrix: Array, right: Array) -> Array:

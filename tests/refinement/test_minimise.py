@@ -295,8 +295,8 @@ def test_passes_are_matrix_products_and_form_no_matrix_of_samples_by_parameters(
     problem = planted(dim, width, n, rng)
     point = full_point(problem.truth)
     v = split(point, rng.standard_normal(point.units.shape), rng.standard_normal(point.coefficients.shape))
-    with_ones = products._with_ones
-    monkeypatch.setattr(products, "_with_ones", lambda x, dtype: with_ones(x, dtype).view(Recorded))
+    with_ones = products.with_ones
+    monkeypatch.setattr(products, "with_ones", lambda point, x, dtype: with_ones(point, x, dtype).view(Recorded))
     Recorded.products, Recorded.largest = [], 0
     statistics = {
         "gradient": GradientStatistic(point), "slope": SlopeStatistic(point, dtype), "product": ProductStatistic(point, v, dtype)}

@@ -1,4 +1,4 @@
-"""Values and derivatives (slope, bend) of the built-in activations, elementwise on float arrays.
+"""Values and derivatives (slope, bend) of the built-in activations, elementwise on float arrays, in the precision of these.
 
 Each is written so that no intermediate overflows, however large |t| is. Where the result itself passes the largest float it is
 inf, quietly: a warning in the middle of a pass over the data could not name the row. At a kink the derivative is that of the
@@ -30,7 +30,7 @@ def relu(t: Array) -> Array:
 
 
 def relu_slope(t: Array) -> Array:
-    return (t > 0).astype(float)
+    return (t > 0).astype(t.dtype)
 
 
 def leaky(t: Array, *, slope: float) -> Array:
@@ -38,7 +38,7 @@ def leaky(t: Array, *, slope: float) -> Array:
 
 
 def leaky_slope(t: Array, *, slope: float) -> Array:
-    return np.where(t > 0, 1.0, slope)
+    return np.where(t > 0, t.dtype.type(1.0), t.dtype.type(slope))
 
 
 def flat(t: Array) -> Array:
@@ -136,7 +136,7 @@ def gelu_bend(t: Array) -> Array:
 
 
 def step(t: Array) -> Array:
-    return (t > 0).astype(float)
+    return (t > 0).astype(t.dtype)
 
 
 def step_slope(t: Array) -> Array:

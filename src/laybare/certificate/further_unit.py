@@ -16,15 +16,12 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from laybare.certificate.information import gauge_of, information, slope
 from laybare.damping import Effort, Place, Trial, damped_descent
-from laybare.linear_algebra import solve_spd
-from laybare.refinement.conjugate import Factor, ridged_factor
+from laybare.linear_algebra import Definite, Precision, definite, solve_spd
 from laybare.refinement.levenberg import LARGE_SYSTEM, damping_weight
 from laybare.refinement.normal import Point, Step
-from laybare.refinement.products import Precision
 from laybare.refinement.pruning import without
 from laybare.shapes import Array, Sums
 from laybare.source import Source
@@ -38,12 +35,7 @@ class Linearised(NamedTuple):
     """The units that move a little: their point, and the factor of JᵀJ (with the gauge held) for the rows of a source."""
 
     point: Point
-    factor: Factor
-    scale: Array  # of every number: the factor is that of a matrix with unit diagonal
-
-    def solve(self, right: Array) -> Array:
-        scale = self.scale.reshape(-1, *[1] * (right.ndim - 1))
-        return np.asarray(scale * scipy.linalg.cho_solve(self.factor, scale * right, check_finite=False))
+    curvature: Definite
 
 
 def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linearised:
@@ -56,9 +48,7 @@ def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linear
     nothing = np.zeros(0)
     matrix, fixed = information(Step(gram[np.ix_(columns, columns)], nothing, nothing, nothing), rest), gauge_of(rest).fixed
     strength = float(np.diag(matrix)[: rest.units.size].mean()) if rest.width else 1.0
-    whole = matrix + strength * fixed.T @ fixed
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(whole), np.finfo(float).tiny))
-    return Linearised(rest, ridged_factor(whole * scale[:, None] * scale), scale)
+    return Linearised(rest, definite(matrix + strength * fixed.T @ fixed))
 
 
 class _Moving(NamedTuple):
@@ -162,10 +152,10 @@ def _reduced(sums: _Moving, others: Linearised, rows: Array, new: float) -> tupl
     point, (K, p) = others.point, rows.shape
     m = point.coefficients.shape[1]
     pulled = slope(Step(sums.gram, sums.rest, sums.loss, sums.loss), point)
-    shift = others.solve(pulled)
+    shift = others.curvature.solve(pulled)
     left = float(sums.loss) - float(pulled @ shift)
     features = _columns(sums.cross[:, :K], point, np.eye(m))
-    back = others.solve(features)
+    back = others.curvature.solve(features)
     gram = np.kron(sums.gram[:K, :K], np.eye(m))
     gram += np.diag(new * np.diag(gram)) - features.T @ back
     moment = sums.moment[:K].ravel() - features.T @ shift
@@ -177,7 +167,7 @@ def _reduced(sums: _Moving, others: Linearised, rows: Array, new: float) -> tupl
     slopes = _sloped(sums.cross[:, K:].reshape(-1, K, p), point, A)
     own = sums.gram[K:, K:].reshape(K, p, K, p) * (A @ A.T)[:, None, :, None]
     matrix = own.reshape(K * p, K * p)
-    matrix += np.diag(new * np.diag(matrix)) - slopes.T @ others.solve(slopes)
+    matrix += np.diag(new * np.diag(matrix)) - slopes.T @ others.curvature.solve(slopes)
     mixed = np.einsum("ilb,lo->iolb", sums.gram[:K, K:].reshape(K, K, p), A).reshape(K * m, K * p) - back.T @ slopes
     gradient = np.einsum("ibo,io->ib", sums.moment[K:].reshape(K, p, m), A).ravel() - slopes.T @ shift - mixed.T @ readouts
     matrix = matrix - mixed.T @ solve_spd(gram, mixed)

@@ -20,11 +20,11 @@ from laybare.certificate.claims import StandardErrors
 from laybare.certificate.fitted import State
 from laybare.certificate.information import Inverse, constrained_inverse, information, slope
 from laybare.certificate.neighbours import Neighbours, neighbours_of
+from laybare.linear_algebra import Precision
 from laybare.networks import Network
 from laybare.refinement.levenberg import LARGE_SYSTEM
 from laybare.refinement.normal import Point, Step, StepStatistic, point_of
 from laybare.refinement.parts import enough_rows
-from laybare.refinement.products import Precision
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 

@@ -10,19 +10,19 @@ Source: Hestenes and Stiefel (1952); Dembo, Eisenstat, Steihaug (1982) for the f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import scipy.linalg
 
 from laybare.damping import Trial
+from laybare.linear_algebra import Precision
 from laybare.refinement.levenberg import tangent, unit_rows
 from laybare.refinement.normal import Point
-from laybare.refinement.products import Precision, ProductStatistic, Slope, SlopeStatistic, Split, joined, split
+from laybare.refinement.products import ProductStatistic, Slope, SlopeStatistic, Split, joined, split
 from laybare.shapes import Array, Progress, tell
 from laybare.source import Source
 
-FORCING = 0.1
+FORCING = 0.25
 TIGHTEST = 1e-4
 """Single-precision products carry CG to about 1e-5; the outer iteration does the rest."""
 
@@ -30,8 +30,6 @@ MAX_CG = 200
 
 MANY = 10
 """Products of a step beyond which each is told of: a step on many rows may take minutes, and a clock listens."""
-
-Factor: TypeAlias = tuple[Array, bool]
 
 
 class Direction(NamedTuple):
@@ -132,15 +130,3 @@ def newton_trial(
 def slope_at(source: Source, point: Point, dtype: Precision) -> Slope:
     """Loss and gradient at a point, and the small matrices of the Kronecker metric; one pass."""
     return Slope(*source.sum(SlopeStatistic(point, dtype), stage="gradient"))
-
-
-def ridged_factor(matrix: Array) -> Factor:
-    """Cholesky factor, with as much ridge as it takes for a matrix that is singular up to rounding."""
-    ridge = np.maximum(np.diag(matrix), 1e-3 * np.trace(matrix) / len(matrix))
-    for size in (1e-13, 1e-10, 1e-7, 1e-4):
-        ridged = matrix.copy().T  # in the order of LAPACK, which may overwrite it
-        ridged[np.diag_indices(len(matrix))] += size * ridge
-        lower, failed = scipy.linalg.lapack.dpotrf(ridged, lower=1, clean=0, overwrite_a=1)
-        if not failed:
-            return lower, True
-    return np.diag(np.sqrt(ridge)), True

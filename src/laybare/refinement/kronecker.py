@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
-from laybare.refinement.conjugate import Direction, Factor, ridged_factor
+from laybare.linear_algebra import Definite, definite
+from laybare.refinement.conjugate import Direction
 from laybare.refinement.levenberg import tangent
 from laybare.refinement.normal import Point
 from laybare.refinement.products import Slope
@@ -27,17 +27,17 @@ class KroneckerMetric:
 
     normals: Array | None
     weight: Array  # μ diag(AAᵀ ∘ SᵀS)
-    kernel: Factor  # of AAᵀ ∘ SᵀS + μ diag
+    kernel: Definite  # of AAᵀ ∘ SᵀS + μ diag
     moments: Array
-    inputs: Factor  # of X̃ᵀX̃ / n
-    features: Factor  # of FᵀF
+    inputs: Definite  # of X̃ᵀX̃ / n
+    features: Definite  # of FᵀF
 
     def damp(self, rows: Array) -> Array:
         return np.asarray(self.weight[:, None] * (rows @ self.moments))
 
     def solve(self, v: Direction) -> Direction:
-        rows = scipy.linalg.cho_solve(self.kernel, scipy.linalg.cho_solve(self.inputs, v.rows.T).T)
-        return Direction(tangent(rows, self.normals), scipy.linalg.cho_solve(self.features, v.coefficients))
+        rows = self.kernel.solve(self.inputs.solve(v.rows.T).T)
+        return Direction(tangent(rows, self.normals), self.features.solve(v.coefficients))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,8 @@ class KroneckerCurvature:
         kernel = (A @ A.T) * slope.slopes
         weight = damping * np.diag(kernel)
         used = self.moments if point.biases else self.moments[:-1, :-1]
-        factor = ridged_factor(kernel + np.diag(weight))
-        return KroneckerMetric(point.normals, weight, factor, used, ridged_factor(used), ridged_factor(self._gram(point, slope)))
+        factor = definite(kernel + np.diag(weight))
+        return KroneckerMetric(point.normals, weight, factor, used, definite(used), definite(self._gram(point, slope)))
 
     def _gram(self, point: Point, slope: Slope) -> Array:
         """FᵀF from its parts, in the order of the coefficients."""

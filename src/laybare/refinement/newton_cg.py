@@ -14,11 +14,12 @@ import numpy as np
 
 from laybare.damping import Effort, Place, Trial
 from laybare.levels import ROUNDING_LOSS
+from laybare.linear_algebra import Precision
 from laybare.refinement.conjugate import Sloped, newton_trial, slope_at
 from laybare.refinement.kronecker import KroneckerCurvature
 from laybare.refinement.levenberg import Refined, project
 from laybare.refinement.normal import Fit, FitStatistic, Point
-from laybare.refinement.products import Precision, Slope
+from laybare.refinement.products import Slope
 from laybare.refinement.two_precisions import single_then_double
 from laybare.shapes import Progress
 from laybare.source import Source

@@ -18,11 +18,12 @@ Source: Golub and Pereyra (1973); Kaufman (1975); the form for several outputs i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from laybare.activations import Activation
+from laybare.linear_algebra import Precision
 from laybare.networks import Layer, Network
 from laybare.shapes import Array, Sums
 from laybare.workspace import workspace
@@ -134,29 +135,46 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FitStatistic:
-    """(x, y) -> Fit at a point: cheap, n·(q² + k·d)."""
+    """(x, y) -> Fit at a point: cheap, n·(q² + k·d); products in single precision if `dtype` says so."""
 
     point: Point
+    dtype: Precision = np.float64
+
+    @property
+    def single(self) -> bool:
+        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:
         return 3 * len(self.point.coefficients)
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        F = self.point.features(x, self.point.extended(x) @ self.point.units.T)
-        R = y - F @ self.point.coefficients
-        return Fit(F.T @ F, F.T @ R, np.asarray(np.einsum("no,no->", R, R)), np.array(float(len(x))))
+        point, k = self.point, self.point.width
+        X1, unit = with_ones(point, x, self.dtype), unit_of(point, y, self.dtype)
+        F = workspace("fit", (len(x), len(point.coefficients)), self.dtype)
+        F[:, :k] = point.activation.value_and_slope(pre_activations(point, X1))[0]
+        if point.offset:
+            F[:, k] = 1.0
+        if point.linear:
+            F[:, k + point.offset :] = X1[:, :-1]
+        R = (y / unit).astype(self.dtype, copy=False) - F @ (point.coefficients / unit).astype(self.dtype, copy=False)
+        loss = unit**2 * np.einsum("no,no->", R, R, dtype=np.float64)
+        return Fit(*doubles(F.T @ F, F.T @ R, unit), np.asarray(loss), np.array(float(len(x))))
 
 
 @dataclass(frozen=True, eq=False)
 class StepStatistic:
     """(x, y) -> Step at a point: n·(q + k·p)², one symmetric product per block, in single precision if `dtype` says so.
 
-    Residuals are always double, and so are the sums over blocks.
+    Sums over blocks are always double.
     """
 
     point: Point
-    dtype: type[np.floating[Any]] = np.float64
+    dtype: Precision = np.float64
+
+    @property
+    def single(self) -> bool:
+        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:
@@ -167,17 +185,46 @@ class StepStatistic:
         return (self.point.units.size + len(self.point.coefficients)) ** 2
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        point = self.point
-        X1 = point.extended(x)
-        U = X1 @ point.units.T
-        F = point.features(x, U)
-        R = y - F @ point.coefficients
-        q = F.shape[1]
-        Z = workspace("step", (len(x), q + point.units.size), self.dtype)
-        Z[:, :q] = F
-        slopes, inputs = (array.astype(self.dtype, copy=False) for array in (point.activation.derivative(U), X1))
-        np.multiply(slopes[:, :, None], inputs[:, None, :], out=Z[:, q:].reshape(len(x), *point.units.shape))
-        gram, moment = Z.T @ Z, Z.T @ R.astype(self.dtype, copy=False)
-        return Step(
-            gram.astype(np.float64, copy=False), moment.astype(np.float64, copy=False),
-            np.asarray(np.einsum("no,no->", R, R)), np.array(float(len(x))))
+        point, (k, p), q = self.point, self.point.units.shape, len(self.point.coefficients)
+        X1, unit = with_ones(point, x, self.dtype), unit_of(point, y, self.dtype)
+        Z = workspace("step", (len(x), q + k * p), self.dtype)
+        Z[:, :k], slopes = point.activation.value_and_slope(pre_activations(point, X1))
+        if point.offset:
+            Z[:, k] = 1.0
+        if point.linear:
+            Z[:, k + point.offset : q] = X1[:, :-1]
+        R = (y / unit).astype(self.dtype, copy=False) - Z[:, :q] @ (point.coefficients / unit).astype(self.dtype, copy=False)
+        np.multiply(slopes[:, :, None], X1[:, None, :p], out=Z[:, q:].reshape(len(x), k, p))
+        loss = unit**2 * np.einsum("no,no->", R, R, dtype=np.float64)
+        return Step(*doubles(Z.T @ Z, Z.T @ R, unit), np.asarray(loss), np.array(float(len(x))))
+
+
+def with_ones(point: Point, x: Array, dtype: Precision) -> Array:
+    """[x, 1] in the precision asked for; kept rows come like that if it is single (`laybare.source.views`)."""
+    dim = point.units.shape[1] - point.biases
+    if x.shape[1] == dim + 1:
+        return x
+    X1 = workspace("with ones", (len(x), dim + 1), dtype)
+    X1[:, :-1] = x
+    X1[:, -1] = 1.0
+    return X1
+
+
+def pre_activations(point: Point, X1: Array) -> Array:
+    """U = X̃ Wᵀ (with biases) in the precision of [x, 1]."""
+    return np.asarray(X1[:, : point.units.shape[1]] @ point.units.T.astype(X1.dtype, copy=False))
+
+
+def unit_of(point: Point, y: Array, dtype: Precision) -> float:
+    """What labels are measured in, within a block: 1, or a power of two near the largest number where single precision might
+    not hold it."""
+    if dtype is np.float64:
+        return 1.0
+    largest = max(float(np.abs(y).max()), float(np.abs(point.coefficients).max(initial=0.0)))
+    return float(2.0 ** np.round(np.log2(largest))) if 0.0 < largest < np.inf else 1.0
+
+
+def doubles(gram: Array, moment: Array, unit: float) -> tuple[Array, Array]:
+    """Both as doubles, the moment in the labels' own unit."""
+    moment = moment.astype(np.float64, copy=False)
+    return gram.astype(np.float64, copy=False), moment if unit == 1.0 else unit * moment

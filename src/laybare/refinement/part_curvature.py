@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
-from laybare.refinement.conjugate import Direction, Factor, ridged_factor
+from laybare.linear_algebra import Definite, Precision, definite
+from laybare.refinement.conjugate import Direction
 from laybare.refinement.levenberg import damping_weight, reduced, tangent, with_gauge
 from laybare.refinement.normal import Point, Step, StepStatistic
-from laybare.refinement.products import Precision
 from laybare.shapes import Array
 from laybare.source import Source
 
@@ -52,7 +51,8 @@ class PartNormal(NamedTuple):
     schur: Array
     weight: Array
     back: Array
-    features: Factor
+    features: Definite
+    dtype: Precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class PartMetric:
 
     normal: PartNormal
     weight: Array  # μD
-    rows: Factor  # of P Schur P + μD + gauge
+    rows: Definite  # of P Schur P + μD + gauge
     damping: float  # of the factor
 
     def damp(self, rows: Array) -> Array:
@@ -72,9 +72,9 @@ class PartMetric:
         back, normals = self.normal.back, self.normal.normals
         pulled = ((back.T @ v.coefficients).reshape(k, p, -1) * A[:, None, :]).sum(axis=2)
         right = tangent(v.rows - pulled, normals).ravel()
-        rows = tangent(scipy.linalg.cho_solve(self.rows, right, check_finite=False).reshape(k, p), normals)
+        rows = tangent(self.rows.solve(right).reshape(k, p), normals)
         follow = back @ (rows[:, :, None] * A[:, None, :]).reshape(k * p, -1)
-        return Direction(rows, scipy.linalg.cho_solve(self.normal.features, v.coefficients, check_finite=False) - follow)
+        return Direction(rows, self.normal.features.solve(v.coefficients) - follow)
 
 
 @dataclass(eq=False)
@@ -92,7 +92,7 @@ class PartCurvature:
         """At most one pass over the part, in single precision if `dtype` says so: a metric need not be exact."""
         if self.latest is None or self.products > FRESH + self._price(point) // SERVES or _moved(self.latest.point, point) > FAR:
             step = Step(*self.part.sum(StepStatistic(point, dtype), stage="normal equations"))
-            self.latest, self.products = normal_of(step, point, self.part.size / self.size), 0
+            self.latest, self.products = normal_of(step, point, self.part.size / self.size, dtype), 0
         return self.latest._replace(normals=point.normals)
 
     def metric(self, normal: PartNormal, damping: float) -> PartMetric:
@@ -115,17 +115,17 @@ def metric_of(normal: PartNormal, damping: float) -> PartMetric:
     """Factored at a damping: P³/3."""
     matrix = normal.schur.copy()
     matrix[np.diag_indices(len(matrix))] += damping * normal.weight.ravel()
-    return PartMetric(normal, damping * normal.weight, ridged_factor(matrix), damping)
+    return PartMetric(normal, damping * normal.weight, definite(matrix, normal.dtype), damping)
 
 
-def normal_of(step: Step, point: Point, share: float = 1.0) -> PartNormal:
-    """From the sums of a step over such a share of the rows."""
+def normal_of(step: Step, point: Point, share: float = 1.0, dtype: Precision = np.float64) -> PartNormal:
+    """From the sums of a step over such a share of the rows; factors will be of precision `dtype`."""
     q = len(point.coefficients)
     schur, back = reduced(step, point, point.coefficients)
     schur /= share
     weight = damping_weight(schur).reshape(point.units.shape)
     gauged = with_gauge(schur, point.normals, weight)
-    return PartNormal(point, point.normals, gauged, weight, back, ridged_factor(step.gram[:q, :q] / share))
+    return PartNormal(point, point.normals, gauged, weight, back, definite(step.gram[:q, :q] / share), dtype)
 
 
 def _moved(before: Point, after: Point) -> float:

@@ -1,7 +1,7 @@
 """Gauss-Newton for many samples: gradients from all rows, the curvature from a part of them, few passes.
 
 The part has been fitted before (`minimise.py`), so that the minimum over all rows is near. Each step costs a least-squares fit
-(the projected loss, in double precision), a slope, and some products with JᵀJ, all of them n·k·d operations and none n·P²; the
+(the projected loss; the last one in double precision), a slope, and some products with JᵀJ, all of them n·k·d operations and none n·P²; the
 products make up for what the part does not know of the curvature (`part_curvature.py`). A step that promises less than what
 settles the fit costs no product: the metric of the part tells. The part may be all rows: their normal equations then serve for
 several steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.damping import Effort, Place, Trial
+from laybare.linear_algebra import Precision
 from laybare.refinement.conjugate import Sloped, newton_trial, slope_at
 from laybare.refinement.levenberg import Refined, overfit, project
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.part_curvature import PartCurvature, PartNormal
-from laybare.refinement.products import Precision
 from laybare.refinement.two_precisions import single_then_double
 from laybare.shapes import Progress
 from laybare.source import Source
@@ -40,7 +40,7 @@ def newton_from_part(
         return _FromPart(source, scale, curvature, dtype, enough, progress)
 
     end = single_then_double(rule, source, start, scale, effort=effort, progress=progress)
-    return Refined(end.best.point, end.best.loss, end.trace)
+    return Refined(*project(end.best.point, Fit(*source.sum(FitStatistic(end.best.point), stage="loss"))), end.trace)
 
 
 class _PartSystem(NamedTuple):
@@ -64,7 +64,7 @@ class _FromPart:
         return 1.0 + self.curvature.part.size / self.source.size
 
     def judge(self, point: Point) -> Place[Point, None]:
-        return Place(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
+        return Place(*project(point, Fit(*self.source.sum(FitStatistic(point, self.dtype), stage="loss"))), None)
 
     def system(self, here: Place[Point, None]) -> _PartSystem:
         slope = slope_at(self.source, here.point, self.dtype)

@@ -14,17 +14,14 @@ iteration is always double, so single precision limits how far one CG run gets, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
-from laybare.refinement.normal import Point
+from laybare.linear_algebra import Precision
+from laybare.refinement.normal import Point, unit_of, with_ones
 from laybare.shapes import Array, Sums
-
-NEAR_KINK = 1e-4
-"""Many times the rounding of a single-precision product of 1000 terms of size one."""
-
-Precision: TypeAlias = type[np.floating[Any]]
+from laybare.workspace import workspace
 
 
 class Split(NamedTuple):
@@ -77,12 +74,14 @@ class GradientStatistic:
         return int(self.point.units.shape[1]) + 5 * self.point.width
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        point = self.point
+        point, k = self.point, self.point.width
         at = split(point, point.units, point.coefficients)
-        X1 = _with_ones(x, np.float64)
-        U, H, R = _residual(point, at, X1, y)
-        back = np.hstack([point.activation.derivative(U) * (R @ at.readout.T), R]).T @ X1
-        return np.asarray(np.einsum("no,no->", R, R)), back[: point.width], H.T @ R, back[point.width :].T
+        X1 = with_ones(point, x, np.float64)
+        ahead = _ahead(X1, at.rows, at.affine.T)
+        H, S = point.activation.value_and_slope(ahead[:, :k])
+        R = y - H @ at.readout - ahead[:, k:]
+        back = np.hstack([S * (R @ at.readout.T), R]).T @ X1
+        return np.asarray(np.einsum("no,no->", R, R)), back[:k], H.T @ R, back[k:].T
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,24 +92,29 @@ class SlopeStatistic:
     dtype: Precision = np.float64
 
     @property
+    def single(self) -> bool:
+        return self.dtype is np.float32
+
+    @property
     def row_floats(self) -> int:
         return int(self.point.units.shape[1]) + 6 * self.point.width
 
     def __call__(self, x: Array, y: Array) -> Sums:
         point, k, m = self.point, self.point.width, y.shape[1]
-        at = split(point, point.units, point.coefficients)
-        X1 = _with_ones(x, self.dtype)
-        ahead = X1 @ np.vstack([at.rows, at.affine.T]).T.astype(self.dtype)
-        U = ahead[:, :k]
-        if self.dtype is np.float32:
-            _settle_kinks(point, at, x, U)
-        H = point.activation(U).astype(self.dtype, copy=False)
-        S = point.activation.derivative(U).astype(self.dtype, copy=False)
-        A = at.readout.astype(self.dtype)
-        R = y.astype(self.dtype, copy=False) - H @ A - ahead[:, k:]
-        back = np.hstack([S * (R @ A.T), R, H]).T @ X1
-        loss = np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
-        return _double(loss, back[:k], H.T @ R, back[k : k + m].T, S.T @ S, H.T @ H, back[k + m :])
+        at, unit = split(point, point.units, point.coefficients), unit_of(point, y, self.dtype)
+        X1, A = with_ones(point, x, self.dtype), (at.readout / unit).astype(self.dtype, copy=False)
+        ahead = _ahead(X1, at.rows, at.affine.T / unit)
+        B = workspace("back", (len(x), 2 * k + m), self.dtype)
+        H, S = B[:, k + m :], B[:, :k]
+        H[:], slopes = point.activation.value_and_slope(ahead[:, :k])
+        R = (y / unit).astype(self.dtype, copy=False) - H @ A - ahead[:, k:]
+        np.multiply(slopes, _pulled_back(R, A), out=S)
+        B[:, k : k + m] = R
+        back = B.T @ X1
+        loss = np.asarray(unit**2 * np.einsum("no,no->", R, R, dtype=np.float64))
+        rows, readout, affine, *rest = _double(
+            back[:k], H.T @ R, back[k : k + m].T, slopes.T @ slopes, H.T @ H, back[k + m :])
+        return loss, unit**2 * rows, unit * readout, unit * affine, *rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,46 +126,40 @@ class ProductStatistic:
     dtype: Precision = np.float64
 
     @property
+    def single(self) -> bool:
+        return self.dtype is np.float32
+
+    @property
     def row_floats(self) -> int:
         return int(self.point.units.shape[1]) + 6 * self.point.width
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        point, k, v = self.point, self.point.width, self.direction
-        at = split(point, point.units, point.coefficients)
-        X1 = _with_ones(x, self.dtype)
-        ahead = X1 @ np.vstack([at.rows, v.rows, v.affine.T]).T.astype(self.dtype)
-        U, V, image = ahead[:, :k], ahead[:, k : 2 * k], ahead[:, 2 * k :]
-        if self.dtype is np.float32:
-            _settle_kinks(point, at, x, U)
-        S = point.activation.derivative(U).astype(self.dtype, copy=False)
-        H = point.activation(U).astype(self.dtype, copy=False)
-        A = at.readout.astype(self.dtype)
-        V *= S
-        image = image + V @ A + H @ v.readout.astype(self.dtype)
-        back = np.hstack([S * (image @ A.T), image]).T @ X1
-        return _double(back[:k], H.T @ image, back[k:].T)
+        point, k, m, v = self.point, self.point.width, y.shape[1], self.direction
+        at, unit = split(point, point.units, point.coefficients), unit_of(point, self.point.coefficients, self.dtype)
+        X1, A = with_ones(point, x, self.dtype), (at.readout / unit).astype(self.dtype, copy=False)
+        ahead = _ahead(X1, at.rows, v.rows, v.affine.T / unit)
+        ahead[:, :k], slopes = point.activation.value_and_slope(ahead[:, :k])
+        ahead[:, k : 2 * k] *= slopes
+        pulled = np.vstack([(v.readout / unit).astype(self.dtype, copy=False), A])
+        B = workspace("back", (len(x), k + m), self.dtype)
+        image = B[:, k:]
+        np.add(ahead[:, : 2 * k] @ pulled, ahead[:, 2 * k :], out=image)
+        np.multiply(slopes, _pulled_back(image, A), out=B[:, :k])
+        back = B.T @ X1
+        rows, readout, affine = _double(back[:k], ahead[:, :k].T @ image, back[k:].T)
+        return unit**2 * rows, unit * readout, unit * affine
 
 
 def _double(*parts: Array) -> Sums:
     return tuple(part.astype(np.float64, copy=False) for part in parts)
 
 
-def _settle_kinks(point: Point, at: Split, x: Array, U: Array) -> None:
-    """Pre-activations next to a kink, once more in double precision: one wrong slope is a wrong row of J, not a rounding."""
-    for kink in point.activation.kinks:
-        i, j = np.nonzero(np.abs(U - kink) < NEAR_KINK)
-        U[i, j] = np.einsum("nd,nd->n", x[i], at.rows[j, :-1]) + at.rows[j, -1]
+def _pulled_back(r: Array, A: Array) -> Array:
+    """r Aᵀ: for one output an outer product, which no matrix product is quick at."""
+    return np.asarray(r * A[:, 0] if A.shape[1] == 1 else r @ A.T)
 
 
-def _with_ones(x: Array, dtype: Precision) -> Array:
-    X1 = np.empty((len(x), x.shape[1] + 1), dtype=dtype)
-    X1[:, :-1] = x
-    X1[:, -1] = 1.0
-    return X1
-
-
-def _residual(point: Point, at: Split, X1: Array, y: Array) -> tuple[Array, Array, Array]:
-    ahead = X1 @ np.vstack([at.rows, at.affine.T]).T
-    U = ahead[:, : point.width]
-    H = point.activation(U)
-    return U, H, y - H @ at.readout - ahead[:, point.width :]
+def _ahead(X1: Array, *rows: Array) -> Array:
+    """X̃ times the transpose of all these rows, in its precision: one product."""
+    weights = np.vstack(rows).astype(X1.dtype, copy=False)
+    return np.matmul(X1, weights.T, out=workspace("ahead", (len(X1), len(weights)), X1.dtype.type))

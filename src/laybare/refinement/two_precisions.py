@@ -16,9 +16,9 @@ import numpy as np
 
 from laybare.damping import Arrival, Effort, Rule, damped_descent
 from laybare.levels import DIGITS_LOSS, SINGLE_LOSS
+from laybare.linear_algebra import Precision
 from laybare.refinement.levenberg import overfit
 from laybare.refinement.normal import Point
-from laybare.refinement.products import Precision
 from laybare.shapes import Progress
 from laybare.source import Source
 

@@ -2,7 +2,8 @@
 
 A statistic is a pure function (x, y) -> tuple of arrays; `x` is (rows, dim), `y` is (rows, outputs). If it needs much memory
 a row (an outer product, a Khatri-Rao block), it says so in an attribute `row_floats`, and the blocks get smaller; if its sums
-are large (a Gram matrix), it says so in `sum_floats`, and the blocks get larger, so that adding them up costs little beside.
+are large (a Gram matrix), it says so in `sum_floats`, and the blocks get larger, so that adding them up costs little beside. One
+that works in single precision says so in `single`: rows that are kept then come as [x, 1] in single precision.
 
 Same bits for any number of workers: the blocks depend on the data and the statistic alone, every block runs with one BLAS
 thread, and the blocks are added in one fixed binary tree (pairwise summation, so rounding grows with log n).
@@ -36,6 +37,9 @@ LARGE_SUMS = 4
 
 BLOCK_BYTES = 4 << 20
 """About one core's share of a last-level cache: larger blocks gained nothing on Gram matrices of dimension 50."""
+
+FEW_BLOCKS = 16
+"""Up to so many, one block more for one core than for another is a time that is seen."""
 
 Read = Callable[[int, int], tuple[Array, Array]]
 
@@ -95,7 +99,10 @@ def add_up(read: Read, size: int, row_floats: int, statistic: Statistic, schedul
     `row_floats` counts the numbers of one row of the data itself. Memory: a few blocks a worker, log2(blocks) partial sums.
     """
     least = 8 * LARGE_SUMS * int(getattr(statistic, "sum_floats", 0))
-    rows = block_rows(row_floats + int(getattr(statistic, "row_floats", 0)), max(schedule.block_bytes, least))
+    floats = row_floats + int(getattr(statistic, "row_floats", 0))
+    if getattr(statistic, "single", False):
+        floats = -(-floats // 2)
+    rows = even_rows(size, block_rows(floats, max(schedule.block_bytes, least)))
     starts = range(0, size, rows)
     one = partial(one_block, read, statistic, size, rows)
     total = Tree()
@@ -110,6 +117,12 @@ def add_up(read: Read, size: int, row_floats: int, statistic: Statistic, schedul
 def block_rows(row_floats: int, block_bytes: int = BLOCK_BYTES) -> int:
     """Rows of a block: as many grains as fit into `block_bytes`, at least one."""
     return GRAIN * max(1, block_bytes // (8 * GRAIN * max(1, row_floats)))
+
+
+def even_rows(size: int, most: int) -> int:
+    """Rows of a block, `most` at the most: few blocks are an even number of about the same size, since cores come in pairs."""
+    blocks = -(-size // most)
+    return most if blocks == 1 or blocks > FEW_BLOCKS else min(most, GRAIN * -(-size // (2 * GRAIN * -(-blocks // 2))))
 
 
 def _cores() -> int:

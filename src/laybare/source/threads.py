@@ -2,18 +2,30 @@
 
 `concurrent.futures` takes its locks in Python code: an interrupt there can leave one taken, and a pass in some hundreds of
 interrupted ones never came back. Here threads take their blocks from a queue and answer into another, both written in C.
+
+A thread that has nothing left to do waits for the next pass, with the memory that it worked in (`laybare.workspace`): a pass of a
+millisecond would spend as much again on new threads and on pages that were given back.
 """
 
 from __future__ import annotations
 
+import os
 from _thread import LockType, allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+
+_IDLE: deque[SimpleQueue[Callable[[], None]]] = deque()
+"""Where threads that wait for work take it from. They are whoever needs them next's, and end with the process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDLE.clear)  # threads do not live on in a child
+
 
 AHEAD = 2
 """Blocks under way for each thread: one that is worked on and one that waits."""
@@ -43,7 +55,7 @@ class Team(Generic[T]):
         for _ in range(self.threads):
             lock = allocate_lock()
             lock.acquire()
-            start_new_thread(self._work, (lock,))
+            _hired().put(partial(self._work, lock))
             self.working.append(lock)
 
     def result(self, start: int) -> T:
@@ -75,6 +87,22 @@ class Team(Generic[T]):
                     self.answers.put(Answer(start, None, error))
         finally:
             lock.release()
+
+
+def _hired() -> SimpleQueue[Callable[[], None]]:
+    """The queue of a thread that does what it is given, one thing after the other."""
+    try:
+        return _IDLE.pop()
+    except IndexError:
+        tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        start_new_thread(_serve, (tasks,))
+        return tasks
+
+
+def _serve(tasks: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        tasks.get()()
+        _IDLE.append(tasks)
 
 
 def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -192,6 +192,20 @@ class KeptRows(OfArrays):
         """Rows start..stop, not copied."""
         return Rows(self.x[start:stop], self.y[start:stop])
 
+    @cached_property
+    def single(self) -> Array | None:
+        """[x, 1] in single precision, (n, dim + 1); nothing if that does not fit beside the rows."""
+        if 8 * self.size * (self.dim + self.outputs) + 4 * self.size * (self.dim + 1) > self.schedule.keep_bytes:
+            return None
+        extended = np.ones((self.size, self.dim + 1), np.float32)
+        with np.errstate(over="ignore"):
+            extended[:, :-1] = self.x
+        return extended
+
+    def read_single(self, start: int, stop: int) -> Rows:
+        """The same with inputs [x, 1] in single precision, where they are kept."""
+        return self.read(start, stop) if self.single is None else Rows(self.single[start:stop], self.y[start:stop])
+
 
 def keep(source: Source) -> Source:
     """The rows of `source` in memory if they fit into its `schedule.keep_bytes`, else `source` itself. One reading."""
@@ -243,7 +257,8 @@ def engine_of(source: Source) -> Engine | None:
 def _added_up(source: Source, statistic: Statistic, stage: str) -> Sums:
     engine, schedule, floats = engine_of(source), source.schedule, source.dim + source.outputs
     if engine is None:
-        return add_up(source.read, source.size, floats, statistic, schedule, stage)
+        single = getattr(statistic, "single", False) and isinstance(source, KeptRows) and source.single is not None
+        return add_up(source.read_single if single else source.read, source.size, floats, statistic, schedule, stage)
     rows = block_rows(floats + int(getattr(statistic, "row_floats", 0)), schedule.block_bytes)
     sums = engine.total(source, statistic, rows)
     tell(schedule.progress, stage, -(-source.size // rows), -(-source.size // rows))

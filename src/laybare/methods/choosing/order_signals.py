@@ -23,8 +23,8 @@ from laybare.shapes import Array
 from laybare.source import Source
 
 ORDERS = 4
-ROWS = 1500
-"""Rows of which all pairs are formed: 18 MB a kernel, a tenth of a second."""
+ROWS, STRIPE = 1500, 64
+"""Rows of which all pairs are formed, so many rows with all others at a time: what a core's cache holds."""
 
 SIGMAS = 3.0
 
@@ -48,24 +48,33 @@ def order_signals(source: Source) -> tuple[OrderSignal, ...]:
     y = (y - y.mean(axis=0)) / np.maximum(y.std(axis=0), np.finfo(float).tiny)
     design = np.column_stack([np.ones(len(x)), x])
     rest = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    labels = [y] + [rest] * (ORDERS - 1)
+    pulled, squares = [np.empty_like(y) for _ in labels], np.zeros(ORDERS)
+    for start in range(0, len(x), STRIPE):
+        rows = slice(start, start + STRIPE)
+        for k, kernel in enumerate(kernels_of_orders(x[rows], x)):
+            own = np.diagonal(kernel, start)[:, None]
+            pulled[k][rows] = kernel @ labels[k] - own * labels[k][rows]
+            squares[k] += np.einsum("ij,ij->", kernel, kernel)
     return tuple(
-        max((_signal(k, kernel, column) for column in (y if k == 1 else rest).T), key=lambda one: one.share)
-        for k, kernel in enumerate(kernels_of_orders(x), 1))
+        max((_signal(k + 1, *pair, squares[k]) for pair in zip(labels[k].T, pulled[k].T, strict=True)), key=lambda one: one.share)
+        for k in range(ORDERS))
 
 
-def kernels_of_orders(x: Array) -> list[Array]:
-    """K_1, ..., K_4 of all pairs: the coefficients of exp(a₁t + a₂t² + a₃t³ + a₄t⁴)."""
-    d, squares = x.shape[1], np.sum(x * x, axis=1)
-    s, q = x @ x.T, 0.5 * (squares[:, None] + squares)
+def kernels_of_orders(x: Array, others: Array) -> list[Array]:
+    """K_1, ..., K_4 of all pairs of a row of `x` and one of `others`: the coefficients of exp(a₁t + a₂t² + a₃t³ + a₄t⁴)."""
+    d = x.shape[1]
+    s, q = x @ others.T, 0.5 * (np.sum(x * x, axis=1)[:, None] + np.sum(others * others, axis=1))
     a, b = 0.5 * d - q, 0.25 * d - q
     second = s * s
     fourth = b + second + a * a / 2.0 + second * a / 2.0 + second * second / 24.0
     return [s, a + second / 2.0, s + s * a + s * second / 6.0, fourth]
 
 
-def _signal(order: int, kernel: Array, y: Array) -> OrderSignal:
+def _signal(order: int, y: Array, pulled: Array, squares: float) -> OrderSignal:
+    """From Σ_j K(x_i, x_j) y_j without j = i, and the sum of all K²."""
     n = len(y)
-    each = y * (kernel @ y - np.diag(kernel) * y) / (n - 1.0)
-    chance = float(y @ y) * sqrt(2.0 * float(np.mean(kernel**2))) / n**2
+    each = y * pulled / (n - 1.0)
+    chance = float(y @ y) * sqrt(2.0 * float(squares)) / n**3
     spread = 4.0 * float(each.var()) / n - chance * chance  # of pure noise: 2 chance² - chance²
     return OrderSignal(order, float(each.mean()), sqrt(max(chance * chance, spread)))
