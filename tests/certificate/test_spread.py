@@ -11,6 +11,7 @@ from laybare.certificate import StandardErrors, spread, standard_errors
 from laybare.certificate.fitted import State, state_of
 from laybare.certificate.spread import spread_of
 from laybare.planted import random_network
+from laybare.refinement import normal
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
 from laybare.refinement.problem import pose
@@ -92,7 +93,7 @@ def noisy_state(rng: np.random.Generator) -> State:
 
 def test_single_precision_gives_the_same_errors(noisy_state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     double = spread_of(noisy_state, rng=np.random.default_rng(0))
-    monkeypatch.setattr(spread, "LARGE_SYSTEM", 1)
+    monkeypatch.setattr(normal, "LARGE_SYSTEM", 1)
     single = spread_of(noisy_state, rng=np.random.default_rng(0))
     assert_allclose(flat(single.errors), flat(double.errors), rtol=1e-2)
     assert single.gram is not None and double.gram is not None
@@ -102,6 +103,6 @@ def test_single_precision_gives_the_same_errors(noisy_state: State, monkeypatch:
 
 def test_numbers_that_are_poorly_known_are_taken_in_double_precision(noisy_state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     double = spread_of(noisy_state, rng=np.random.default_rng(0))
-    monkeypatch.setattr(spread, "LARGE_SYSTEM", 1)
+    monkeypatch.setattr(normal, "LARGE_SYSTEM", 1)
     monkeypatch.setattr(spread, "WELL_KNOWN", 1.0)
     assert_array_equal(spread_of(noisy_state, rng=np.random.default_rng(0)).gram, double.gram)

@@ -37,9 +37,9 @@ def carried(covariance: Array, point: Point, transform: Affine) -> Carried:
     gauge = gauge_of(there)
 
     def left(columns: Array) -> Array:
-        top = np.einsum("k,ba,kac->kbc", scale, rows, columns[: k * p].reshape(k, p, -1)).reshape(k * p, -1)
-        low = np.einsum("b,ba,amc->bmc", back, rest, columns[k * p :].reshape(q, m, -1)).reshape(q * m, -1)
-        moved = np.vstack([top, low])
+        top = scale[:, None, None] * (rows @ columns[: k * p].reshape(k, p, -1))
+        low = back[:, None] * (rest @ columns[k * p :].reshape(q, -1))
+        moved = np.vstack([top.reshape(k * p, -1), low.reshape(q * m, -1)])
         return np.asarray(moved - gauge.pull.T @ (gauge.fixed @ moved))
 
     errors = root_of(left(left(covariance).T))

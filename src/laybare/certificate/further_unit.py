@@ -20,11 +20,12 @@ import numpy as np
 from laybare.certificate.information import gauge_of, information, slope
 from laybare.damping import Effort, Place, Trial, damped_descent
 from laybare.linear_algebra import Definite, Precision, definite, solve_spd
-from laybare.refinement.levenberg import LARGE_SYSTEM, damping_weight
-from laybare.refinement.normal import Point, Step
+from laybare.refinement.levenberg import damping_weight
+from laybare.refinement.normal import Point, Step, khatri_rao, quick_precision, with_ones
 from laybare.refinement.pruning import without
 from laybare.shapes import Array, Sums
 from laybare.source import Source
+from laybare.workspace import workspace
 
 NEW, NEW_SINGLE = 1e-10, 1e-6
 """Share of a feature's square that counts as new whatever the others explain of it: above the rounding of the elimination, in
@@ -48,7 +49,7 @@ def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linear
     nothing = np.zeros(0)
     matrix, fixed = information(Step(gram[np.ix_(columns, columns)], nothing, nothing, nothing), rest), gauge_of(rest).fixed
     strength = float(np.diag(matrix)[: rest.units.size].mean()) if rest.width else 1.0
-    return Linearised(rest, definite(matrix + strength * fixed.T @ fixed))
+    return Linearised(rest, definite(matrix + strength * fixed.T @ fixed, quick_precision(point)))
 
 
 class _Moving(NamedTuple):
@@ -63,10 +64,8 @@ class _Moving(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _MovingStatistic:
-    """(x, y) -> _Moving for new rows (K, p) beside a point; R is what it leaves of y in units of `unit`. n·P·K·p operations.
-
-    Products are in single precision if `dtype` says so; the residual is always double.
-    """
+    """(x, y) -> _Moving for new rows (K, p) beside a point; R is what it leaves of y in units of `unit`. n·P·K·p operations, in
+    single precision if `dtype` says so."""
 
     point: Point
     rows: Array
@@ -74,32 +73,36 @@ class _MovingStatistic:
     dtype: Precision
 
     @property
+    def single(self) -> bool:
+        return self.dtype is np.float32
+
+    @property
     def row_floats(self) -> int:
         return 2 * (self.point.units.size + len(self.point.coefficients) + self.rows.size)
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        point = self.point
-        X1 = point.extended(x)
-        U = X1 @ point.units.T
-        F = point.features(x, U)
-        R = y / self.unit - F @ point.coefficients
-        V = X1 @ self.rows.T
-        Z, N = self._with_slopes(F, U, X1), self._with_slopes(point.activation(V), V, X1)
-        r = R.astype(self.dtype, copy=False)
+        point, k, q = self.point, self.point.width, len(self.point.coefficients)
+        X1 = with_ones(point, x, self.dtype)
+        Z = workspace("others", (len(x), q + point.units.size), self.dtype)
+        _fill(Z, point, point.units, X1, q)
+        if point.offset:
+            Z[:, k] = 1.0
+        if point.linear:
+            Z[:, k + point.offset : q] = X1[:, :-1]
+        N = workspace("new", (len(x), len(self.rows) + self.rows.size), self.dtype)
+        _fill(N, point, self.rows, X1, len(self.rows))
+        R = (y / self.unit).astype(self.dtype, copy=False) - Z[:, :q] @ point.coefficients.astype(self.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = (Z.T @ N, Z.T @ r, N.T @ N, N.T @ r, np.asarray(np.einsum("no,no->", R, R)))
-        return _Moving(*(part.astype(np.float64, copy=False) for part in sums))
+            sums = (Z.T @ N, Z.T @ R, N.T @ N, N.T @ R)
+        loss = np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
+        return _Moving(*(part.astype(np.float64, copy=False) for part in sums), loss)
 
-    def _with_slopes(self, features: Array, u: Array, extended: Array) -> Array:
-        """[features, act'(u_j) x̃ for every unit j]."""
-        n, q = features.shape
-        parts = np.empty((n, q + u.shape[1] * extended.shape[1]), dtype=self.dtype)
-        parts[:, :q] = features
-        slopes = self.point.activation.derivative(u).astype(self.dtype, copy=False)
-        np.multiply(
-            slopes[:, :, None], extended.astype(self.dtype, copy=False)[:, None, :],
-            out=parts[:, q:].reshape(n, u.shape[1], extended.shape[1]))
-        return parts
+
+def _fill(into: Array, point: Point, rows: Array, X1: Array, before: int) -> None:
+    """[act(u_j) for every row j, then, `before` columns from the left, act'(u_j) x̃ for every j]."""
+    k, p = rows.shape
+    into[:, :k], slopes = point.activation.value_and_slope(X1[:, :p] @ rows.T.astype(X1.dtype, copy=False))
+    khatri_rao(slopes, X1[:, :p], into[:, before:])
 
 
 class _Reduced(NamedTuple):
@@ -203,7 +206,7 @@ class Further(NamedTuple):
 
 def settle_beside(source: Source, others: Linearised, rows: Array, unit: float, effort: Effort) -> Further:
     """New `rows` moved to where they explain most beside the others, which fit y in units of `unit`; a pass a step."""
-    rule = _Beside(source, others, unit, np.float32 if others.point.units.size >= LARGE_SYSTEM else np.float64)
+    rule = _Beside(source, others, unit, quick_precision(others.point))
     end = damped_descent(rule, rows, float(source.size), effort=effort, size=source.size)
     end.trace.pass_on_interrupt()  # a place that was not looked at to its end decides nothing
     point, k, best = others.point, others.point.width, end.best

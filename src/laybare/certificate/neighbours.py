@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.random import Generator
 
 from laybare.certificate.fitted import State, with_unit_rows
 from laybare.damping import Effort
-from laybare.refinement.normal import Point, Step
+from laybare.linear_algebra import definite
+from laybare.refinement.normal import Point, Step, quick_precision
 from laybare.refinement.part_curvature import PartNormal, normal_of
 from laybare.shapes import Array
 
@@ -53,15 +53,16 @@ class Neighbours(NamedTuple):
         return np.asarray((self.moves.T * weights) @ self.moves / (1.0 + weights.sum()))
 
 
-def neighbours_of(state: State, step: Step, covariance: Array, *, rng: Generator) -> Neighbours:
-    """Refits from random moves along `covariance`, which is for y in units of its standard deviation; `step` has the sums at the
-    fit. A dozen passes for each."""
+def neighbours_of(state: State, gram: Array, covariance: Array, *, rng: Generator) -> Neighbours:
+    """Refits from random moves along `covariance`, which is for y in units of its standard deviation; `gram` is that of a step at
+    the fit. A dozen passes for each."""
     if len(covariance) > LARGEST or not state.point.width:
         return Neighbours()
-    values, vectors = scipy.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    factor = definite(covariance)
+    root = np.tril(factor.lower) / factor.scale[:, None]
     tries = TRIES if state.equations * len(covariance) ** 2 <= CHEAP else 1
-    nearby = normal_of(step, state.point)
+    nothing = np.zeros(0)
+    nearby = normal_of(Step(gram, nothing, nothing, nothing), state.point, dtype=quick_precision(state.point))
     ended = [_refit(state, nearby, STRIDE * root @ rng.standard_normal(len(root))) for _ in range(tries)]
     moves, ratios = np.stack([move for move, _ in ended]), np.array([ratio for _, ratio in ended])
     errors = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))

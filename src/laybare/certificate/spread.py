@@ -18,15 +18,25 @@ from numpy.random import Generator
 from laybare.certificate.carrying import carried, root_of, standardised
 from laybare.certificate.claims import StandardErrors
 from laybare.certificate.fitted import State
-from laybare.certificate.information import Inverse, constrained_inverse, information, slope
+from laybare.certificate.information import Inverse, constrained_inverse, information
 from laybare.certificate.neighbours import Neighbours, neighbours_of
 from laybare.linear_algebra import Precision
 from laybare.networks import Network
-from laybare.refinement.levenberg import LARGE_SYSTEM
-from laybare.refinement.normal import Point, Step, StepStatistic, point_of
+from laybare.refinement.normal import (
+    Point,
+    Step,
+    StepStatistic,
+    khatri_rao,
+    point_of,
+    pre_activations,
+    quick_precision,
+    with_ones,
+)
 from laybare.refinement.parts import enough_rows
+from laybare.refinement.products import GradientStatistic, Split, joined
 from laybare.shapes import Array, Sums
 from laybare.source import Source
+from laybare.workspace import workspace
 
 LARGEST = 4000
 """Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
@@ -81,42 +91,63 @@ def spread_of(state: State, *, rng: Generator) -> Spread:
     point = state.point.moved(state.point.units, state.point.coefficients / unit)
     if _numbers(point) > LARGEST:
         return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, Neighbours(), None)
-    step, inverse = _informed(state, point)
-    covariance = _covariance(state, point, unit, inverse)
+    gram, inverse, known = _informed(state, point)
+    covariance = _covariance(state, point, unit, inverse) / known
     inverse = inverse._replace(open=inverse.open | ~np.isfinite(covariance).all(axis=1))
     # robust errors vanish where noise does; least squares still errs
     plain = np.sqrt(state.noise) / unit * root_of(inverse.matrix)
-    move = inverse.matrix @ slope(step, point) / unit
+    move = inverse.matrix @ _gradient(state, point, unit)
     away = 0.0 if state.exact else _away(move, np.maximum(np.where(inverse.open, np.inf, root_of(covariance)), plain))
     settled = not state.exact and not inverse.open.any() and away <= AWAY
-    others = neighbours_of(state, step, covariance, rng=rng) if settled else Neighbours()
+    others = neighbours_of(state, gram, covariance, rng=rng) if settled else Neighbours()
     covariance = covariance + others.covariance(len(covariance))
     transform = state.problem.transform
     given = _told(carried(covariance, point, transform).errors, inverse.open)
     given[point.units.size :] *= unit
     relative = _relative(*carried(covariance, point, standardised(transform)), inverse.open)
     worst = int(np.argmax(relative)) if len(relative) else 0
-    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away, others, step.gram)
+    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away, others, gram)
 
 
-def _informed(state: State, point: Point) -> tuple[Step, Inverse]:
-    """The sums of a step and the inverse information. For an exact fit some of the rows do, if they leave no number open; single
-    precision does for many numbers, if the inverse does not blow it up."""
-    if point.units.size >= LARGE_SYSTEM and not state.exact:
-        step, inverse = _inverted(state, point, state.view, np.float32)
+class _Informed(NamedTuple):
+    """The Gram matrix of a step for all used rows, the inverse information, and what a sandwich of that must be divided by."""
+
+    gram: Array
+    inverse: Inverse
+    known: float = 1.0
+
+
+def _informed(state: State, point: Point) -> _Informed:
+    """For an exact fit some of the rows do, if they leave no number open; and with noise for many numbers, in single precision,
+    if the inverse does not blow that up.
+
+    The mean inverse of a sample covariance of n₁ rows in P dimensions is too large by n₁/(n₁ - P) (Wishart), which is corrected.
+    A sandwich whose filling comes from the same rows is too large by that only once.
+    """
+    part = _part(state)
+    if quick_precision(point) is np.float32 and not state.exact:
+        known = 1.0 if part is state.view else 1.0 - state.unknowns / (part.size * part.outputs)
+        gram, inverse = _inverted(state, point, part, np.float32)
         if inverse.condition < WELL_KNOWN:
-            return step, inverse
-    for view in dict.fromkeys((_part(state), state.view) if state.exact else (state.view,)):
-        step, inverse = _inverted(state, point, view, np.float64)
+            return _Informed(gram, inverse._replace(matrix=known * inverse.matrix), known)
+    for view in dict.fromkeys((part, state.view) if state.exact else (state.view,)):
+        gram, inverse = _inverted(state, point, view, np.float64)
         if not inverse.open.any():
             break
-    return step, inverse
+    return _Informed(gram, inverse)
 
 
-def _inverted(state: State, point: Point, view: Source, dtype: Precision) -> tuple[Step, Inverse]:
+def _inverted(state: State, point: Point, view: Source, dtype: Precision) -> tuple[Array, Inverse]:
     sums = Step(*view.sum(StepStatistic(state.point, dtype), stage="standard errors"))
-    step = Step(*(part * (state.view.size / view.size) for part in sums))
-    return step, constrained_inverse(information(step, point), point)
+    step = sums._replace(gram=sums.gram * (state.view.size / view.size))
+    return step.gram, constrained_inverse(information(step, point), point)
+
+
+def _gradient(state: State, point: Point, unit: float) -> Array:
+    """Jᵀr of all used rows, y in units of `unit`, in the order of the information; one pass."""
+    _, *parts = state.view.sum(GradientStatistic(state.point), stage="standard errors")
+    rows, coefficients = joined(state.point, Split(*parts))
+    return np.concatenate([rows.ravel() / unit**2, coefficients.ravel() / unit])
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +163,10 @@ class _ScoreGram:
     dtype: Precision
 
     @property
+    def single(self) -> bool:
+        return self.dtype is np.float32
+
+    @property
     def row_floats(self) -> int:
         return 3 * _numbers(self.point)
 
@@ -143,29 +178,34 @@ class _ScoreGram:
         point, n = self.point, len(x)
         k, p = point.units.shape
         q, m = point.coefficients.shape
-        A, X1 = point.coefficients[:k], point.extended(x)
-        U = X1 @ point.units.T
-        F, S = point.features(x, U), point.activation.derivative(U)
-        R = y / self.unit - F @ point.coefficients
-        lever = np.zeros(n)
-        for o in range(m):
-            J = np.hstack([((S * A[:, o])[:, :, None] * X1[:, None, :]).reshape(n, k * p), F]).astype(self.dtype, copy=False)
+        C, X1 = point.coefficients.astype(self.dtype, copy=False), with_ones(point, x, self.dtype)
+        H, S = point.activation.value_and_slope(pre_activations(point, X1))
+        F = np.hstack([H, *([X1[:, -1:]] if point.offset else []), *([X1[:, :-1]] if point.linear else [])])
+        R = (y / self.unit).astype(self.dtype, copy=False) - F @ C
+        J, lever = workspace("scores", (n, k * p + q * m), self.dtype), np.zeros(n)
+        rows, rest = J[:, : k * p], J[:, k * p :].reshape(n, q, m)
+        for o in range(m):  # of one output alone, then the scores of all in the same place
+            khatri_rao(S * C[:k, o], X1[:, :p], rows)
             own = np.concatenate([np.arange(k * p), k * p + np.arange(q) * m + o])
-            inverse = self.inverse[np.ix_(own, own)].astype(self.dtype, copy=False)
-            lever += np.einsum("np,np->n", J @ inverse, J, dtype=np.float64) / m
-        R = R / np.maximum(1.0 - lever, LEAST_REST)[:, None]
-        rows = ((S * (R @ A.T))[:, :, None] * X1[:, None, :]).reshape(n, k * p)
-        scores = np.hstack([rows, (F[:, :, None] * R[:, None, :]).reshape(n, q * m)])
-        scores = scores.astype(self.dtype, copy=False)
-        return ((scores.T @ scores).astype(np.float64, copy=False),)
+            rest[:], rest[:, :, o] = 0.0, F
+            inverse = self.inverse[np.ix_(own, own)] if m > 1 else self.inverse
+            each = J[:, own] if m > 1 else J
+            lever += np.einsum("np,np->n", each @ inverse.astype(self.dtype, copy=False), each, dtype=np.float64) / m
+        R = R / np.maximum(1.0 - lever, LEAST_REST)[:, None].astype(self.dtype)
+        if m == 1:
+            J *= R
+        else:
+            khatri_rao(S * (R @ C[:k].T), X1[:, :p], rows)
+            np.multiply(F[:, :, None], R[:, None, :], out=rest)
+        return ((J.T @ J).astype(np.float64, copy=False),)
 
 
 def _covariance(state: State, point: Point, unit: float, inverse: Inverse) -> Array:
     """H⁻¹ S H⁻¹; for an exact fit, whose residuals are rounding, σ² H⁻¹."""
     if state.exact:
         return np.asarray(state.noise / unit**2 * inverse.matrix)
-    part, single = _part(state), point.units.size >= LARGE_SYSTEM and inverse.condition < WELL_KNOWN
-    statistic = _ScoreGram(point, inverse.matrix, unit, np.float32 if single else np.float64)
+    part = _part(state)
+    statistic = _ScoreGram(point, inverse.matrix, unit, quick_precision(point) if inverse.condition < WELL_KNOWN else np.float64)
     (gram,) = part.sum(statistic, stage="robust errors")
     return np.asarray(inverse.matrix @ (gram * (state.view.size / part.size)) @ inverse.matrix)
 

@@ -30,8 +30,8 @@ from laybare.certificate.further_unit import Further, linearised, settle_beside
 from laybare.certificate.likelihood import Gain, robust_gain
 from laybare.certificate.splits import likely_splits, split_unit
 from laybare.damping import Effort
-from laybare.refinement.levenberg import LARGE_SYSTEM, project
-from laybare.refinement.normal import Fit, FitStatistic, Point, StepStatistic
+from laybare.refinement.levenberg import project
+from laybare.refinement.normal import Fit, FitStatistic, Point, StepStatistic, quick_precision
 from laybare.refinement.parts import enough_rows
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
@@ -89,15 +89,16 @@ def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
     unit = float(np.sqrt(state.variance))
     point = state.point.moved(state.point.units, state.point.coefficients / unit)
     part, first, tried = state.some, replace(_effort(state), max_steps=FIRST_STEPS), []
-    precision = np.float32 if state.point.units.size >= LARGE_SYSTEM else np.float64
-    some = gram if part is state.view else part.sum(StepStatistic(state.point, precision), stage="certificate")[0]
+    step = StepStatistic(state.point, quick_precision(state.point))
+    some = gram if part is state.view else part.sum(step, stage="certificate")[0]
     for start in _starts(state, units):
         moved = np.flatnonzero(np.any(start.units[:-1] != point.units, axis=1))
         split = int(moved[0]) if len(moved) else None
         rows = start.units[[*moved, -1]]
         tried.append((settle_beside(part, linearised(some, point, split), rows, unit, first), split, len(rows)))
     found, split, count = min(tried, key=lambda one: one[0].loss)
-    last = settle_beside(state.view, linearised(gram, point, split), found.point.units[-count:], unit, _effort(state))
+    effort = _effort(state) if part is state.view else replace(_effort(state), stall_steps=1)  # it has settled on some already
+    last = settle_beside(state.view, linearised(gram, point, split), found.point.units[-count:], unit, effort)
     if _ratio(state, float(state.fit.loss), last.loss, wider=1) < worth:
         return last
     refit = state.refit(last.point, _effort(state))

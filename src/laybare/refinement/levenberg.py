@@ -20,14 +20,14 @@ import numpy as np
 
 from laybare.damping import Effort, Place, Trace, Trial, check_finite, damped_descent
 from laybare.errors import InvalidInput
-from laybare.linear_algebra import solve_spd
-from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic
+from laybare.linear_algebra import Precision, solve_spd
+from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, quick_precision
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
-FAR, LARGE_SYSTEM, LEAST_SINGLE = 1e-3, 300, 1e-5
-"""Relative loss above which the normal equations of so many hidden numbers or more may be single precision, which takes half the
-time; and the least damping that keeps such a matrix definite."""
+FAR, LEAST_SINGLE = 1e-3, 1e-5
+"""Relative loss above which the normal equations of many hidden numbers may be single precision, which takes half the time; and
+the least damping that keeps such a matrix definite."""
 
 
 class Refined(NamedTuple):
@@ -90,7 +90,7 @@ class _Dense:
         return Place(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
 
     def system(self, here: Place[Point, None]) -> _System:
-        single = here.loss > self.far and here.point.units.size >= LARGE_SYSTEM
+        single = here.loss > self.far and quick_precision(here.point) is np.float32
         statistic = StepStatistic(here.point, np.float32 if single else np.float64)
         sums = Step(*self.source.sum(statistic, stage="normal equations"))
         check_finite(float(sums.loss))
@@ -100,15 +100,18 @@ class _Dense:
         return _trial(system, max(damping, system.least))
 
 
-def reduced(step: Step, point: Point, coefficients: Array) -> tuple[Array, Array]:
-    """Schur complement of the hidden rows for given coefficients, and G⁻¹E: how the coefficients follow the rows."""
+def reduced(
+    step: Step, point: Point, coefficients: Array, dtype: Precision = np.float64
+) -> tuple[Array, Array]:
+    """Schur complement of the hidden rows for given coefficients, in some precision, and G⁻¹E: how the coefficients follow the
+    rows."""
     k, p = point.units.shape
     q, A = len(coefficients), coefficients[:k]
     G, E, H = step.gram[:q, :q], step.gram[:q, q:], step.gram[q:, q:]
     back = solve_spd(G, E)
-    schur = (H - E.T @ back).reshape(k, p, k, p)
-    schur *= (A @ A.T)[:, None, :, None]
-    return schur.reshape(k * p, k * p), back
+    schur = np.subtract(H, E.T.astype(dtype, copy=False) @ back.astype(dtype, copy=False), dtype=dtype, casting="same_kind")
+    schur.reshape(k, p, k, p)[:] *= (A @ A.T).astype(dtype, copy=False)[:, None, :, None]
+    return schur, back
 
 
 def _system(step: Step, point: Point) -> _System:
@@ -148,12 +151,12 @@ def with_gauge(schur: Array, normals: Array | None, weight: Array) -> Array:
     matrix = schur.copy()
     if normals is None:
         return matrix
-    k, p = normals.shape
-    blocks = matrix.reshape(k, p, k, p)
-    blocks -= normals[:, :, None, None] * np.einsum("ja,jalb->jlb", normals, blocks)[:, None]
+    (k, p), normals = normals.shape, normals.astype(schur.dtype, copy=False)
+    slabs, blocks = matrix.reshape(k, p, k * p), matrix.reshape(k, p, k, p)
+    slabs -= normals[:, :, None] * (normals[:, None, :] @ slabs)
     blocks -= np.einsum("jalb,lb->jal", blocks, normals)[..., None] * normals
-    j = np.arange(k)
-    blocks[j, :, j, :] += weight.mean(axis=1)[:, None, None] * normals[:, :, None] * normals[:, None, :]
+    j, own = np.arange(k), weight.mean(axis=1).astype(schur.dtype, copy=False)
+    blocks[j, :, j, :] += own[:, None, None] * normals[:, :, None] * normals[:, None, :]
     return matrix
 
 

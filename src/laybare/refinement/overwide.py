@@ -19,12 +19,12 @@ from laybare.damping import Effort, Trace
 from laybare.errors import TooFewSamples
 from laybare.levels import SOLVED_LOSS
 from laybare.refinement.levenberg import Refined, overfit
-from laybare.refinement.minimise import DENSE_LIMIT, minimise
+from laybare.refinement.minimise import CHEAP, DENSE_LIMIT, minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.peeling import missing_units
 from laybare.refinement.pruning import elimination_order, parameter_count, parameters_per_unit, prune, without
 from laybare.refinement.variation import total_variation
-from laybare.shapes import Array, Progress, tell
+from laybare.shapes import Array, Progress, Sums, tell
 from laybare.source import Source
 
 CLOSE = 1e-5
@@ -36,6 +36,11 @@ FIRST_WIDTH = 4
 AGREE = 0.01
 """Two runs from different units whose losses differ by less than so many residual variances per unknown have found the same
 minimum: they are a tenth of a standard error apart."""
+
+COARSE, COARSE_ROUGH, ALIKE = 1.0, 0.3, 0.5
+"""Where steps are dear, runs with noise end earlier (`Effort.settled` and `rough`, times the width: a share of what a unit is
+worth), since all rows come later; two of them have found the same minimum if their losses, and the squares of what differs
+between their outputs, are no more than so many residual variances per unknown apart: half of what noise makes of a minimum."""
 
 FOLLOWED = 3.0
 """Residual variances that a free number of a spare unit may gain by following noise: two runs differ by less than so many."""
@@ -70,12 +75,24 @@ class _Hunt(NamedTuple):
     progress: Progress | None
 
     def minimise(self, start: Point, floor: float = 0.0) -> Refined:
-        effort = self.search.effort
+        effort = self.effort(start)
         return minimise(
             self.source, start, self.scale, effort=replace(effort, floor=max(effort.floor, floor)), progress=self.progress)
 
     def prune(self, found: Refined, width: int | None) -> Refined:
-        return prune(self.source, found, self.scale, width=width, effort=self.search.effort, progress=self.progress)
+        return prune(self.source, found, self.scale, width=width, effort=self.effort(found.point), progress=self.progress)
+
+    def dear(self, point: Point) -> bool:
+        """Whether a step at that width takes more than some milliseconds."""
+        return self.source.size * float(parameter_count(point)) ** 2 >= CHEAP
+
+    def effort(self, point: Point) -> Effort:
+        """Of one run."""
+        effort = self.search.effort
+        if not self.dear(point):
+            return effort
+        settled, rough = (min(0.1 * share, share / point.width) for share in (COARSE, COARSE_ROUGH))
+        return replace(effort, settled=max(effort.settled, settled), rough=max(effort.rough, rough))
 
     def solved(self, found: Refined, floor: float = 0.0) -> bool:
         return found.loss <= max(SOLVED_LOSS, floor) * self.scale
@@ -198,7 +215,23 @@ def _pruned(hunt: _Hunt, found: Refined, width: int | None) -> Refined:
 
 
 def _same(hunt: _Hunt, one: Refined, other: Refined) -> bool:
-    return abs(one.loss - other.loss) <= AGREE * overfit(hunt.source, one.point) * min(one.loss, other.loss)
+    """Whether two runs ended at the same minimum; by their outputs as well where they ended early."""
+    dear, noise = hunt.dear(one.point), overfit(hunt.source, one.point) * min(one.loss, other.loss)
+    if abs(one.loss - other.loss) > (ALIKE if dear else AGREE) * noise:
+        return False
+    return not dear or float(hunt.source.sum(_Apart(one.point, other.point), stage="loss")[0]) <= ALIKE * noise
+
+
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """(x, y) -> the sum of squares of what differs between the outputs of two points."""
+
+    one: Point
+    other: Point
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        first, second = (p.features(x, p.extended(x) @ p.units.T) @ p.coefficients for p in (self.one, self.other))
+        return (np.asarray(np.sum((first - second) ** 2)),)
 
 
 def _noise_band(hunt: _Hunt, point: Point, spares: int) -> float:

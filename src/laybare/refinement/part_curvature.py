@@ -34,6 +34,9 @@ of the speed)."""
 ALIKE, LITTLE = 4.0, 1e-4
 """Dampings that differ by no more than this factor, or are no larger than that, share a factor."""
 
+ANY_SIZE = 1e12
+"""Readouts beyond it, or below one over it, have squares that single precision does not hold."""
+
 FAR = 3.0
 """Largest relative change of a row or readout after which nothing is left of the curvature. Rows of length one change by 2 at
 most: what is meant are units that had hardly a readout."""
@@ -52,7 +55,6 @@ class PartNormal(NamedTuple):
     weight: Array
     back: Array
     features: Definite
-    dtype: Precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,17 +117,18 @@ def metric_of(normal: PartNormal, damping: float) -> PartMetric:
     """Factored at a damping: P³/3."""
     matrix = normal.schur.copy()
     matrix[np.diag_indices(len(matrix))] += damping * normal.weight.ravel()
-    return PartMetric(normal, damping * normal.weight, definite(matrix, normal.dtype), damping)
+    return PartMetric(normal, damping * normal.weight, definite(matrix, matrix.dtype.type), damping)
 
 
 def normal_of(step: Step, point: Point, share: float = 1.0, dtype: Precision = np.float64) -> PartNormal:
-    """From the sums of a step over such a share of the rows; factors will be of precision `dtype`."""
-    q = len(point.coefficients)
-    schur, back = reduced(step, point, point.coefficients)
-    schur /= share
-    weight = damping_weight(schur).reshape(point.units.shape)
+    """From the sums of a step over such a share of the rows; the matrix and its factors are of precision `dtype`."""
+    q, largest = len(point.coefficients), float(np.abs(point.coefficients).max(initial=1.0))
+    dtype = dtype if 1.0 / ANY_SIZE < largest < ANY_SIZE else np.float64
+    schur, back = reduced(step, point, point.coefficients, dtype)
+    schur /= dtype(share)
+    weight = damping_weight(schur).astype(np.float64).reshape(point.units.shape)
     gauged = with_gauge(schur, point.normals, weight)
-    return PartNormal(point, point.normals, gauged, weight, back, definite(step.gram[:q, :q] / share), dtype)
+    return PartNormal(point, point.normals, gauged, weight, back, definite(step.gram[:q, :q] / share))
 
 
 def _moved(before: Point, after: Point) -> float:

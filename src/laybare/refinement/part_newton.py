@@ -1,10 +1,10 @@
 """Gauss-Newton for many samples: gradients from all rows, the curvature from a part of them, few passes.
 
 The part has been fitted before (`minimise.py`), so that the minimum over all rows is near. Each step costs a least-squares fit
-(the projected loss; the last one in double precision), a slope, and some products with JᵀJ, all of them n·k·d operations and none n·P²; the
-products make up for what the part does not know of the curvature (`part_curvature.py`). A step that promises less than what
-settles the fit costs no product: the metric of the part tells. The part may be all rows: their normal equations then serve for
-several steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
+(the projected loss; the last one in double precision), a slope, and some products with JᵀJ, all of them n·k·d operations and none
+n·P²; the products make up for what the part does not know of the curvature (`part_curvature.py`). A step that promises less than
+what settles the fit costs no product: the metric of the part tells. The part may be all rows: their normal equations then serve
+for several steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
 Source: Byrd, Chin, Neveitt, Nocedal (2011) for curvature from a part of the rows.
 """
 
