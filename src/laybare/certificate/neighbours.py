@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 from numpy.random import Generator
 
 from laybare.certificate.fitted import State, with_unit_rows
@@ -27,8 +28,9 @@ TRIES, STRIDE = 3, 3.0
 CHEAP = 2e9
 """n·P² of a step beyond which one refit has to do: many rows make a smooth error."""
 
-LARGEST = 1500
-"""Parameters up to which the covariance is factored: a second."""
+MANY, LARGEST = 300, 1500
+"""Parameters from which eigenvectors take more than some milliseconds (a quarter of a second at 1,000), and up to which
+neighbours are looked at."""
 
 STEPS = Effort(max_steps=12, settled=0.03, rough=0.03)
 """Until a step is a sixth of a standard error: what is asked is whether a refit comes back, not where it ends exactly."""
@@ -58,8 +60,7 @@ def neighbours_of(state: State, gram: Array, covariance: Array, *, rng: Generato
     the fit. A dozen passes for each."""
     if len(covariance) > LARGEST or not state.point.width:
         return Neighbours()
-    factor = definite(covariance)
-    root = np.tril(factor.lower) / factor.scale[:, None]
+    root = _root(covariance)
     tries = TRIES if state.equations * len(covariance) ** 2 <= CHEAP else 1
     nothing = np.zeros(0)
     nearby = normal_of(Step(gram, nothing, nothing, nothing), state.point, dtype=quick_precision(state.point))
@@ -68,6 +69,15 @@ def neighbours_of(state: State, gram: Array, covariance: Array, *, rng: Generato
     errors = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     rivals = moves[ratios < AS_GOOD]
     return Neighbours(moves, ratios, float(np.max(np.abs(rivals) / errors, initial=0.0)))
+
+
+def _root(covariance: Array) -> Array:
+    """A matrix whose product with its transpose is the covariance: by eigenvectors, or by a factor where these take long."""
+    if len(covariance) > MANY:
+        factor = definite(covariance)
+        return np.asarray(np.tril(factor.lower) / factor.scale[:, None])
+    values, vectors = scipy.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _refit(state: State, nearby: PartNormal, move: Array) -> tuple[Array, float]:

@@ -4,7 +4,8 @@ residual looks suspicious.
 Score tests against everything need rows; a test against the right kind needs few: with as many units and a free linear part it
 explains what is left. It begins at the rows that were found. Rivals that contain the told activation as a limit (GELU of large
 rows is ReLU) fit as well without being better, so only a clear gain counts, after the price of the numbers that a rival has more:
-two each (Akaike 1974), which is what noise grants them, since here a false alarm costs less than a wrong network.
+two each (Akaike 1974), which is what noise grants them, since here a false alarm costs less than a wrong network. Of many rows
+some are asked first: a rival that is clearly worse there need not be fitted to all.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from laybare.certificate.alternatives import Alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.damping import Effort
+from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Point
 from laybare.refinement.pruning import parameter_count
 from laybare.refinement.sign_free import sign_free_model
+from laybare.source import Source
 
 KINDS = (relu, tanh, softplus, gelu)
 """Activations that are told apart; others are close to one of these."""
@@ -60,7 +63,9 @@ def other_activations(state: State, left: Alternative) -> tuple[Claim, ...]:
     tried = cheap or left.evidence - np.log10(max(left.tests, 1)) >= SUSPICIOUS
     if state.exact or not tried or own not in KINDS or not state.point.width:
         return ()
-    best = max((_tried(state, kind) for kind in KINDS if kind != own), key=lambda one: one.gain)
+    part = state.some
+    own_loss = float(state.fit.loss) if part is state.view else state.refit(state.point, STEPS, part).loss
+    best = max((_tried(state, kind, own_loss) for kind in KINDS if kind != own), key=lambda one: one.gain)
     limit = BETTER if own.degree is not None else AS_WELL
     return (Claim(
         "gain of another activation", best.gain, limit, best.gain < limit, "tested",
@@ -68,16 +73,24 @@ def other_activations(state: State, left: Alternative) -> tuple[Claim, ...]:
         f"more than the threshold means that the units may not be {own.name}.", decisive=best.gain >= CLEARLY),)
 
 
-def _tried(state: State, kind: Activation) -> _Rival:
+def _tried(state: State, kind: Activation, own_loss: float) -> _Rival:
+    """A rival fitted to some of the rows, where the network itself leaves `own_loss`; to all unless it is clearly worse there."""
     start = _start(state.point, kind, state.view.outputs)
-    equations, unknowns = state.equations, parameter_count(start)
-    if equations <= 2 * unknowns:
+    if state.equations <= 2 * parameter_count(start):
         return _Rival(kind.name, -np.inf)
-    loss = state.refit(start, STEPS).loss
-    floor = state.floor * equations
-    spare = max(1, equations - max(unknowns, state.unknowns))
-    gain = spare * float(np.log((float(state.fit.loss) + floor) / (max(loss, 0.0) + floor)))
-    return _Rival(kind.name, gain - PRICE * (unknowns - state.unknowns))
+    some = state.refit(start, STEPS, state.some)
+    gain = _gain(state, state.some, own_loss, some)
+    if state.some is not state.view and gain > -CLEARLY:
+        gain = _gain(state, state.view, float(state.fit.loss), state.refit(some.point, STEPS))
+    return _Rival(kind.name, gain)
+
+
+def _gain(state: State, rows: Source, own: float, rival: Refined) -> float:
+    """Doubled log-likelihood ratio on those rows, after the price of the numbers that the rival has more."""
+    equations, unknowns = rows.size * rows.outputs, parameter_count(rival.point)
+    floor, spare = state.floor * equations, max(1, equations - max(unknowns, state.unknowns))
+    gain = spare * float(np.log((own + floor) / (max(rival.loss, 0.0) + floor)))
+    return gain - PRICE * (unknowns - state.unknowns)
 
 
 def _start(point: Point, kind: Activation, outputs: int) -> Point:

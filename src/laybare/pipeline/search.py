@@ -37,6 +37,10 @@ SAMPLES_A_NUMBER, FEWEST = 6, 4000
 """Samples that the search sees first: 6 per free number (5 are enough from random directions) and at least 4000."""
 
 
+ALMOST = 0.1
+"""`Effort.settled` of the first fit to all rows: the signs are settled by it, and the last steps come after that."""
+
+
 class NetworkFit(NamedTuple):
     """How a fit ended, on white inputs and in its own activation, the solver's steps, claims made on the way, and what the
     search had found before signs were settled (none for a fit without a search)."""
@@ -96,7 +100,7 @@ def _settled(problem: Problem, found: Refined, activation: Activation, progress:
         claims = (claim,)
     if found.loss > SOLVED_LOSS * problem.variation:
         claims = (*claims, _met(found))
-    again = refit(problem, network, progress=progress)
+    again = refit(problem, network, near=True, progress=progress)
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
     return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims), found)
 
@@ -113,10 +117,10 @@ def as_it_is(problem: Problem, network: Network) -> NetworkFit:
     return NetworkFit(_outcome(problem, network, loss), None)
 
 
-def refit(problem: Problem, network: Network, *, progress: Progress | None = None) -> NetworkFit:
-    """The nearest minimum from a network on white inputs, on all rows."""
+def refit(problem: Problem, network: Network, *, near: bool = False, progress: Progress | None = None) -> NetworkFit:
+    """The nearest minimum from a network on white inputs, on all rows; `near`: these have been fitted already."""
     point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
-    refined = minimise(problem.used, point, problem.variation, progress=progress)
+    refined = minimise(problem.used, point, problem.variation, near=near, progress=progress)
     found = network_of(refined.point, vector=network.readout.ndim == 1)
     return NetworkFit(_outcome(problem, found, refined.loss), refined.trace, (_finished(refined.trace),))
 
@@ -185,5 +189,6 @@ def _searched(task: _Task, known: Array, rows: int) -> Refined:
     if found.loss > SOLVED_LOSS * scale and not found.agreed:
         again = task._replace(search=replace(task.search, hops=min(task.search.hops, AGAIN)))
         return _searched(again, found.point.units, GROWTH * rows)
-    last = minimise(whole, found.point, task.problem.variation, effort=task.search.effort, progress=task.progress)
+    effort = replace(task.search.effort, settled=max(task.search.effort.settled, ALMOST))
+    last = minimise(whole, found.point, task.problem.variation, effort=effort, progress=task.progress)
     return last._replace(trace=found.trace.then(last.trace), agreed=found.agreed)

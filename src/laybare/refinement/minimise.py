@@ -45,14 +45,19 @@ PART_SETTLED, PART_ROUGH = 0.1, 0.01
 
 
 def minimise(
-    source: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
+    source: Source, start: Point, scale: float, *, near: bool = False, effort: Effort = Effort(), progress: Progress | None = None
 ) -> Refined:
-    """Refine `start` to the nearest minimum of the squared error; `scale` is the centred sum of squares of y."""
+    """Refine `start` to the nearest minimum of the squared error; `scale` is the centred sum of squares of y.
+
+    `near`: all rows have been fitted already, so that a part of them has nothing to tell but its curvature.
+    """
     if start.units.size > DENSE_LIMIT:
         return newton_cg(source, start, scale, effort=effort, progress=progress)
     rows = part_rows(source, start)
     if source.size < MANY * rows or source.size * _numbers(start) ** 2 < CHEAP:
         return _dense(source, start, scale, effort, progress)
+    if near and _by_products(source, start):
+        return newton_from_part(source, some_rows(source, rows), start, scale, effort=effort, progress=progress)
     return _part_first(source, some_rows(source, rows), start, scale, effort, progress)
 
 
