@@ -19,10 +19,11 @@ from laybare.methods import Outcome
 from laybare.networks import Layer, Network
 from laybare.pipeline.narrowing import supported
 from laybare.pipeline.signs import settle_signs
-from laybare.refinement.levenberg import Refined
+from laybare.refinement.leading import Leading, leading_directions, search_leading
+from laybare.refinement.levenberg import Refined, project
 from laybare.refinement.minimise import minimise
-from laybare.refinement.normal import FitStatistic, Model, network_of, point_of
-from laybare.refinement.overwide import FIRST_WIDTH, Search, over_wide, random_units
+from laybare.refinement.normal import Fit, FitStatistic, Model, network_of, point_of
+from laybare.refinement.overwide import FIRST_WIDTH, Search, beside_spares, over_wide, random_units
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import parameter_count
 from laybare.refinement.sign_free import sign_free_model
@@ -36,6 +37,9 @@ left then is most often noise."""
 SAMPLES_A_NUMBER, FEWEST = 6, 4000
 """Samples that the search sees first: 6 per free number (5 are enough from random directions) and at least 4000."""
 
+
+DEAR = 2e9
+"""Rows times the square of the numbers of a search, from which it is worth looking in the leading directions first."""
 
 ALMOST = 0.1
 """`Effort.settled` of the first fit to all rows: the signs are settled by it, and the last steps come after that."""
@@ -182,8 +186,14 @@ def _searched(task: _Task, known: Array, rows: int) -> Refined:
     part = whole.split(share, rng=task.rng).first.kept()
     short = replace(task.search, effort=replace(task.search.effort, floor=max(task.search.effort.floor, ROUNDING_LOSS)))
     scale = share * task.problem.variation
-    found = over_wide(
-        part, task.model, task.width, known, search=short, bare=task.bare, scale=scale, rng=task.rng, progress=task.progress)
+    lead = None if task.bare else _led(task, rows)
+    if lead is not None and lead.fit.trace.reason == "interrupted":
+        return _as_lifted(task, lead)
+    found = None if lead is None else _from_lead(task._replace(search=short), part, scale, lead)
+    if found is None:
+        found = over_wide(
+            part, task.model, task.width, known if lead is None else lead.rows, search=short, bare=task.bare or lead is not None,
+            scale=scale, rng=task.rng, progress=task.progress)
     if found.trace.reason == "interrupted":
         return found
     if found.loss > SOLVED_LOSS * scale and not found.agreed:
@@ -192,3 +202,42 @@ def _searched(task: _Task, known: Array, rows: int) -> Refined:
     effort = replace(task.search.effort, settled=max(task.search.effort.settled, ALMOST))
     last = minimise(whole, found.point, task.problem.variation, effort=effort, progress=task.progress)
     return last._replace(trace=found.trace.then(last.trace), agreed=found.agreed)
+
+
+def _led(task: _Task, rows: int) -> Leading | None:
+    """A search in the leading directions, where one with all inputs is dear and there are many more of these than units."""
+    source, model = task.problem.used, task.model
+    numbers = rows * source.outputs / SAMPLES_A_NUMBER
+    if not model.linear or not model.biases or rows * numbers**2 < DEAR:
+        return None
+    basis = leading_directions(source, task.width)
+    if basis is None:
+        return None
+    few = max(FEWEST, rows * (basis.shape[1] + 1) // (source.dim + 1))
+    return search_leading(
+        source, model, task.width, basis, few, search=task.search, rng=task.rng, progress=task.progress)
+
+
+def _from_lead(task: _Task, part: Source, scale: float, lead: Leading) -> Refined | None:
+    """Units that two runs in the leading directions agreed on, fitted to all inputs; nothing if that does not fit better.
+
+    A width that was not told may be too small there, so that spares are tried beside: nothing if one of them is needed.
+    """
+    if not lead.agreed:
+        return None
+    if task.width is None:
+        found = beside_spares(
+            part, task.model, lead.rows, search=task.search, scale=scale, rng=task.rng, progress=task.progress)
+    else:
+        effort = replace(task.search.effort, settled=max(task.search.effort.settled, ALMOST))
+        found = minimise(part, task.model.start(lead.rows, part.outputs), scale, effort=effort, progress=task.progress)
+    better = found.loss / part.size < lead.loss and found.point.width <= len(lead.rows)
+    if not better and found.trace.reason != "interrupted":
+        return None
+    return found._replace(trace=lead.fit.trace.then(found.trace), agreed=True)
+
+
+def _as_lifted(task: _Task, lead: Leading) -> Refined:
+    """What an interrupted search in the leading directions had found, on all rows."""
+    point = task.model.start(lead.rows, task.problem.used.outputs)
+    return Refined(*project(point, Fit(*task.problem.used.sum(FitStatistic(point), stage="loss"))), lead.fit.trace)

@@ -118,6 +118,16 @@ def over_wide(
     return _at_width(hunt, width, known)
 
 
+def beside_spares(
+    source: Source, model: Model, known: Array, *, search: Search, scale: float, rng: Generator, progress: Progress | None = None
+) -> Refined:
+    """One run from `known` rows with random spares beside them, pruned to as many units as the data call for."""
+    hunt = _Hunt(source, model, search, scale, rng, progress)
+    units = np.vstack([known, hunt.random(_wide(hunt, len(known)) - len(known))])
+    run = hunt.minimise(model.start(units, source.outputs))
+    return run if run.trace.reason == "interrupted" else hunt.prune(run, None)
+
+
 def random_units(count: int, dim: int, bias_scale: float | None, rng: Generator) -> Array:
     """Unit rows in random directions for whitened inputs, with Gaussian biases unless `bias_scale` is None."""
     rows = rng.standard_normal((count, dim))
