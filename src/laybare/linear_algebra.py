@@ -76,3 +76,15 @@ def solve_spd(matrix: Array, right: Array) -> Array:
     with np.errstate(over="ignore"):
         solution: Array = (solved * scale[:, None]).reshape(right.shape)
     return solution
+
+
+def inverse_spd(matrix: Array) -> Array:
+    """The inverse, by a factor of the unit-diagonal scaling; the pseudo-inverse of `solve_spd` when that breaks down."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+        lower, failed = scipy.linalg.lapack.dpotrf((matrix * scale[:, None] * scale).T, lower=1, overwrite_a=1)
+        if failed or not np.square(np.diag(lower)).min(initial=1.0) >= GRAM:
+            return solve_spd(matrix, np.eye(len(matrix)))
+        inverse, _ = scipy.linalg.lapack.dpotri(lower, lower=1, overwrite_c=1)
+        half = np.tril(inverse, -1)
+        return np.asarray((half + half.T + np.diag(np.diag(inverse))) * (scale[:, None] * scale))

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from laybare.shapes import Array, Event, Sums
 from laybare.source import GRAIN, Samples, Schedule, add_up, block_rows
+from laybare.source.sums import even_rows
 
 
 def gram(x: Array, y: Array) -> Sums:
@@ -106,3 +107,34 @@ def test_memory_stays_at_a_few_blocks(rng: np.random.Generator) -> None:
 def test_no_workers_are_refused(workers: int) -> None:
     with pytest.raises(ValueError, match="at least one"):
         Schedule(workers=workers)
+
+
+@pytest.mark.parametrize("size", [1, 1024, 5000, 7344, 40_000, 10**6])
+@pytest.mark.parametrize("most", [1024, 4096, 6144])
+def test_few_blocks_are_an_even_number_of_about_one_size(size, most):
+    rows = even_rows(size, most)
+    blocks = -(-size // rows)
+    assert rows <= most and rows % GRAIN == 0
+    if 1 < -(-size // most) <= 16:
+        assert blocks % 2 == 0 or rows == GRAIN
+        assert size - (blocks - 1) * rows > rows - 2 * GRAIN * blocks
+
+
+def test_a_statistic_in_single_precision_gets_kept_rows_with_a_one_behind(rng):
+    x, y = rng.standard_normal((3000, 4)), rng.standard_normal(3000)
+
+    class Single:
+        single = True
+
+        def __call__(self, x, y):
+            return x.T @ x, np.array(x.dtype == np.float32, dtype=float), y.T @ y
+
+    kept = Samples(x, y).kept()
+    gram, single, squares = kept.sum(Single())
+    assert gram.shape == (5, 5) and gram[4, 4] == 3000 and single >= 1
+    assert_allclose(gram[:4, :4], x.T @ x, rtol=1e-4, atol=0.1)
+    assert_allclose(squares, [[y @ y]], rtol=1e-12)
+    plain, _, _ = Samples(x, y).sum(Single())
+    assert plain.shape == (4, 4)
+    tight = Samples(x, y, schedule=Schedule(keep_bytes=8 * 3000 * 5)).kept()
+    assert tight.sum(Single())[0].shape == (4, 4)

@@ -101,3 +101,14 @@ def test_interrupts_at_any_moment_are_answered() -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
     assert slowest < 5.0
+
+
+def test_threads_wait_for_the_next_pass() -> None:
+    """Two passes, one after the other, are worked on by the same threads."""
+    workers: list[set[int]] = []
+    for _ in range(3):
+        seen: set[int] = set()
+        list(in_order(lambda start, seen=seen: seen.add(threading.get_ident()) or time.sleep(0.01), range(8), 2))
+        workers.append(seen)
+    assert all(len(seen) == 2 for seen in workers)
+    assert len(set.union(*workers)) <= 3  # one may still be on its way back when the next pass begins

@@ -38,7 +38,8 @@ def leaky(t: Array, *, slope: float) -> Array:
 
 
 def leaky_slope(t: Array, *, slope: float) -> Array:
-    return np.where(t > 0, t.dtype.type(1.0), t.dtype.type(slope))
+    slopes: Array = np.where(t > 0, t.dtype.type(1.0), t.dtype.type(slope))
+    return slopes
 
 
 def flat(t: Array) -> Array:

@@ -80,6 +80,11 @@ class _MovingStatistic:
     def row_floats(self) -> int:
         return 2 * (self.point.units.size + len(self.point.coefficients) + self.rows.size)
 
+    @property
+    def sum_floats(self) -> int:
+        """Eight times what there is: adding up blocks of a thousand rows took a tenth of a pass, and of threads a fifth."""
+        return 8 * (self.point.units.size + len(self.point.coefficients)) * self.rows.size
+
     def __call__(self, x: Array, y: Array) -> Sums:
         point, k, q = self.point, self.point.width, len(self.point.coefficients)
         X1 = with_ones(point, x, self.dtype)
@@ -93,9 +98,8 @@ class _MovingStatistic:
         _fill(N, point, self.rows, X1, len(self.rows))
         R = (y / self.unit).astype(self.dtype, copy=False) - Z[:, :q] @ point.coefficients.astype(self.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = (Z.T @ N, Z.T @ R, N.T @ N, N.T @ R)
-        loss = np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
-        return _Moving(*(part.astype(np.float64, copy=False) for part in sums), loss)
+            sums = (Z.T @ N, Z.T @ R, N.T @ N, N.T @ R, np.asarray(np.einsum("no,no->", R, R, dtype=np.float64)))
+        return _Moving(*(part.astype(np.float64, copy=False) for part in sums))
 
 
 def _fill(into: Array, point: Point, rows: Array, X1: Array, before: int) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from laybare.linear_algebra import solve_spd
+from laybare.linear_algebra import inverse_spd
 from laybare.refinement.normal import Point, Step
 from laybare.shapes import Array
 
@@ -77,7 +77,7 @@ def constrained_inverse(matrix: Array, point: Point) -> Inverse:
     gauge = gauge_of(point)
     strength = float(np.diag(matrix)[: point.units.size].mean()) if point.width else 1.0
     whole = matrix + strength * gauge.fixed.T @ gauge.fixed
-    inverse = solve_spd(whole, np.eye(len(whole)))
+    inverse = inverse_spd(whole)
     loose, condition = _undetermined(whole, inverse)
     return Inverse(inverse - gauge.pull.T @ gauge.pull / strength, loose, condition)
 

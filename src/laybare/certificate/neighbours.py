@@ -32,8 +32,9 @@ MANY, LARGEST = 300, 1500
 """Parameters from which eigenvectors take more than some milliseconds (a quarter of a second at 1,000), and up to which
 neighbours are looked at."""
 
-STEPS = Effort(max_steps=12, settled=0.03, rough=0.03)
-"""Until a step is a sixth of a standard error: what is asked is whether a refit comes back, not where it ends exactly."""
+STEPS, FEWER_STEPS = Effort(max_steps=12, settled=0.03, rough=0.03), Effort(max_steps=12, settled=0.1, rough=0.1)
+"""Until a step is a sixth of a standard error, or a third where it is dear: what is asked is whether a refit comes back, not
+where it ends exactly."""
 
 AS_GOOD = 16.0
 """Doubled log-likelihood ratio beyond which a neighbour is no rival: the square of 4 standard deviations."""
@@ -61,10 +62,10 @@ def neighbours_of(state: State, gram: Array, covariance: Array, *, rng: Generato
     if len(covariance) > LARGEST or not state.point.width:
         return Neighbours()
     root = _root(covariance)
-    tries = TRIES if state.equations * len(covariance) ** 2 <= CHEAP else 1
+    tries, effort = (TRIES, STEPS) if state.equations * len(covariance) ** 2 <= CHEAP else (1, FEWER_STEPS)
     nothing = np.zeros(0)
     nearby = normal_of(Step(gram, nothing, nothing, nothing), state.point, dtype=quick_precision(state.point))
-    ended = [_refit(state, nearby, STRIDE * root @ rng.standard_normal(len(root))) for _ in range(tries)]
+    ended = [_refit(state, nearby, STRIDE * root @ rng.standard_normal(len(root)), effort) for _ in range(tries)]
     moves, ratios = np.stack([move for move, _ in ended]), np.array([ratio for _, ratio in ended])
     errors = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     rivals = moves[ratios < AS_GOOD]
@@ -80,13 +81,13 @@ def _root(covariance: Array) -> Array:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def _refit(state: State, nearby: PartNormal, move: Array) -> tuple[Array, float]:
+def _refit(state: State, nearby: PartNormal, move: Array, effort: Effort) -> tuple[Array, float]:
     """Where a refit ends that begins `move` away from the fit, and its ratio."""
     here, unit, tiny = state.point, float(np.sqrt(state.variance)), np.finfo(float).tiny
     rows, rest = np.split(move, [here.units.size])
     units, coefficients = rows.reshape(here.units.shape), unit * rest.reshape(here.coefficients.shape)
     start = here.moved(here.units + units, here.coefficients + coefficients)
-    found = state.refit(start, STEPS, nearby=nearby)
+    found = state.refit(start, effort, nearby=nearby)
     ratio = state.spare * float(np.log(max(found.loss, tiny)) - np.log(max(float(state.fit.loss), tiny)))
     return _numbers(with_unit_rows(found.point), unit) - _numbers(here, unit), ratio
 

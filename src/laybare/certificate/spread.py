@@ -41,8 +41,8 @@ from laybare.workspace import workspace
 LARGEST = 4000
 """Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
 
-ROWS_A_NUMBER, FEWEST_ROWS = 20, 20_000
-"""Rows for S: with so many per parameter it is known to a few per cent, and the pass stays short."""
+ROWS_A_NUMBER, FEWEST_ROWS = 12, 12_000
+"""Rows for S, and for H where it has many numbers: each variance is then known to about √(2/n₁), one per cent."""
 
 WELL_KNOWN = 1e4
 """Norm of the inverse information, its diagonal one, up to which single precision errs by less than a hundredth."""
@@ -56,15 +56,13 @@ LEAST_REST = 1e-3
 
 class Spread(NamedTuple):
     """Standard errors on the given inputs; the largest of a unit relative to its row or readout, where columns have variance one,
-    and which unit that is; the largest step to the minimum in standard errors (0 for an exact fit); the minima close by; the Gram
-    matrix of a step behind them (none beyond `LARGEST` parameters)."""
+    and which unit that is; the largest step to the minimum in standard errors (0 for an exact fit); the minima close by."""
 
     errors: StandardErrors
     loosest: float
     unit: int
     away: float
     neighbours: Neighbours
-    gram: Array | None
 
 
 def standard_errors(network: Network, source: Source, noise: float, *, biases: bool, offset: bool) -> StandardErrors:
@@ -81,17 +79,18 @@ def standard_errors(network: Network, source: Source, noise: float, *, biases: b
     return _shaped(np.where(inverse.open, np.inf, errors), network, point)
 
 
-def spread_of(state: State, *, rng: Generator) -> Spread:
+def spread_of(state: State, informed: Informed | None = None, *, rng: Generator) -> Spread:
     """The spread of a fit, from its own residuals; two passes over white rows, and with noise the refits of its neighbours.
     NaN beyond `LARGEST` parameters.
 
-    Everything is done for y in units of its standard deviation, so that no size of y or of a column does harm.
+    Everything is done for y in units of its standard deviation, so that no size of y or of a column does harm. `informed` is what
+    `inform` says, if it has been asked already.
     """
-    unit = float(np.sqrt(state.variance))
-    point = state.point.moved(state.point.units, state.point.coefficients / unit)
-    if _numbers(point) > LARGEST:
-        return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, Neighbours(), None)
-    gram, inverse, known = _informed(state, point)
+    unit, point = float(np.sqrt(state.variance)), _scaled(state)
+    informed = informed or inform(state)
+    if informed is None:
+        return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, Neighbours())
+    gram, inverse, known = informed
     covariance = _covariance(state, point, unit, inverse) / known
     inverse = inverse._replace(open=inverse.open | ~np.isfinite(covariance).all(axis=1))
     # robust errors vanish where noise does; least squares still errs
@@ -106,10 +105,10 @@ def spread_of(state: State, *, rng: Generator) -> Spread:
     given[point.units.size :] *= unit
     relative = _relative(*carried(covariance, point, standardised(transform)), inverse.open)
     worst = int(np.argmax(relative)) if len(relative) else 0
-    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away, others, gram)
+    return Spread(_shaped(given, state.network, point), float(relative.max(initial=0.0)), worst, away, others)
 
 
-class _Informed(NamedTuple):
+class Informed(NamedTuple):
     """The Gram matrix of a step for all used rows, the inverse information, and what a sandwich of that must be divided by."""
 
     gram: Array
@@ -117,24 +116,33 @@ class _Informed(NamedTuple):
     known: float = 1.0
 
 
-def _informed(state: State, point: Point) -> _Informed:
-    """For an exact fit some of the rows do, if they leave no number open; and with noise for many numbers, in single precision,
+def _scaled(state: State) -> Point:
+    """The point for y in units of its standard deviation."""
+    return state.point.moved(state.point.units, state.point.coefficients / float(np.sqrt(state.variance)))
+
+
+def inform(state: State) -> Informed | None:
+    """What the samples say about every number, for y in units of its standard deviation; nothing beyond `LARGEST` parameters.
+
+    For an exact fit some of the rows do, if they leave no number open; and with noise for many numbers, in single precision,
     if the inverse does not blow that up.
 
     The mean inverse of a sample covariance of n₁ rows in P dimensions is too large by n₁/(n₁ - P) (Wishart), which is corrected.
     A sandwich whose filling comes from the same rows is too large by that only once.
     """
-    part = _part(state)
+    point, part = _scaled(state), _part(state)
+    if _numbers(point) > LARGEST:
+        return None
     if quick_precision(point) is np.float32 and not state.exact:
         known = 1.0 if part is state.view else 1.0 - state.unknowns / (part.size * part.outputs)
         gram, inverse = _inverted(state, point, part, np.float32)
         if inverse.condition < WELL_KNOWN:
-            return _Informed(gram, inverse._replace(matrix=known * inverse.matrix), known)
+            return Informed(gram, inverse._replace(matrix=known * inverse.matrix), known)
     for view in dict.fromkeys((part, state.view) if state.exact else (state.view,)):
         gram, inverse = _inverted(state, point, view, np.float64)
         if not inverse.open.any():
             break
-    return _Informed(gram, inverse)
+    return Informed(gram, inverse)
 
 
 def _inverted(state: State, point: Point, view: Source, dtype: Precision) -> tuple[Array, Inverse]:

@@ -19,11 +19,11 @@ A missing unit is looked for from the random units that explain most of the resi
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from laybare.certificate.alternatives import ROWS
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.certificate.further_unit import Further, linearised, settle_beside
@@ -31,8 +31,7 @@ from laybare.certificate.likelihood import Gain, robust_gain
 from laybare.certificate.splits import likely_splits, split_unit
 from laybare.damping import Effort
 from laybare.refinement.levenberg import project
-from laybare.refinement.normal import Fit, FitStatistic, Point, StepStatistic, quick_precision
-from laybare.refinement.parts import enough_rows
+from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
 
@@ -47,6 +46,9 @@ FIRST_STEPS = 4
 
 CLEAR, NEEDED = 1.5, 1.2
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
+
+INDISPENSABLE = 20.0
+"""Times its price that the unit which looks cheapest must be worth, so that the next one need not be tried."""
 
 FEWER_UNITS = "loss of one unit fewer"
 
@@ -80,7 +82,7 @@ def one_more(state: State, units: Array, gram: Array | None) -> Claim:
 
 def _starts(state: State, units: Array) -> list[Point]:
     """Where a unit may be missing: the likeliest splits, then the first of `units`; the new unit stands last."""
-    likely = likely_splits(enough_rows(state.view, ROWS), state.point, float(np.sqrt(state.noise)))
+    likely = likely_splits(state.some, state.point, float(np.sqrt(state.noise)))
     return [*(split_unit(state.point, split) for split in likely[:SPLITS]), *(_with(state.point, row) for row in units[:MORE])]
 
 
@@ -89,15 +91,17 @@ def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
     unit = float(np.sqrt(state.variance))
     point = state.point.moved(state.point.units, state.point.coefficients / unit)
     part, first, tried = state.some, replace(_effort(state), max_steps=FIRST_STEPS), []
-    step = StepStatistic(state.point, quick_precision(state.point))
-    some = gram if part is state.view else part.sum(step, stage="certificate")[0]
+    some = gram * (part.size / state.view.size)  # the same for all starts, which only have to be compared
+    beside = cache(partial(linearised, some, point))  # without the unit that is split, if any
     for start in _starts(state, units):
         moved = np.flatnonzero(np.any(start.units[:-1] != point.units, axis=1))
         split = int(moved[0]) if len(moved) else None
         rows = start.units[[*moved, -1]]
-        tried.append((settle_beside(part, linearised(some, point, split), rows, unit, first), split, len(rows)))
+        tried.append((settle_beside(part, beside(split), rows, unit, first), split, len(rows)))
     found, split, count = min(tried, key=lambda one: one[0].loss)
-    effort = _effort(state) if part is state.view else replace(_effort(state), stall_steps=1)  # it has settled on some already
+    effort = _effort(state)
+    if part is not state.view:  # it has settled on some of the rows: one step tells what all of them say
+        effort = replace(effort, max_steps=1, damping_limit=effort.damping)
     last = settle_beside(state.view, linearised(gram, point, split), found.point.units[-count:], unit, effort)
     if _ratio(state, float(state.fit.loss), last.loss, wider=1) < worth:
         return last
@@ -144,8 +148,12 @@ def unsupported(claims: tuple[Claim, ...]) -> bool:
 def least_needed(state: State) -> Narrower:
     """The best network with a unit fewer, of the few that look cheapest; worth infinity if there is no unit."""
     order, _ = elimination_order(state.point, state.fit)
-    tries = (_without(state, int(i)) for i in order[: 1 if state.exact else FEWER])
-    return min(tries, key=lambda one: one.worth, default=Narrower(state.point, np.inf))
+    least, enough = Narrower(state.point, np.inf), INDISPENSABLE * price_of_a_unit(state)
+    for i in order[: 1 if state.exact else FEWER]:
+        least = min(least, _without(state, int(i)), key=lambda one: one.worth)
+        if least.worth >= enough:
+            break
+    return least
 
 
 def price_of_a_unit(state: State) -> float:

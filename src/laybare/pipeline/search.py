@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.certificate import Claim
-from laybare.damping import Trace
+from laybare.damping import Effort, Trace
 from laybare.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.methods import Outcome
 from laybare.networks import Layer, Network
@@ -43,6 +43,10 @@ DEAR = 2e9
 
 ALMOST = 0.1
 """`Effort.settled` of the first fit to all rows: the signs are settled by it, and the last steps come after that."""
+
+
+LAST = 0.005
+"""The same for the last fit of what a search has found: its steps are less than a tenth of a standard error long by then."""
 
 
 class NetworkFit(NamedTuple):
@@ -124,7 +128,8 @@ def as_it_is(problem: Problem, network: Network) -> NetworkFit:
 def refit(problem: Problem, network: Network, *, near: bool = False, progress: Progress | None = None) -> NetworkFit:
     """The nearest minimum from a network on white inputs, on all rows; `near`: these have been fitted already."""
     point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
-    refined = minimise(problem.used, point, problem.variation, near=near, progress=progress)
+    effort = replace(Effort(), settled=LAST, rough=LAST) if near else Effort()
+    refined = minimise(problem.used, point, problem.variation, near=near, effort=effort, progress=progress)
     found = network_of(refined.point, vector=network.readout.ndim == 1)
     return NetworkFit(_outcome(problem, found, refined.loss), refined.trace, (_finished(refined.trace),))
 
@@ -200,7 +205,7 @@ def _searched(task: _Task, known: Array, rows: int) -> Refined:
         again = task._replace(search=replace(task.search, hops=min(task.search.hops, AGAIN)))
         return _searched(again, found.point.units, GROWTH * rows)
     effort = replace(task.search.effort, settled=max(task.search.effort.settled, ALMOST))
-    last = minimise(whole, found.point, task.problem.variation, effort=effort, progress=task.progress)
+    last = minimise(whole, found.point, task.problem.variation, near=True, effort=effort, progress=task.progress)
     return last._replace(trace=found.trace.then(last.trace), agreed=found.agreed)
 
 

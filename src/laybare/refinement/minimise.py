@@ -49,7 +49,7 @@ def minimise(
 ) -> Refined:
     """Refine `start` to the nearest minimum of the squared error; `scale` is the centred sum of squares of y.
 
-    `near`: all rows have been fitted already, so that a part of them has nothing to tell but its curvature.
+    `near`: all rows, or as many as a part would have, have been fitted already: a part has nothing to tell but its curvature.
     """
     if start.units.size > DENSE_LIMIT:
         return newton_cg(source, start, scale, effort=effort, progress=progress)

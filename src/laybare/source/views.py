@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -257,12 +257,19 @@ def engine_of(source: Source) -> Engine | None:
 def _added_up(source: Source, statistic: Statistic, stage: str) -> Sums:
     engine, schedule, floats = engine_of(source), source.schedule, source.dim + source.outputs
     if engine is None:
-        single = getattr(statistic, "single", False) and isinstance(source, KeptRows) and source.single is not None
-        return add_up(source.read_single if single else source.read, source.size, floats, statistic, schedule, stage)
+        return add_up(_read_for(statistic, source), source.size, floats, statistic, schedule, stage)
     rows = block_rows(floats + int(getattr(statistic, "row_floats", 0)), schedule.block_bytes)
     sums = engine.total(source, statistic, rows)
     tell(schedule.progress, stage, -(-source.size // rows), -(-source.size // rows))
     return sums
+
+
+def _read_for(statistic: Statistic, source: Source) -> Callable[[int, int], Rows]:
+    """How rows are read: in single precision if the statistic works in it and they are kept."""
+    if getattr(statistic, "single", False) and isinstance(source, KeptRows):
+        source.single  # noqa: B018  made here, once, and not by several threads
+        return source.read_single
+    return source.read
 
 
 def _view(source: Source, rows: range | Array, transform: Affine | None = None, law: Law | None = None) -> View:
