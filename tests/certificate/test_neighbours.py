@@ -54,7 +54,8 @@ def test_a_minimum_next_to_a_better_one_is_no_longer_verified() -> None:
 
 
 @pytest.mark.parametrize(("seed", "verdict"), [
-    (41028, "doubtful"), (40188, "refuted"), (70353, "doubtful"), (101958, "refuted"), (110493, "doubtful"), (131523, "doubtful")])
+    (41028, "doubtful"), (40188, "refuted"), (70353, "doubtful"), (101958, "refuted"), (110493, "doubtful"),
+    (131523, "doubtful")])
 def test_smooth_units_told_others_are_not_verified(seed: int, verdict: str) -> None:
     """Each was verified by every other claim: 36 rows of a softplus unit told tanh; two softplus units as three ReLUs; four with
     noise that fit as well as GELU; 36 rows of a GELU unit told ReLU, whose residual looked like noise; softplus told GELU; 255

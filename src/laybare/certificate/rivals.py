@@ -37,9 +37,10 @@ three leaves more, though GELU made the rows e^40 times as likely; a GELU fitted
 like any other."""
 
 BETTER, CLEARLY, AS_WELL = 3.0, 16.0, 0.0
-"""Doubled log-likelihood ratio, after the price of its numbers, from which a rival may be right, and from which it is. Of 288 right
-ReLU networks that every other claim let pass (seeds 132000-133499 of the hostile cases) four stood above 3 and two above 6; a wrong
-one at 4.6 had passed. A smooth unit has no rival that contains it: one that fits as well leaves open which of them it is (softplus told GELU stood at 1.0)."""
+"""Doubled log-likelihood ratio, after the price of its numbers, from which a rival may be right, and from which it is. Of 288
+right ReLU networks that every other claim let pass (seeds 132000-133499 of the hostile cases) four stood above 3 and two above 6;
+a wrong one that had passed stood at 4.6. A smooth unit has no rival that contains it: one that fits as well leaves open which of
+them it is (softplus told GELU stood at 1.0)."""
 
 PRICE = 2.0
 """What a free number gains from noise, twice over."""
