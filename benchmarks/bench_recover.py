@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,62 @@ def bench_recover_noiseless() -> Iterator[Row]:
 def bench_recover_noisy() -> Iterator[Row]:
     """The same with noise of a tenth of sd(y): at the floor, in a fifth of the time of L-BFGS and less than that of Adam."""
     yield from _against("recover-noisy", NOISE, {"lbfgs": 5.0, "adam": 1.0})
+
+
+def bench_recover_threads() -> Iterator[Row]:
+    """CPU time over wall-clock time of the noisy recovery: how many of two cores are busy."""
+    import laybare as lb
+
+    _warm()
+    _, x, y = _planted(NOISE)
+    begun, cpu = time.perf_counter(), time.process_time()
+    lb.recover(lb.Samples(x, y), width=WIDTH, rng=0)
+    busy = (time.process_time() - cpu) / (time.perf_counter() - begun)
+    yield row("recover-threads-busy", ours=1.0, baseline=busy, need=1.7, unit="cores")
+
+
+def bench_recover_untold() -> Iterator[Row]:
+    """A width that is not told costs at most twice the time of one that is."""
+    import laybare as lb
+
+    _warm()
+    for name, (dim, width, size) in {"recover-untold": (DIM, WIDTH, SIZE), "recover-untold-small": (20, 10, 20_000)}.items():
+        samples = lb.Samples(*_planted(NOISE, dim, width, size)[1:])
+        told, untold = (seconds(partial(lb.recover, samples, width=known, rng=0)) for known in (width, None))
+        yield row(name, ours=untold, baseline=told, need=0.5)
+
+
+def bench_recover_small() -> Iterator[Row]:
+    """d=20, m=10, n=20,000, noise 0.1: 23 s in version 0.1 on this kind of machine."""
+    import laybare as lb
+
+    _warm()
+    _, x, y = _planted(NOISE, 20, 10, 20_000)
+    yield row("recover-small", ours=seconds(lambda: lb.recover(lb.Samples(x, y), width=10, rng=0)), baseline=23.0, need=8.0)
+
+
+def bench_recover_certificate() -> Iterator[Row]:
+    """The share of the noisy recovery that the certificate takes."""
+    import laybare as lb
+    from laybare.pipeline import loop
+
+    _warm()
+    _, x, y = _planted(NOISE)
+    plain, spent = loop.certify, []
+
+    def timed(*given: Any, **named: Any) -> Any:
+        begun = time.perf_counter()
+        try:
+            return plain(*given, **named)
+        finally:
+            spent.append(time.perf_counter() - begun)
+
+    loop.certify = timed
+    try:
+        whole = seconds(lambda: lb.recover(lb.Samples(x, y), width=WIDTH, rng=0))
+    finally:
+        loop.certify = plain
+    yield row("recover-certificate-share", ours=sum(spent), baseline=0.3 * whole, need=1.0)
 
 
 def bench_recover_wide() -> Iterator[Row]:
@@ -63,14 +121,31 @@ def bench_passes() -> Iterator[Row]:
         yield row(f"passes-noise-{noise:g}", ours=seen.total(), baseline=before, need=1.6, unit="passes")
 
 
-def _against(name: str, noise: float, solvers: dict[str, float]) -> Iterator[Row]:
+def _warm() -> None:
+    """Everything imported, as it is for the peer."""
+    import laybare as lb
+
+    _, x, y = _planted(NOISE, 3, 2, 400)
+    lb.recover(lb.Samples(x, y), rng=0)
+
+
+def _planted(noise: float, dim: int = DIM, width: int = WIDTH, size: int = SIZE) -> tuple[Any, Any, Any]:
+    """A teacher, inputs, and outputs with noise of such a share of their spread."""
     import laybare as lb
 
     rng = np.random.default_rng(1)
-    truth = lb.random_network(dim=DIM, width=WIDTH, rng=rng)
-    x = rng.standard_normal((SIZE, DIM))
+    truth = lb.random_network(dim=dim, width=width, rng=rng)
+    x = rng.standard_normal((size, dim))
     y = truth(x)
-    y = y + noise * y.std() * rng.standard_normal(SIZE)
+    return truth, x, y + noise * y.std() * rng.standard_normal(size)
+
+
+def _against(name: str, noise: float, solvers: dict[str, float]) -> Iterator[Row]:
+    import laybare as lb
+
+    _warm()
+    truth, x, y = _planted(noise)
+    rng = np.random.default_rng(2)
     found: list[lb.Recovery] = []
     ours = seconds(lambda: found.append(lb.recover(lb.Samples(x, y), width=WIDTH, rng=0)))
     error = lb.compare(found[0].network, truth).max_error
