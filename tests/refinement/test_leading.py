@@ -28,7 +28,7 @@ def captured(basis, truth, problem):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_directions_span_the_weights(outputs, rng):
     truth, problem = posed(20, 4, 20_000, rng, outputs=outputs)
-    basis = leading_directions(problem.used, 4)
+    basis = leading_directions(problem.used, 4).basis
     assert basis.shape == (20, 4)
     np.testing.assert_allclose(basis.T @ basis, np.eye(4), atol=1e-12)
     assert captured(basis, truth, problem) > 0.9
@@ -36,7 +36,7 @@ def test_directions_span_the_weights(outputs, rng):
 
 def test_directions_that_stand_out_are_counted(rng):
     truth, problem = posed(20, 4, 40_000, rng)
-    basis = leading_directions(problem.used, None)
+    basis = leading_directions(problem.used, None).basis
     assert 4 <= basis.shape[1] <= 6
     assert captured(basis, truth, problem) > 0.9
 
@@ -48,9 +48,9 @@ def test_as_many_units_as_inputs_have_no_leading_directions(rng):
 
 def test_units_found_there_are_near_the_true_ones(rng):
     truth, problem = posed(20, 4, 20_000, rng)
-    basis = leading_directions(problem.used, 4)
+    directions = leading_directions(problem.used, 4)
     found = search_leading(
-        problem.used, sign_free_model(lb.relu, biases=True), 4, basis, 4000, search=Search(), rng=np.random.default_rng(0))
+        problem.used, sign_free_model(lb.relu, biases=True), 4, directions, 4000, search=Search(), rng=np.random.default_rng(0))
     assert found.agreed and found.rows.shape == (4, 21)
     true = problem.white(truth).layer.rows
     cosines = np.abs(found.rows @ true.T) / np.outer(np.linalg.norm(found.rows, axis=1), np.linalg.norm(true, axis=1))

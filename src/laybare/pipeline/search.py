@@ -215,12 +215,12 @@ def _led(task: _Task, rows: int) -> Leading | None:
     numbers = rows * source.outputs / SAMPLES_A_NUMBER
     if not model.linear or not model.biases or rows * numbers**2 < DEAR:
         return None
-    basis = leading_directions(source, task.width)
-    if basis is None:
+    directions = leading_directions(source, task.width)
+    if directions is None:
         return None
-    few = max(FEWEST, rows * (basis.shape[1] + 1) // (source.dim + 1))
+    few = max(FEWEST, rows * (directions.basis.shape[1] + 1) // (source.dim + 1))
     return search_leading(
-        source, model, task.width, basis, few, search=task.search, rng=task.rng, progress=task.progress)
+        source, model, task.width, directions, few, search=task.search, rng=task.rng, progress=task.progress)
 
 
 def _from_lead(task: _Task, part: Source, scale: float, lead: Leading) -> Refined | None:

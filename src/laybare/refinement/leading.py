@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.moments import SecondMoment, measure_with_noise
-from laybare.moments.fit import fit_hermite
+from laybare.moments.fit import HermiteFit, fit_hermite
 from laybare.moments.residual import Residual
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Model
@@ -35,6 +35,13 @@ EXPLAINED = 0.2
 """Share of what a linear function leaves of y that the units may leave, for the span to hold what there is."""
 
 
+class Directions(NamedTuple):
+    """Where outputs bend: an orthonormal basis (dim, r), and the linear function of all inputs that is fitted best."""
+
+    basis: Array
+    linear: HermiteFit
+
+
 class Leading(NamedTuple):
     """What a search in the leading directions found: rows (units, p) on all inputs, the fit there, its loss per row, and whether
     two runs agreed on a fit that leaves little."""
@@ -45,31 +52,32 @@ class Leading(NamedTuple):
     agreed: bool
 
 
-def leading_directions(source: Source, width: int | None) -> Array | None:
-    """An orthonormal basis (dim, r) of where outputs bend, r the width or as many as stand out; nothing where that saves little.
+def leading_directions(source: Source, width: int | None) -> Directions | None:
+    """Where outputs bend, as many directions as the width or as stand out; nothing where that saves little.
 
     For white inputs; several outputs are taken side by side. Two passes, n·d² operations.
     """
     if width is not None and width > FEW * source.dim:
         return None
-    moment = measure_with_noise(Residual(source, fit_hermite(source, 1)), SecondMoment(), stage="second moment")
+    linear = fit_hermite(source, 1)
+    moment = measure_with_noise(Residual(source, linear), SecondMoment(), stage="second moment")
     vectors, values, _ = np.linalg.svd(np.hstack(list(moment.value)))
     edge = float(np.linalg.norm(np.hstack(list(moment.noise)), 2))  # a direction of noise too many costs less than one too few
     count = int(np.sum(values > edge)) if width is None else width
-    return np.asarray(vectors[:, :count]) if 0 < count <= FEW * source.dim else None
+    return Directions(vectors[:, :count], linear) if 0 < count <= FEW * source.dim else None
 
 
 def search_leading(
-    source: Source, model: Model, width: int | None, basis: Array, rows: int, *, search: Search, rng: Generator,
+    source: Source, model: Model, width: int | None, directions: Directions, rows: int, *, search: Search, rng: Generator,
     progress: Progress | None = None,
 ) -> Leading:
-    """An over-wide search on so many rows, their inputs seen through `basis` and freed of a linear function of all inputs.
+    """An over-wide search on so many rows, seen along these directions and without the linear function of all inputs.
 
-    A width that was not told is at least that of the basis.
+    A width that was not told is at least the number of directions.
     """
-    low = Projected(Residual(enough_rows(source, rows), fit_hermite(source, 1)), basis).kept()
+    basis, r = directions.basis, directions.basis.shape[1]
+    low = Projected(Residual(enough_rows(source, rows), directions.linear), basis).kept()
     scale = total_variation(low)
-    r = basis.shape[1]
     known = None if width is not None else random_units(r, r, search.bias_scale if model.biases else None, rng)
     found = over_wide(
         low, model, width, known, search=search, bare=known is not None, scale=scale, rng=rng, progress=progress)
