@@ -8,7 +8,7 @@ import pytest
 import laybare as lb
 from laybare.linear_algebra import solve_spd
 from laybare.shapes import Array
-from laybare.studies.hostile import EVERY, HOSTILE, largest_miss, run_once
+from laybare.studies.hostile import EVERY, HOSTILE, differs, largest_miss, run_once
 
 
 def failed(found: lb.Recovery) -> set[str]:
@@ -224,3 +224,12 @@ def test_table_of_the_study() -> None:
     result = HOSTILE.run(HOSTILE.settings([1, 9]))
     assert [row[1] for row in result.rows] == [1, 1]
     assert "Verified but wrong: 0 of 2 cases" in result.sentence
+
+
+def test_a_function_out_of_the_class_is_told_from_a_network_where_samples_lie() -> None:
+    """Clipped units that are never on together are units with other biases; where 1 % of the inputs differ, it is wrong."""
+    one = lb.Network(lb.Layer([[1.0, 0.0], [-1.0, 0.0]], [-0.5, -0.5]), [-1.0, -1.0], 0.0)
+    shifted = lb.Network(lb.Layer([[1.0, 0.0], [-1.0, 0.0]], [-0.7, -0.7]), [-1.0, -1.0], -0.2)
+    assert differs(shifted, lambda x: np.minimum(one(x), -0.2), 2) == 0.0
+    assert differs(shifted, one, 2) > 0.01
+    assert run_once("labels", 140573).right

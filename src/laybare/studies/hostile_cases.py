@@ -23,7 +23,7 @@ KINDS = (relu, tanh, softplus, gelu, sigmoid, leaky_relu(0.2))
 
 
 class Case(NamedTuple):
-    """A source, what is told about it, and the truth."""
+    """A source, what is told about it, and the truth: a network, or none; then `function` may say what made the labels."""
 
     source: Source
     truth: Network | None
@@ -31,6 +31,7 @@ class Case(NamedTuple):
     activation: Activation = relu
     method: Method | None = None
     fair: bool = False
+    function: Callable[[Array], Array] | None = None
 
 
 def teacher(rng: Generator, dim: int, width: int, activation: Activation = relu, outputs: int = 1) -> Network:
@@ -163,9 +164,11 @@ def labels(rng: Generator) -> Case:
     if kind == 0:
         return Case(Samples(x, np.round(y, int(rng.integers(1, 7)))), truth, told)
     if kind == 1:
-        y = noisy(y, float(rng.choice([0.0, 0.05])), rng)
+        size = float(rng.choice([0.0, 0.05]))
+        y = noisy(y, size, rng)
         highest = np.quantile(y, rng.uniform(0.6, 0.97))
-        return Case(Samples(x, np.minimum(y, highest)), None if y.max() > highest else truth, told)
+        clipped = None if size else lambda z: np.minimum(truth(z), highest)
+        return Case(Samples(x, np.minimum(y, highest)), None if y.max() > highest else truth, told, function=clipped)
     out = rng.random(len(x)) < 0.02
     return Case(Samples(x, noisy(y, 0.02, rng) + 3.0 * y.std() * out * rng.standard_normal(len(x))), truth, told)
 
