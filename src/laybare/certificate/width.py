@@ -38,6 +38,10 @@ from laybare.shapes import Array
 MORE, SPLITS, FEWER = 2, 3, 2
 """Starts of the refits: the best new units, the likeliest splits, the units that are cheapest to leave out."""
 
+FARTHEST, NEARER, FEW_ROWS = 2, 0.7, 5000
+"""Starts at the rows with the largest residuals, where of white inputs, as a share of their length, such a unit begins, and up to
+how many rows single ones are asked."""
+
 SEEMS = 0.5
 """Share of the price of a unit beyond which one that was found beside the linearised others is fitted with all of them."""
 
@@ -83,7 +87,21 @@ def one_more(state: State, units: Array, gram: Array | None) -> Claim:
 def _starts(state: State, units: Array) -> list[Point]:
     """Where a unit may be missing: the likeliest splits, then the first of `units`; the new unit stands last."""
     likely = likely_splits(state.some, state.point, float(np.sqrt(state.noise)))
-    return [*(split_unit(state.point, split) for split in likely[:SPLITS]), *(_with(state.point, row) for row in units[:MORE])]
+    new = [*units[:MORE], *_at_farthest(state)]
+    return [*(split_unit(state.point, split) for split in likely[:SPLITS]), *(_with(state.point, row) for row in new)]
+
+
+def _at_farthest(state: State) -> list[Array]:
+    """Units that are on around the rows with the largest residuals alone: among few rows, a rare unit shows on one or two."""
+    if state.view.size > FEW_ROWS or not state.point.biases or not state.point.width:
+        return []
+    x, y = state.view.read(0, state.view.size)
+    point = state.point
+    left = np.abs(y - point.features(x, point.extended(x) @ point.units.T) @ point.coefficients).max(axis=1)
+    lengths = np.maximum(np.linalg.norm(x, axis=1), np.finfo(float).tiny)
+    steep = float(np.median(np.linalg.norm(point.units[:, : x.shape[1]], axis=1)))
+    rows = np.argsort(-left, kind="stable")[:FARTHEST]
+    return [steep * np.append(x[i] / lengths[i], -NEARER * lengths[i]) for i in rows]
 
 
 def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
