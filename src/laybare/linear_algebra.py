@@ -40,9 +40,10 @@ def definite(matrix: Array, dtype: Precision = np.float64) -> Definite:
         scale = 1.0 / np.sqrt(np.maximum(np.maximum(diagonal, 1e-3 * diagonal.mean()), np.finfo(float).tiny))
     (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=dtype)
     for ridge in RIDGES[dtype]:
-        scaled = np.empty(matrix.shape, dtype).T  # in the order of LAPACK, which may overwrite it
         with np.errstate(over="ignore", invalid="ignore"):
-            np.multiply(matrix.T, scale[:, None] * scale, out=scaled, casting="same_kind")
+            scaled = np.array(matrix.T, dtype=dtype, order="F")  # in the order of LAPACK, which may overwrite it
+            scaled *= scale.astype(dtype)[:, None]
+            scaled *= scale.astype(dtype)
         scaled[np.diag_indices(len(matrix))] += ridge
         lower, failed = potrf(scaled, lower=1, clean=0, overwrite_a=1)
         if not failed:

@@ -36,7 +36,8 @@ from laybare.refinement.pruning import elimination_order, parameters_per_unit, q
 from laybare.shapes import Array
 
 MORE, SPLITS, FEWER = 2, 3, 2
-"""Starts of the refits: the best new units, the likeliest splits, the units that are cheapest to leave out."""
+"""Starts of the refits: the best new units, the likeliest splits (one less where many rows tell which), and the units that are
+cheapest to leave out."""
 
 FARTHEST, NEARER, FEW_ROWS = 2, 0.7, 5000
 """Starts at the rows with the largest residuals, where of white inputs, as a share of their length, such a unit begins, and up to
@@ -87,8 +88,8 @@ def one_more(state: State, units: Array, gram: Array | None) -> Claim:
 def _starts(state: State, units: Array) -> list[Point]:
     """Where a unit may be missing: the likeliest splits, then the first of `units`; the new unit stands last."""
     likely = likely_splits(state.some, state.point, float(np.sqrt(state.noise)))
-    new = [*units[:MORE], *_at_farthest(state)]
-    return [*(split_unit(state.point, split) for split in likely[:SPLITS]), *(_with(state.point, row) for row in new)]
+    new, splits = [*units[:MORE], *_at_farthest(state)], SPLITS if state.view.size <= FEW_ROWS else SPLITS - 1
+    return [*(split_unit(state.point, split) for split in likely[:splits]), *(_with(state.point, row) for row in new)]
 
 
 def _at_farthest(state: State) -> list[Array]:
