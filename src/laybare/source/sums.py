@@ -98,11 +98,7 @@ def add_up(read: Read, size: int, row_floats: int, statistic: Statistic, schedul
 
     `row_floats` counts the numbers of one row of the data itself. Memory: a few blocks a worker, log2(blocks) partial sums.
     """
-    least = 8 * LARGE_SUMS * int(getattr(statistic, "sum_floats", 0))
-    floats = row_floats + int(getattr(statistic, "row_floats", 0))
-    if getattr(statistic, "single", False):
-        floats = -(-floats // 2)
-    rows = even_rows(size, block_rows(floats, max(schedule.block_bytes, least)))
+    rows = rows_of_blocks(size, row_floats, statistic, schedule)
     starts = range(0, size, rows)
     one = partial(one_block, read, statistic, size, rows)
     total = Tree()
@@ -112,6 +108,15 @@ def add_up(read: Read, size: int, row_floats: int, statistic: Statistic, schedul
             if schedule.progress is not None:
                 schedule.progress(Event(stage, done, len(starts)))
     return total.value()
+
+
+def rows_of_blocks(size: int, row_floats: int, statistic: Statistic, schedule: Schedule) -> int:
+    """Rows of each block of a pass over `size` rows of so many numbers: the same wherever they are added up."""
+    least = 8 * LARGE_SUMS * int(getattr(statistic, "sum_floats", 0))
+    floats = row_floats + int(getattr(statistic, "row_floats", 0))
+    if getattr(statistic, "single", False):
+        floats = -(-floats // 2)
+    return even_rows(size, block_rows(floats, max(schedule.block_bytes, least)))
 
 
 def block_rows(row_floats: int, block_bytes: int = BLOCK_BYTES) -> int:

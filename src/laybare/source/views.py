@@ -16,7 +16,7 @@ from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress, Statistic, Sums, tell
 from laybare.source.affine import Affine
 from laybare.source.protocol import Law, Parts, Rows, Source, Whitened
-from laybare.source.sums import GRAIN, Engine, Schedule, add_up, block_rows, one_block
+from laybare.source.sums import GRAIN, Engine, Schedule, add_up, block_rows, one_block, rows_of_blocks
 from laybare.source.threads import in_order
 from laybare.source.whitening import whitening_map
 
@@ -204,7 +204,8 @@ class KeptRows(OfArrays):
 
     def read_single(self, start: int, stop: int) -> Rows:
         """The same with inputs [x, 1] in single precision, where they are kept."""
-        return self.read(start, stop) if self.single is None else Rows(self.single[start:stop], self.y[start:stop])
+        assert self.single is not None
+        return Rows(self.single[start:stop], self.y[start:stop])
 
 
 def keep(source: Source) -> Source:
@@ -258,7 +259,7 @@ def _added_up(source: Source, statistic: Statistic, stage: str) -> Sums:
     engine, schedule, floats = engine_of(source), source.schedule, source.dim + source.outputs
     if engine is None:
         return add_up(_read_for(statistic, source), source.size, floats, statistic, schedule, stage)
-    rows = block_rows(floats + int(getattr(statistic, "row_floats", 0)), schedule.block_bytes)
+    rows = rows_of_blocks(source.size, floats, statistic, schedule)
     sums = engine.total(source, statistic, rows)
     tell(schedule.progress, stage, -(-source.size // rows), -(-source.size // rows))
     return sums
@@ -266,9 +267,8 @@ def _added_up(source: Source, statistic: Statistic, stage: str) -> Sums:
 
 def _read_for(statistic: Statistic, source: Source) -> Callable[[int, int], Rows]:
     """How rows are read: in single precision if the statistic works in it and they are kept."""
-    if getattr(statistic, "single", False) and isinstance(source, KeptRows):
-        source.single  # noqa: B018  made here, once, and not by several threads
-        return source.read_single
+    if isinstance(source, KeptRows) and getattr(statistic, "single", False) and source.single is not None:
+        return source.read_single  # they were made by the question, once, and not by several threads
     return source.read
 
 
