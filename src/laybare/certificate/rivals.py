@@ -4,8 +4,9 @@ residual looks suspicious.
 Score tests against everything need rows; a test against the right kind needs few: with as many units and a free linear part it
 explains what is left. It begins at the rows that were found. Rivals that contain the told activation as a limit (GELU of large
 rows is ReLU) fit as well without being better, so only a clear gain counts, after the price of the numbers that a rival has more:
-two each (Akaike 1974), which is what noise grants them, since here a false alarm costs less than a wrong network. Of many rows
-some are asked first: a rival that is clearly worse there need not be fitted to all.
+two each (Akaike 1974), which is what noise grants them, since here a false alarm costs less than a wrong network. One that fits
+about as well is tried without the units that it does not need, too. Of many rows some are asked first: a rival that is clearly
+worse there need not be fitted to all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from laybare.certificate.fitted import State
 from laybare.damping import Effort
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Point
-from laybare.refinement.pruning import parameter_count
+from laybare.refinement.pruning import parameter_count, prune
 from laybare.refinement.sign_free import sign_free_model
 from laybare.source import Source
 
@@ -82,9 +83,20 @@ def _tried(state: State, kind: Activation, own_loss: float) -> _Rival:
         return _Rival(kind.name, -np.inf)
     some = state.refit(start, STEPS, state.some)
     gain = _gain(state, state.some, own_loss, some)
-    if state.some is not state.view and gain > -CLEARLY:
+    if state.some is state.view:
+        return _Rival(kind.name, max(gain, _with_fewer(state, own_loss, some)))
+    if gain > -CLEARLY:
         gain = _gain(state, state.view, float(state.fit.loss), state.refit(some.point, STEPS))
     return _Rival(kind.name, gain)
+
+
+def _with_fewer(state: State, own: float, rival: Refined) -> float:
+    """The gain of a rival that fits about as well, freed of units that it does not need: three GELU units look like six ReLUs."""
+    if rival.point.width < 2 or rival.loss > own * np.exp(CLEARLY / state.spare):
+        return -np.inf
+    pruned = prune(state.view, rival, state.variation, effort=STEPS)
+    pruned.trace.pass_on_interrupt()
+    return _gain(state, state.view, own, pruned) if pruned.point.width < rival.point.width else -np.inf
 
 
 def _gain(state: State, rows: Source, own: float, rival: Refined) -> float:
