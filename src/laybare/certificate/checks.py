@@ -34,6 +34,7 @@ from laybare.refinement.problem import LOOKED_AT, Problem
 from laybare.shapes import Array, Progress
 from laybare.source.rounding import representation
 from laybare.source.threads import in_order
+from laybare.source.views import KeptRows
 
 ENOUGH = 1.2
 """Equations per unknown: a sixth of the equations is left to check the fit."""
@@ -106,10 +107,11 @@ def _rest_and_fewer(state: State, probes: Array) -> tuple[HeldOutErrors, Alterna
 def _side_by_side(state: State, *parts: Callable[[], Any]) -> Iterator[Any]:
     """Parts that know nothing of each other, at once where that pays: between their passes each keeps one core only.
 
-    A journal wants one pass after the other, since it gives them back in their order, and so do the workers of a cluster.
+    A journal wants one pass after the other, since it gives them back in their order, and so do the workers of a cluster. Where
+    rows are not kept, for want of memory, there is none for two parts at once either.
     """
-    schedule = state.view.schedule
-    alone = schedule.journal is not None or schedule.engine is not None or state.equations * state.unknowns**2 < SIDE_BY_SIDE
+    schedule, few = state.view.schedule, state.equations * state.unknowns**2 < SIDE_BY_SIDE
+    alone = few or not isinstance(state.view, KeptRows) or schedule.journal is not None or schedule.engine is not None
 
     def one(number: int) -> Any:
         with single_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):

@@ -41,7 +41,7 @@ class Verbs(Protocol):
             return Parts(_view(self, range(first)), _view(self, range(first, self.size)))
         chosen = np.zeros(self.size, dtype=bool)
         chosen[np.random.default_rng(rng).choice(self.size, first, replace=False, shuffle=False)] = True
-        return Parts(_view(self, np.flatnonzero(chosen)), _view(self, np.flatnonzero(~chosen)))
+        return Parts(_view(self, _numbers_of(chosen)), _view(self, _numbers_of(~chosen)))
 
     def take(self: Source, rows: int) -> Source:
         """The first rows."""
@@ -289,6 +289,12 @@ def _mapped(transform: Affine, x: Array) -> Array:
     for start in range(0, len(x), GRAIN):
         z[start : start + GRAIN] = transform.apply(x[start : start + GRAIN])
     return z
+
+
+def _numbers_of(chosen: Array) -> Array:
+    """Numbers of the chosen rows, in half the memory where four bytes hold them: of ten million rows they take 80 MB else."""
+    numbers = np.flatnonzero(chosen)
+    return numbers.astype(np.int32) if len(chosen) <= np.iinfo(np.int32).max else numbers
 
 
 def _compose(outer: range | Array, inner: range | Array) -> range | Array:
