@@ -35,7 +35,7 @@ EXPLAINED = 0.2
 """Share of what a linear function leaves of y that the units may leave, for the span to hold what there is."""
 
 
-class Directions(NamedTuple):
+class LeadingDirections(NamedTuple):
     """Where outputs bend: an orthonormal basis (dim, r), and the linear function of all inputs that is fitted best."""
 
     basis: Array
@@ -52,7 +52,7 @@ class Leading(NamedTuple):
     agreed: bool
 
 
-def leading_directions(source: Source, width: int | None) -> Directions | None:
+def leading_directions(source: Source, width: int | None) -> LeadingDirections | None:
     """Where outputs bend, as many directions as the width or as stand out; nothing where that saves little.
 
     For white inputs; several outputs are taken side by side. Two passes, n·d² operations.
@@ -64,11 +64,11 @@ def leading_directions(source: Source, width: int | None) -> Directions | None:
     vectors, values, _ = np.linalg.svd(np.hstack(list(moment.value)))
     edge = float(np.linalg.norm(np.hstack(list(moment.noise)), 2))  # a direction of noise too many costs less than one too few
     count = int(np.sum(values > edge)) if width is None else width
-    return Directions(vectors[:, :count], linear) if 0 < count <= FEW * source.dim else None
+    return LeadingDirections(vectors[:, :count], linear) if 0 < count <= FEW * source.dim else None
 
 
 def search_leading(
-    source: Source, model: Model, width: int | None, directions: Directions, rows: int, *, search: Search, rng: Generator,
+    source: Source, model: Model, width: int | None, directions: LeadingDirections, rows: int, *, search: Search, rng: Generator,
     progress: Progress | None = None,
 ) -> Leading:
     """An over-wide search on so many rows, seen along these directions and without the linear function of all inputs.
