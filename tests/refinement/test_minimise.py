@@ -307,3 +307,13 @@ def test_passes_are_matrix_products_and_form_no_matrix_of_samples_by_parameters(
     assert Recorded.largest <= n * (dim + 1) < n * point.units.size / 5
     flops = sum(2 * left[0] * left[1] * right[1] for left, right in Recorded.products)
     assert flops <= {"gradient": 5, "slope": 8, "product": 8}[kind] * n * width * (dim + 1)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_curvature_of_readouts_that_single_precision_does_not_hold_is_double(size, rng):
+    problem = planted(6, 4, 2000, rng)
+    truth = full_point(problem.truth)
+    point = truth.moved(truth.units, size * truth.coefficients)
+    normal = normal_of(Step(*problem.source.sum(StepStatistic(point))), point, dtype=np.float32)
+    assert normal.schur.dtype == (np.float32 if size == 1.0 else np.float64)
+    assert np.isfinite(normal.schur).all() and np.all(np.diag(normal.schur) > 0)

@@ -102,7 +102,7 @@ def _as_turned(state: State, own: float, free: Model) -> float:
 
 
 def _with_fewer(state: State, own: float, rival: Refined) -> float:
-    """The gain of a rival that fits about as well, freed of units that it does not need: three GELU units look like six ReLUs."""
+    """The gain of a rival that fits about as well, freed of units that it does not need: one GELU looks like six ReLUs."""
     if rival.point.width < 2 or rival.loss > own * np.exp(CLEARLY / state.spare):
         return -np.inf
     pruned = prune(state.view, rival, state.variation, effort=STEPS)

@@ -122,7 +122,7 @@ def metric_of(normal: PartNormal, damping: float) -> PartMetric:
 
 def normal_of(step: Step, point: Point, share: float = 1.0, dtype: Precision = np.float64) -> PartNormal:
     """From the sums of a step over such a share of the rows; the matrix and its factors are of precision `dtype`."""
-    q, largest = len(point.coefficients), float(np.abs(point.coefficients).max(initial=1.0))
+    q, largest = len(point.coefficients), float(np.abs(point.coefficients).max(initial=0.0))
     dtype = dtype if 1.0 / ANY_SIZE < largest < ANY_SIZE else np.float64
     schur, back = reduced(step, point, point.coefficients, dtype)
     schur /= dtype(share)
