@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.networks import Network
-from laybare.refinement.distinct import row_groups, split_groups
+from laybare.refinement.distinct import different_inputs, row_groups, split_groups
 from laybare.refinement.variation import total_variation
 from laybare.shapes import Array, Progress, tell
 from laybare.source import Affine, Oracle, Source
@@ -121,7 +121,7 @@ def _split(source: Source, rng: Generator) -> tuple[Parts, int]:
         parts = source.split(share, rng=rng)
         return parts, parts.first.size
     groups = row_groups(source)
-    if groups.inputs == source.size:
+    if groups is None:
         parts = source.split(share, rng=rng)
         return parts, parts.first.size
     if groups.inputs < 2:
@@ -129,7 +129,7 @@ def _split(source: Source, rng: Generator) -> tuple[Parts, int]:
             f"All {source.size:,} rows have one input.", "A function cannot be seen at a single point.",
             "Give samples at different inputs.", size=source.size)
     parts = split_groups(source, groups, held_out(len(groups.first)), rng=rng)
-    return parts, _inputs_of(parts.first)
+    return parts, different_inputs(parts.first)
 
 
 def _asked_again(source: Oracle) -> Repeats | None:
@@ -145,10 +145,6 @@ def _asked_again(source: Oracle) -> Repeats | None:
     if source.spent + AGAIN > source.budget:
         return None
     return Repeats(y, source.ask(x, purpose="asked again"))
-
-
-def _inputs_of(source: Source) -> int:
-    return row_groups(source).inputs
 
 
 def _label_rounding(source: Source) -> float:

@@ -23,7 +23,7 @@ from laybare.source.laws import Unknown
 from laybare.source.protocol import Source
 from laybare.source.sums import Schedule, one_block
 from laybare.source.tree import added
-from laybare.source.views import Derived, View
+from laybare.source.views import Derived, View, row_number
 
 
 class Work(NamedTuple):
@@ -148,7 +148,7 @@ def _leaf(work: Work, share: Share, rows: RunRows) -> Source:
 
 def _small(picked: Array) -> Array:
     """Row numbers of a run in four bytes each."""
-    return picked.astype(np.int32) if picked[-1] < 2**31 else picked
+    return picked.astype(row_number(int(picked[-1])), copy=False)
 
 
 def _nothing(dim: int, outputs: int) -> Source:

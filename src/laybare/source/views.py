@@ -233,13 +233,15 @@ def keep(source: Source) -> Source:
 
 
 def block_results(source: Source, function: Statistic) -> Iterator[Sums]:
-    """What `function` returns for each block of rows, in their order; where the rows are, one block at a time."""
+    """What `function` returns for each block of rows, in their order; computed where the rows are, two blocks ahead at most for
+    each thread."""
     source.ready(0, source.size, source.schedule.progress)
     rows = block_rows(source.dim + source.outputs, source.schedule.block_bytes)
     engine = engine_of(source)
     if engine is not None:
         return engine.results(source, function, rows)
-    return map(partial(one_block, source.read, function, source.size, rows), range(0, source.size, rows))
+    starts = range(0, source.size, rows)
+    return in_order(partial(one_block, source.read, function, source.size, rows), starts, source.schedule.threads(len(starts)))
 
 
 def leaf_of(source: Source) -> Source:
@@ -291,10 +293,13 @@ def _mapped(transform: Affine, x: Array) -> Array:
     return z
 
 
+def row_number(size: int) -> type[np.int32] | type[np.int64]:
+    """The type of row numbers below `size`: four bytes where these do, since eight take 80 MB for ten million rows."""
+    return np.int32 if size <= np.iinfo(np.int32).max else np.int64
+
+
 def _numbers_of(chosen: Array) -> Array:
-    """Numbers of the chosen rows, in half the memory where four bytes hold them: of ten million rows they take 80 MB else."""
-    numbers = np.flatnonzero(chosen)
-    return numbers.astype(np.int32) if len(chosen) <= np.iinfo(np.int32).max else numbers
+    return np.flatnonzero(chosen).astype(row_number(len(chosen)), copy=False)
 
 
 def _compose(outer: range | Array, inner: range | Array) -> range | Array:
