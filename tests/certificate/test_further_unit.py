@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.certificate.further_unit import NEW, _Beside, linearised, settle_beside
+from laybare.certificate.curved import curved_units
+from laybare.certificate.further_unit import (
+    NEW,
+    Candidate,
+    NewUnits,
+    Together,
+    _Beside,
+    confirmed,
+    foretold,
+    linearised,
+    settle_beside,
+)
 from laybare.damping import Effort
 from laybare.refinement.normal import Model, Point, StepStatistic
 from laybare.shapes import Array
@@ -54,7 +67,7 @@ def test_loss_is_that_of_dense_least_squares(
     (gram, *_) = source.sum(StepStatistic(point))
     others = linearised(gram, point, left_out)
     new = rng.standard_normal((1 if left_out is None else 2, 4))
-    found = _Beside(source, others, 1.0).judge(new)
+    (found,) = Together(source, point, 1.0, np.float64).judge([NewUnits(new, others)])
     assert_allclose(found.loss, dense_loss(others.point, new, source.x, source.y.reshape(300, outputs)), rtol=1e-7)
 
 
@@ -63,7 +76,8 @@ def test_single_precision_tells_the_same_loss(outputs: int, rng: np.random.Gener
     source, point = problem(3, outputs, lb.relu, rng)
     others = linearised(source.sum(StepStatistic(point))[0], point, 1)
     new = rng.standard_normal((2, 4))
-    double, single = (_Beside(source, others, 1.0, dtype).judge(new) for dtype in (np.float64, np.float32))
+    double, single = (
+        Together(source, point, 1.0, dtype).judge([NewUnits(new, others)])[0] for dtype in (np.float64, np.float32))
     assert_allclose(single.loss, double.loss, rtol=1e-5)
     assert_allclose(single.sums.gradient, double.sums.gradient, rtol=1e-3, atol=1e-4 * np.abs(double.sums.gradient).max())
 
@@ -72,11 +86,12 @@ def test_single_precision_tells_the_same_loss(outputs: int, rng: np.random.Gener
 def test_gradient_is_that_of_the_loss(outputs: int, rng: np.random.Generator) -> None:
     """The loss falls by 2 gradient·δ for a small δ: central differences of the projected loss."""
     source, point = problem(3, outputs, lb.tanh, rng)
-    rule = _Beside(source, linearised(source.sum(StepStatistic(point))[0], point), 1.0)
+    others = linearised(source.sum(StepStatistic(point))[0], point)
     new, move = rng.standard_normal((2, 2, 4))
     step = 1e-5
-    ahead, behind = (rule.judge(new + sign * step * move).loss for sign in (1.0, -1.0))
-    assert_allclose((behind - ahead) / (2 * step), 2.0 * rule.judge(new).sums.gradient @ move.ravel(), rtol=1e-5)
+    places = [NewUnits(new + sign * step * move, others) for sign in (1.0, -1.0, 0.0)]
+    ahead, behind, here = Together(source, point, 1.0, np.float64).judge(places)
+    assert_allclose((behind.loss - ahead.loss) / (2 * step), 2.0 * here.sums.gradient @ move.ravel(), rtol=1e-5)
 
 
 def test_a_missing_unit_is_found_and_its_loss_is_that_of_a_refit(rng: np.random.Generator) -> None:
@@ -86,10 +101,11 @@ def test_a_missing_unit_is_found_and_its_loss_is_that_of_a_refit(rng: np.random.
     unit = float(y.std())
     point = Model(lb.relu).start(truth.layer.rows[:2], 1)
     coefficients = np.array([*truth.readout[:2], truth.offset])[:, None] / unit
-    others = linearised(lb.Samples(x, y).sum(StepStatistic(point.moved(point.units, coefficients)))[0],
-                        point.moved(point.units, coefficients))
+    point = point.moved(point.units, coefficients)
+    others = linearised(lb.Samples(x, y).sum(StepStatistic(point))[0], point)
     near = truth.layer.rows[2:] + 0.2 * rng.standard_normal((1, 4))
-    found = settle_beside(lb.Samples(x, y), others, near, unit, Effort(max_steps=30))
+    together = Together(lb.Samples(x, y), point, unit, np.float64)
+    (found,) = settle_beside(together, [NewUnits(near, others)], Effort(max_steps=30))
     assert found.loss < 1e3 * NEW * np.sum(y**2)  # the ridge of the elimination
     assert_allclose(found.point.units[2], truth.layer.rows[2], atol=1e-4)
     assert_allclose(found.point.coefficients[2, 0], truth.readout[2], rtol=1e-4)
@@ -99,7 +115,8 @@ def test_rows_that_overflow_explain_nothing(rng: np.random.Generator) -> None:
     source, point = problem(2, 1, lb.relu, rng)
     others = linearised(source.sum(StepStatistic(point))[0], point)
     without = dense_loss(point, np.empty((0, 4)), source.x, source.y)
-    assert_allclose(_Beside(source, others, 1.0).judge(np.full((1, 4), 1e200)).loss, without, rtol=1e-9)
+    (found,) = Together(source, point, 1.0, np.float64).judge([NewUnits(np.full((1, 4), 1e200), others)])
+    assert_allclose(found.loss, without, rtol=1e-9)
 
 
 def test_an_interrupt_is_passed_on(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
@@ -111,7 +128,93 @@ def test_an_interrupt_is_passed_on(monkeypatch: pytest.MonkeyPatch, rng: np.rand
 
     monkeypatch.setattr(_Beside, "trial", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        settle_beside(source, others, rng.standard_normal((1, 4)), 1.0, Effort())
+        settle_beside(Together(source, point, 1.0, np.float64), [NewUnits(rng.standard_normal((1, 4)), others)], Effort())
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_places_that_share_their_passes_end_where_each_ends_alone(outputs: int, rng: np.random.Generator) -> None:
+    source, point = problem(3, outputs, lb.tanh, rng)
+    (gram, *_) = source.sum(StepStatistic(point))
+    places = [
+        NewUnits(rng.standard_normal((1 if left is None else 2, 4)), linearised(gram, point, left)) for left in (None, 0, 2)]
+    together, effort = Together(source, point, 1.0, np.float64), Effort(max_steps=4)
+    alone = [settle_beside(together, [place], effort)[0] for place in places]
+    for one, other in zip(settle_beside(together, places, effort), alone, strict=True):
+        assert_allclose(one.loss, other.loss, rtol=1e-9)
+        assert_allclose(one.point.units, other.point.units, rtol=1e-6, atol=1e-9)
+
+
+def test_what_a_step_promises_is_no_less_than_the_loss_falls_short_of(rng: np.random.Generator) -> None:
+    source, point = problem(3, 1, lb.tanh, rng)
+    place = NewUnits(rng.standard_normal((1, 4)), linearised(source.sum(StepStatistic(point))[0], point))
+    together = Together(source, point, 1.0, np.float64)
+    (here,), (promised,) = together.judge([place]), foretold(together, [place])
+    assert 0.0 < promised.loss < here.loss
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_confirmed_gain_is_that_of_a_regression_on_all_numbers(outputs: int, rng: np.random.Generator) -> None:
+    """Where some rows are all rows: what dense least squares gains by the tangents of the new unit too."""
+    source, point = problem(3, outputs, lb.tanh, rng)
+    x, y = source.x, source.y.reshape(300, outputs)
+    whole = linearised(source.sum(StepStatistic(point))[0], point)
+    left = (y - point.features(x, point.extended(x) @ point.units.T) @ point.coefficients).ravel()
+    J = jacobian(point, x)
+    y = y - (J @ np.linalg.lstsq(J, left)[0]).reshape(y.shape)  # at a minimum
+    rows, readouts = rng.standard_normal((1, 4)), rng.standard_normal((1, outputs))
+    together = Together(lb.Samples(x, y), point, 1.0, np.float64)
+    wide = point.moved(np.vstack([point.units, rows]), np.insert(point.coefficients, 3, readouts, axis=0))
+    left = (y - point.features(x, point.extended(x) @ point.units.T) @ point.coefficients).ravel()
+    design = jacobian(wide, x)
+    dense = np.sum(left**2) - np.sum((left - design @ np.linalg.lstsq(design, left)[0]) ** 2)
+    (found,) = confirmed(together, together, whole, [Candidate(rows, readouts)])
+    assert_allclose(found.gain, dense, rtol=1e-6)
+    _, same = confirmed(together, together, whole, [Candidate(rng.standard_normal((2, 4)), readouts.repeat(2, 0)), found])
+    (alone,) = confirmed(together, together, whole, [found])
+    assert_allclose(same.gain, alone.gain, rtol=1e-6)
+
+
+def test_a_confirmed_gain_from_some_rows_is_a_little_less_and_never_more(rng: np.random.Generator) -> None:
+    truth = lb.random_network(8, 5, rng=3)
+    x = rng.standard_normal((20_000, 8))
+    source = lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(20_000))
+    part = source.split(0.1, rng=0).first.kept()
+    point = Model(lb.relu).start(truth.layer.rows, 1)
+    point = point.moved(point.units, np.append(truth.readout, truth.offset)[:, None])
+    some, every = (Together(one, point, 1.0, np.float64) for one in (part, source))
+    rows, readouts = rng.standard_normal((1, 9)), np.ones((1, 1))
+    of_part, of_all = (linearised(one.sum(StepStatistic(point))[0], point) for one in (part, source))
+    (less,) = confirmed(some, every, of_part, [Candidate(rows, readouts)])
+    (most,) = confirmed(every, every, of_all, [Candidate(rows, readouts)])
+    assert 0.0 < less.gain < 1.02 * most.gain
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_residual_bends_along_a_missing_unit(outputs: int, rng: np.random.Generator) -> None:
+    truth = lb.random_network(12, 4, outputs=outputs, rng=5)
+    x = rng.standard_normal((20_000, 12))
+    y = truth(x).reshape(20_000, outputs)
+    point = Model(lb.relu).start(truth.layer.rows[:3], outputs)
+    design = point.features(x, point.extended(x) @ point.units.T)
+    source = lb.Samples(x, y + 0.1 * rng.standard_normal(y.shape))
+    (row,) = curved_units(source, point.moved(point.units, np.linalg.lstsq(design, y)[0]), 1)
+    across = np.linalg.qr(truth.layer.weights[:3].T)[0]  # what the others cannot follow
+    missing = truth.layer.weights[3] - across @ (across.T @ truth.layer.weights[3])
+    cosine = abs(row[:12] @ missing) / np.linalg.norm(row) / np.linalg.norm(missing)
+    assert cosine > 0.8 and row[12] == 0.0  # 0.29 by chance
+
+
+@pytest.mark.slow
+def test_a_small_unit_missing_among_many_rows_is_seen() -> None:
+    """A unit of a hundredth of the spread of y, beside 19 in 50 dimensions: some rows alone did not tell where it is."""
+    for seed in range(21, 25):
+        truth, rng = lb.random_network(50, 20, rng=seed), np.random.default_rng(seed + 100)
+        readout = np.append(truth.readout[:-1], 0.1)
+        truth = replace(truth, readout=readout)
+        x = rng.standard_normal((100_000, 50))
+        found = lb.recover(lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(100_000)), lb.RandomStart(), 19, rng=0)
+        claim = next(claim for claim in found.certificate.claims if claim.name == "gain of one more unit")
+        assert found.certificate.verdict == "refuted" and claim.value > 3.0 * claim.threshold
 
 
 def test_a_rare_unit_is_looked_for_at_the_rows_with_the_largest_residuals() -> None:

@@ -101,10 +101,11 @@ def told_gram(state: State, monkeypatch: pytest.MonkeyPatch, large: int) -> Arra
 
 
 def test_single_precision_gives_the_same_errors(noisy_state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread, "neighbours_of", lambda *_, **__: Neighbours())  # where refits end is as rough as the loss
     double = spread_of(noisy_state, rng=np.random.default_rng(0))
     monkeypatch.setattr(normal, "LARGE_SYSTEM", 1)
     single, double_gram = spread_of(noisy_state, rng=np.random.default_rng(0)), told_gram(noisy_state, monkeypatch, 300)
-    assert_allclose(flat(single.errors), flat(double.errors), rtol=1e-2)
+    assert_allclose(flat(single.errors), flat(double.errors), rtol=1e-4)
     single_gram = told_gram(noisy_state, monkeypatch, 1)
     assert np.any(single_gram != double_gram)
     assert_allclose(single_gram, double_gram, rtol=1e-4, atol=1e-4 * np.abs(double_gram).max())

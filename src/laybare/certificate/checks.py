@@ -26,7 +26,7 @@ from laybare.certificate.fitted import State, state_of
 from laybare.certificate.held_out import HeldOutErrors, held_out_errors
 from laybare.certificate.reasons import NOTHING, likely_reason
 from laybare.certificate.rivals import other_activations
-from laybare.certificate.spread import AWAY, Spread, inform, spread_of
+from laybare.certificate.spread import AWAY, Informed, Spread, inform, spread_of
 from laybare.certificate.structure import most_telling, nothing_left, residual_structure
 from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
 from laybare.networks import Network
@@ -72,11 +72,10 @@ def certify(
     About eight passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
     state = state_of(network, problem, progress)
-    probes = np.empty((0, state.point.units.shape[1])) if state.exact else residual_structure(state, rng).units
-    informed = inform(state)
-    more, spread, (held_out, other, fewer) = _side_by_side(
+    informed, (probes, other) = _side_by_side(state, partial(inform, state), partial(_what_is_left, state, rng))
+    more, (spread, held_out, fewer) = _side_by_side(
         state, partial(one_more, state, probes, None if informed is None else informed.gram),
-        partial(spread_of, state, informed, rng=rng), partial(_rest_and_fewer, state, probes))
+        partial(_spread_and_fewer, state, informed, rng))
     claims = [
         _enough_samples(state),
         *held_out.claims(state),
@@ -97,15 +96,24 @@ def certify(
     found = Certificate(
         (*claims, *extra), spread.errors, noise, state.explained, _visible(state), held_out.fresh, held_out.fresh_error)
     unexplained = found.verdict == "doubtful" and state.explained < NOTHING
-    return replace(found, reason=likely_reason(state, other.name)) if unexplained or found.verdict == "refuted" else found
+    if not unexplained and found.verdict != "refuted":
+        return found
+    return replace(found, reason=likely_reason(state, other.name, missing=more.decisive))
 
 
-def _rest_and_fewer(state: State, probes: Array) -> tuple[HeldOutErrors, Alternative, Claim]:
-    return held_out_errors(state), most_telling(state, probes), one_fewer(state)
+def _what_is_left(state: State, rng: Generator) -> tuple[Array, Alternative]:
+    """Units that explain most of the residual, and the kind of features that does."""
+    probes = np.empty((0, state.point.units.shape[1])) if state.exact else residual_structure(state, rng).units
+    return probes, most_telling(state, probes)
+
+
+def _spread_and_fewer(state: State, informed: Informed | None, rng: Generator) -> tuple[Spread, HeldOutErrors, Claim]:
+    return spread_of(state, informed, rng=rng), held_out_errors(state), one_fewer(state)
 
 
 def _side_by_side(state: State, *parts: Callable[[], Any]) -> Iterator[Any]:
-    """Parts that know nothing of each other, at once where that pays: between their passes each keeps one core only.
+    """Parts that know nothing of each other, at once where that pays, each with one thread: dense algebra between passes and
+    passes over few rows keep one core only.
 
     A journal wants one pass after the other, since it gives them back in their order, and so do the workers of a cluster. Where
     rows are not kept, for want of memory, there is none for two parts at once either.

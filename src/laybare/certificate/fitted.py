@@ -9,10 +9,11 @@ import numpy as np
 
 from laybare.damping import Effort
 from laybare.levels import NOISELESS_LOSS
+from laybare.linear_algebra import Precision
 from laybare.networks import Network
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import deciding_refit
-from laybare.refinement.normal import Fit, FitStatistic, Point, point_of
+from laybare.refinement.normal import Fit, FitStatistic, Point, point_of, quick_precision
 from laybare.refinement.part_curvature import PartNormal
 from laybare.refinement.parts import enough_rows
 from laybare.refinement.problem import Problem
@@ -20,8 +21,11 @@ from laybare.refinement.pruning import parameter_count
 from laybare.shapes import Progress
 from laybare.source import Source
 
-ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 10, 4000, 20
+ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 5, 4000, 20
 """Rows on which much can be tried: so many per unknown, so many at least, and at least one of so many."""
+
+SEEN_SINGLE = 1e-8
+"""Mean square of residuals, over the variance of y, from which single precision knows them to a hundredth."""
 
 ROUNDED, FINE = 16.0, 1e-10
 """Residuals of labels that were rounded are exact up to 4 times their rounding (16 in squares), if that is fine: 1e-5 of the
@@ -98,6 +102,11 @@ class State:
     def exact(self) -> bool:
         """Whether nothing but rounding is left."""
         return self.noise <= self.floor
+
+    @property
+    def precision(self) -> Precision:
+        """Of sums in which residuals enter and that need not be exact: single where that pays and residuals are not rounding."""
+        return quick_precision(self.point) if self.noise >= SEEN_SINGLE * self.variance else np.float64
 
     @property
     def explained(self) -> float:

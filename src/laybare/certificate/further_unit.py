@@ -7,18 +7,20 @@ Jacobian at the fit, serves throughout: with r the residual, the loss of new uni
 
 Eliminating δ and a as `refinement/normal.py` eliminates coefficients leaves the rows w_i alone, K·p of them (K = 1 for a new
 unit, 2 for one that is split, which then is no longer part of J). The sums are the products of J with act(w_i·x̃) and its
-derivatives, n·P·p operations instead of n·P², and JᵀJ, which is known from the standard errors.
+derivatives, n·P·p operations instead of n·P², and JᵀJ, which is known from the standard errors. All places that are tried share
+their passes, since J is the same for all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from laybare.certificate.information import gauge_of, information, slope
-from laybare.damping import Effort, Place, Trial, damped_descent
+from laybare.damping import Arrival, Effort, Place, Trial, check_finite, descent
 from laybare.linear_algebra import Definite, Precision, definite, solve_spd
 from laybare.refinement.levenberg import damping_weight
 from laybare.refinement.normal import Point, Step, khatri_rao, quick_precision, with_ones
@@ -33,10 +35,19 @@ either precision."""
 
 
 class Linearised(NamedTuple):
-    """The units that move a little: their point, and the factor of JᵀJ (with the gauge held) for the rows of a source."""
+    """The units that move a little: their point, the factor of JᵀJ (with the gauge held) for the rows of a source, and which unit
+    of the whole network is not among them, if any."""
 
     point: Point
     curvature: Definite
+    left_out: int | None = None
+
+
+class NewUnits(NamedTuple):
+    """Rows (w, b) of new units, and the others, beside which they look for their place."""
+
+    rows: Array
+    others: Linearised
 
 
 def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linearised:
@@ -49,17 +60,19 @@ def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linear
     nothing = np.zeros(0)
     matrix, fixed = information(Step(gram[np.ix_(columns, columns)], nothing, nothing, nothing), rest), gauge_of(rest).fixed
     strength = float(np.diag(matrix)[: rest.units.size].mean()) if rest.width else 1.0
-    return Linearised(rest, definite(matrix + strength * fixed.T @ fixed, quick_precision(point)))
+    return Linearised(rest, definite(matrix + strength * fixed.T @ fixed, quick_precision(point)), left_out)
 
 
 class _Moving(NamedTuple):
-    """Sums for rows that move: Zᵀ[Φ, Ψ] and ZᵀR with Z = [F, Xs] of the others, the Gram of [Φ, Ψ], its product with R, R²."""
+    """Sums for rows that move: Zᵀ[Φ, Ψ] and ZᵀR with Z = [F, Xs] of the others, the Gram of [Φ, Ψ], its product with R, R², and
+    the products of Z with the features of units that some place splits."""
 
     cross: Array
     rest: Array
     gram: Array
     moment: Array
     loss: Array
+    lost: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +82,7 @@ class _MovingStatistic:
 
     point: Point
     rows: Array
+    split: tuple[int, ...]
     unit: float
     dtype: Precision
 
@@ -86,20 +100,26 @@ class _MovingStatistic:
         return 8 * (self.point.units.size + len(self.point.coefficients)) * self.rows.size
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        point, k, q = self.point, self.point.width, len(self.point.coefficients)
-        X1 = with_ones(point, x, self.dtype)
-        Z = workspace("others", (len(x), q + point.units.size), self.dtype)
-        _fill(Z, point, point.units, X1, q)
-        if point.offset:
-            Z[:, k] = 1.0
-        if point.linear:
-            Z[:, k + point.offset : q] = X1[:, :-1]
-        N = workspace("new", (len(x), len(self.rows) + self.rows.size), self.dtype)
-        _fill(N, point, self.rows, X1, len(self.rows))
-        R = (y / self.unit).astype(self.dtype, copy=False) - Z[:, :q] @ point.coefficients.astype(self.dtype, copy=False)
+        Z, N, R = _formed(self.point, self.rows, self.unit, x, y, self.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = (Z.T @ N, Z.T @ R, N.T @ N, N.T @ R, np.asarray(np.einsum("no,no->", R, R, dtype=np.float64)))
+            loss = np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
+            sums = (Z.T @ N, Z.T @ R, N.T @ N, N.T @ R, loss, Z.T @ Z[:, self.split])
         return _Moving(*(part.astype(np.float64, copy=False) for part in sums))
+
+
+def _formed(point: Point, rows: Array, unit: float, x: Array, y: Array, dtype: Precision) -> tuple[Array, Array, Array]:
+    """Z = [F, Xs] of the others, N = [Φ, Ψ] of the new rows, and the residual R."""
+    k, q, X1 = point.width, len(point.coefficients), with_ones(point, x, dtype)
+    Z = workspace("others", (len(x), q + point.units.size), dtype)
+    _fill(Z, point, point.units, X1, q)
+    if point.offset:
+        Z[:, k] = 1.0
+    if point.linear:
+        Z[:, k + point.offset : q] = X1[:, :-1]
+    N = workspace("new", (len(x), len(rows) + rows.size), dtype)
+    _fill(N, point, rows, X1, len(rows))
+    R = (y / unit).astype(dtype, copy=False) - Z[:, :q] @ point.coefficients.astype(dtype, copy=False)
+    return Z, N, R
 
 
 def _fill(into: Array, point: Point, rows: Array, X1: Array, before: int) -> None:
@@ -118,21 +138,70 @@ class _Reduced(NamedTuple):
     gradient: Array
 
 
+class Further(NamedTuple):
+    """Where new units settled: the point with them last among the units, and the loss with the others linearised."""
+
+    point: Point
+    loss: float
+
+
+_Run: TypeAlias = Generator[Array, Place[Array, _Reduced], Arrival[Array, _Reduced]]
+
+
 @dataclass(frozen=True, eq=False)
-class _Beside:
-    """The step rule: one pass tells the loss at some rows and the next system."""
+class Together:
+    """One pass over `source` tells the loss and the next system for the rows of several places, beside the same point, which fits
+    y in units of `unit`; in single precision if `dtype` says so."""
 
     source: Source
-    others: Linearised
+    point: Point
     unit: float
-    dtype: Precision = np.float64
-    passes: ClassVar[float] = 0.0
+    dtype: Precision
 
-    def judge(self, point: Array) -> Place[Array, _Reduced]:
-        sums = _Moving(*self.source.sum(_MovingStatistic(self.others.point, point, self.unit, self.dtype), stage="certificate"))
-        with np.errstate(over="ignore", invalid="ignore"):  # units that are hardly on may have readouts of any size
-            loss, system = _reduced(sums, self.others, point, NEW if self.dtype is np.float64 else NEW_SINGLE)
-        return Place(point, loss, system)
+    def judge(self, places: Sequence[NewUnits]) -> list[Place[Array, _Reduced]]:
+        rows = np.vstack([place.rows for place in places])
+        split = tuple(sorted({place.others.left_out for place in places if place.others.left_out is not None}))
+        statistic = _MovingStatistic(self.point, rows, split, self.unit, self.dtype)
+        sums = _Moving(*self.source.sum(statistic, stage="certificate"))
+        ends = np.cumsum([len(place.rows) for place in places])
+        judged = []
+        for place, end in zip(places, ends, strict=True):
+            own = _own_sums(sums, np.arange(end - len(place.rows), end), len(rows), place.others.left_out, split, self.point)
+            with np.errstate(over="ignore", invalid="ignore"):  # units that are hardly on may have readouts of any size
+                loss, system = _reduced(own, place.others, place.rows, NEW if self.dtype is np.float64 else NEW_SINGLE)
+            judged.append(Place(place.rows, loss, system))
+        return judged
+
+    def further(self, others: Linearised, best: Place[Array, _Reduced], gain: float = 0.0) -> Further:
+        """The network with the new units, for y in its own units, and its loss less what a step is going to gain."""
+        point, k = others.point, others.point.width
+        coefficients = self.unit * np.insert(point.coefficients, [k] * len(best.point), best.sums.readouts, axis=0)
+        point = point.moved(np.vstack([point.units, best.point]), coefficients)
+        return Further(point, self.unit**2 * max(0.0, best.loss - gain))
+
+
+def _own_sums(
+    sums: _Moving, own: Array, count: int, left_out: int | None, split: tuple[int, ...], point: Point
+) -> _Moving:
+    """The sums of some of `count` new rows, beside the point without the unit that is left out, if any."""
+    (k, p), q = point.units.shape, len(point.coefficients)
+    columns = np.concatenate([own, (count + own[:, None] * p + np.arange(p)).ravel()])
+    cross, moment, gram = sums.cross[:, columns], sums.moment[columns], sums.gram[np.ix_(columns, columns)]
+    if left_out is None:
+        return sums._replace(cross=cross, moment=moment, gram=gram)
+    readout, lost = point.coefficients[left_out], sums.lost[:, split.index(left_out)]  # the residual gets that unit's part back
+    loss = sums.loss + 2.0 * (sums.rest[left_out] @ readout) + lost[left_out] * (readout @ readout)
+    rest = sums.rest + np.outer(lost, readout)
+    kept = np.delete(np.arange(q + k * p), [left_out, *range(q + left_out * p, q + left_out * p + p)])
+    return _Moving(cross[kept], rest[kept], gram, moment + np.outer(cross[left_out], readout), np.asarray(loss), lost[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class _Beside:
+    """The step rule of one place."""
+
+    others: Linearised
+    passes: ClassVar[float] = 0.0
 
     def system(self, here: Place[Array, _Reduced]) -> _Reduced:
         return here.sums
@@ -201,18 +270,108 @@ def _sloped(cross: Array, point: Point, readouts: Array) -> Array:
     return np.vstack([rows, rest])
 
 
-class Further(NamedTuple):
-    """Where new units settled: the point with them last among the units, and the loss with the others linearised."""
+def settle_beside(together: Together, places: Sequence[NewUnits], effort: Effort) -> list[Further]:
+    """New units moved from each of the places to where they explain most; one pass a step for all places."""
+    source = together.source
+    runs: list[_Run] = [
+        descent(_Beside(place.others), place.rows, float(source.size), effort=effort, size=source.size) for place in places]
+    asked, ended = {i: next(run) for i, run in enumerate(runs)}, dict[int, Further]()
+    while asked:
+        judged = together.judge([NewUnits(rows, places[i].others) for i, rows in asked.items()])
+        for i, place in zip(tuple(asked), judged, strict=True):
+            try:
+                asked[i] = runs[i].send(place)
+            except StopIteration as end:
+                end.value.trace.pass_on_interrupt()  # a place that was not looked at to its end decides nothing
+                ended[i] = together.further(places[i].others, end.value.best)
+                del asked[i]
+    return [ended[i] for i in range(len(places))]
+
+
+def foretold(together: Together, places: Sequence[NewUnits]) -> list[Further]:
+    """What a step from each of the places would gain, as its model foretells; one pass for all."""
+    found = []
+    for place, here in zip(places, together.judge(places), strict=True):
+        check_finite(here.loss)
+        rule = _Beside(place.others)
+        found.append(together.further(place.others, here, max(0.0, rule.trial(rule.system(here), Effort().damping).predicted)))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _FreedStatistic:
+    """(x, y) -> Gram matrix of the functions by which new units with such rows (K, p) and readouts (K, m) may change the outputs,
+    K·m by their readouts and K·p by their rows, each less Jδ with its δ in `back`; its product with R; R²."""
 
     point: Point
-    loss: float
+    rows: Array
+    readouts: Array
+    back: Array  # (m, q + k·p, K·m + K·p): Jδ of an output is Z times that
+    unit: float
+    dtype: Precision
+
+    @property
+    def single(self) -> bool:
+        return self.dtype is np.float32
+
+    @property
+    def row_floats(self) -> int:
+        return 2 * (self.point.units.size + len(self.point.coefficients) + self.rows.size) + int(self.back.shape[2])
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        Z, N, R = _formed(self.point, self.rows, self.unit, x, y, self.dtype)
+        (K, p), m, count = self.rows.shape, R.shape[1], self.back.shape[2]
+        gram, moment = np.zeros((count, count)), np.zeros(count)
+        readouts = self.readouts.astype(self.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for o in range(m):
+                M = Z @ -self.back[o].astype(self.dtype, copy=False)
+                M[:, o : K * m : m] += N[:, :K]
+                M[:, K * m :] += (N[:, K:].reshape(-1, K, p) * readouts[:, o, None]).reshape(-1, K * p)
+                gram += M.T @ M
+                moment += M.T @ R[:, o]
+            return gram, moment, np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
 
 
-def settle_beside(source: Source, others: Linearised, rows: Array, unit: float, effort: Effort) -> Further:
-    """New `rows` moved to where they explain most beside the others, which fit y in units of `unit`; a pass a step."""
-    rule = _Beside(source, others, unit, quick_precision(others.point))
-    end = damped_descent(rule, rows, float(source.size), effort=effort, size=source.size)
-    end.trace.pass_on_interrupt()  # a place that was not looked at to its end decides nothing
-    point, k, best = others.point, others.point.width, end.best
-    coefficients = unit * np.insert(point.coefficients, [k] * len(rows), best.sums.readouts, axis=0)
-    return Further(point.moved(np.vstack([point.units, best.point]), coefficients), unit**2 * best.loss)
+class Candidate(NamedTuple):
+    """New units, rows (K, p) and readouts (K, m), the unit that they replace, if any, and what all rows gain by them and by their
+    next step, in squares of y in units of `unit`."""
+
+    rows: Array
+    readouts: Array
+    left_out: int | None = None
+    gain: float = 0.0
+
+
+def confirmed(some: Together, every: Together, whole: Linearised, tried: Sequence[Candidate]) -> list[Candidate]:
+    """What all rows gain by new units that were found on some, and where a step on all rows leads; a pass over either for all.
+
+    How the other units move to make room is taken from some rows, where JᵀJ is known: with n₁ of them for P numbers, what is left
+    of the new functions is too large by about n₁ / (n₁ - P), and the gain too small by that. A regression on fixed functions, it
+    promises nothing that a refit could not keep to first order.
+    """
+    point, rows, readouts = some.point, np.vstack([one.rows for one in tried]), np.vstack([one.readouts for one in tried])
+    (k, p), (q, m), K = point.units.shape, point.coefficients.shape, len(rows)
+    sums = _Moving(*some.source.sum(_MovingStatistic(point, rows, (), some.unit, some.dtype), stage="certificate"))
+    cross = np.hstack([
+        _columns(sums.cross[:, :K], point, np.eye(m)), _sloped(sums.cross[:, K:].reshape(-1, K, p), point, readouts)])
+    follow = whole.curvature.solve(cross)
+    hidden, linear = follow[: k * p].reshape(k, p, -1), follow[k * p :].reshape(q, m, -1)
+    back = np.stack([
+        np.vstack([linear[:, o], (hidden * point.coefficients[:k, o, None, None]).reshape(k * p, -1)]) for o in range(m)])
+    gram, moment, _ = every.source.sum(_FreedStatistic(point, rows, readouts, back, every.unit, every.dtype), stage="certificate")
+    gram += np.diag((NEW if every.dtype is np.float64 else NEW_SINGLE) * np.diag(gram))
+    own = np.split(np.arange(K), np.cumsum([len(one.rows) for one in tried])[:-1])
+    return [_moved(one, gram, moment, numbers, K, point) for one, numbers in zip(tried, own, strict=True)]
+
+
+def _moved(one: Candidate, gram: Array, moment: Array, own: Array, count: int, point: Point) -> Candidate:
+    """A candidate after the step of a regression on its own columns among those of `count` new rows."""
+    (K, p), m = one.rows.shape, one.readouts.shape[1]
+    columns = np.concatenate([(own[:, None] * m + np.arange(m)).ravel(), (count * m + own[:, None] * p + np.arange(p)).ravel()])
+    step = solve_spd(gram[np.ix_(columns, columns)], moment[columns])
+    gain = float(moment[columns] @ step)
+    if not gain > 0.0:  # NaN for units that overflow, which explain nothing
+        return one._replace(gain=0.0)
+    rows = one.rows + step[K * m :].reshape(K, p)
+    return Candidate(_of_length(rows, one.rows, point), one.readouts + step[: K * m].reshape(K, m), one.left_out, gain)

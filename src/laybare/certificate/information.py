@@ -76,10 +76,12 @@ def constrained_inverse(matrix: Array, point: Point) -> Inverse:
     """The inverse of the information where the gauge is fixed; a pseudo-inverse, with the numbers named, if it is singular."""
     gauge = gauge_of(point)
     strength = float(np.diag(matrix)[: point.units.size].mean()) if point.width else 1.0
-    whole = matrix + strength * gauge.fixed.T @ gauge.fixed
+    whole = gauge.fixed.T @ (strength * gauge.fixed)
+    whole += matrix
     inverse = inverse_spd(whole)
     loose, condition = _undetermined(whole, inverse)
-    return Inverse(inverse - gauge.pull.T @ gauge.pull / strength, loose, condition)
+    inverse -= gauge.pull.T @ (gauge.pull / strength)
+    return Inverse(inverse, loose, condition)
 
 
 def _undetermined(matrix: Array, inverse: Array) -> tuple[Array, float]:
@@ -90,13 +92,15 @@ def _undetermined(matrix: Array, inverse: Array) -> tuple[Array, float]:
     (The pivots of a Cholesky factor bound it from above only.)
     """
     scale = np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
-    scaled, back = matrix / scale[:, None] / scale, inverse * scale[:, None] * scale
-    if not np.isfinite(back).all():
+    back = inverse * scale[:, None]
+    back *= scale
+    with np.errstate(over="ignore"):
+        norm = float(np.linalg.norm(back))
+    if not np.isfinite(norm) and not np.isfinite(back).all():
         return np.ones(len(matrix), dtype=bool), np.inf
-    true_inverse = abs(float(np.sum(scaled * back)) - len(matrix)) < 0.5  # its trace is the rank
-    norm = float(np.linalg.norm(back)) if true_inverse else np.inf
+    norm = norm if abs(float(np.vdot(matrix, inverse)) - len(matrix)) < 0.5 else np.inf  # the trace of the product is the rank
     if norm * SINGULAR < 1.0:
         return np.zeros(len(matrix), dtype=bool), norm
-    values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
+    values, vectors = scipy.linalg.eigh(matrix / scale[:, None] / scale, check_finite=False)
     share: Array = np.sum(vectors[:, values <= SINGULAR * values[-1]] ** 2, axis=1)
     return np.asarray(share > SHARE), norm

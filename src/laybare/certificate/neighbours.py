@@ -75,7 +75,7 @@ def neighbours_of(state: State, gram: Array, covariance: Array, *, rng: Generato
 def _root(covariance: Array) -> Array:
     """A matrix whose product with its transpose is the covariance: by eigenvectors, or by a factor where these take long."""
     if len(covariance) > MANY:
-        factor = definite(covariance)
+        factor = definite(covariance, np.float32)  # of random moves: three digits are plenty
         return np.asarray(np.tril(factor.lower) / factor.scale[:, None])
     values, vectors = scipy.linalg.eigh(covariance)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

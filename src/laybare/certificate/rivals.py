@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.activations import Activation, gelu, relu, softplus, tanh
-from laybare.certificate.alternatives import Alternative
+from laybare.certificate.alternatives import SUSPICIOUS, Alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.damping import Effort
@@ -28,9 +28,6 @@ from laybare.source import Source
 
 KINDS = (relu, tanh, softplus, gelu)
 """Activations that are told apart; others are close to one of these."""
-
-SUSPICIOUS = 0.5
-"""-log10 of the chance of what is left, all tests counted, from which dear rivals are tried: one right network in eight."""
 
 CHEAP = 1e7
 """n·P² up to which rivals are always tried. A ReLU fitted to 36 rows of a GELU left a residual of which one right network in

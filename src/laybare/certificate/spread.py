@@ -42,7 +42,11 @@ LARGEST = 4000
 """Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
 
 ROWS_A_NUMBER, FEWEST_ROWS = 12, 12_000
-"""Rows for S, and for H where it has many numbers: each variance is then known to about √(2/n₁), one per cent."""
+"""Rows for H where it has many numbers, and for S: each variance is then known to about √(2/n₁), one per cent."""
+
+FILLING_A_NUMBER, FILLING = 4, 4_000_000_000
+"""Rows for S where P² operations for each are many: what is asked are P variances, not a matrix, and 4,000 rows know those to
+two per cent."""
 
 WELL_KNOWN = 1e4
 """Norm of the inverse information, its diagonal one, up to which single precision errs by less than a hundredth."""
@@ -159,10 +163,11 @@ def _gradient(state: State, point: Point, unit: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _ScoreGram:
-    """(z, y) -> Σ_n s_n s_nᵀ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of a row's outputs.
+class _Sandwich:
+    """(z, y) -> H⁻¹ Σ_n s_n s_nᵀ H⁻¹ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of its outputs.
 
-    `dtype` is the precision of products inside a block: of leverages and of scores.
+    With one output H⁻¹ J_nᵀ, which the leverages need, is all: its squares are added up, each row weighted. `dtype` is the
+    precision of products inside a block.
     """
 
     point: Point
@@ -176,7 +181,7 @@ class _ScoreGram:
 
     @property
     def row_floats(self) -> int:
-        return 3 * _numbers(self.point)
+        return 4 * _numbers(self.point)
 
     @property
     def sum_floats(self) -> int:
@@ -190,32 +195,34 @@ class _ScoreGram:
         H, S = point.activation.value_and_slope(pre_activations(point, X1))
         F = np.hstack([H, *([X1[:, -1:]] if point.offset else []), *([X1[:, :-1]] if point.linear else [])])
         R = (y / self.unit).astype(self.dtype, copy=False) - F @ C
-        J, lever = workspace("scores", (n, k * p + q * m), self.dtype), np.zeros(n)
+        whole = self.inverse.astype(self.dtype, copy=False)
+        J, V, lever = *workspace("scores", (2, n, k * p + q * m), self.dtype), np.zeros(n)
         rows, rest = J[:, : k * p], J[:, k * p :].reshape(n, q, m)
         for o in range(m):  # of one output alone, then the scores of all in the same place
             khatri_rao(S * C[:k, o], X1[:, :p], rows)
-            own = np.concatenate([np.arange(k * p), k * p + np.arange(q) * m + o])
             rest[:], rest[:, :, o] = 0.0, F
-            inverse = self.inverse[np.ix_(own, own)] if m > 1 else self.inverse
-            each = J[:, own] if m > 1 else J
-            lever += np.einsum("np,np->n", each @ inverse.astype(self.dtype, copy=False), each, dtype=np.float64) / m
+            np.matmul(J, whole, out=V)
+            lever += np.einsum("np,np->n", V, J, dtype=np.float64) / m
         R = R / np.maximum(1.0 - lever, LEAST_REST)[:, None].astype(self.dtype)
         if m == 1:
-            J *= R
+            V *= R
         else:
             khatri_rao(S * (R @ C[:k].T), X1[:, :p], rows)
             np.multiply(F[:, :, None], R[:, None, :], out=rest)
-        return ((J.T @ J).astype(np.float64, copy=False),)
+            np.matmul(J, whole, out=V)
+        return ((V.T @ V).astype(np.float64, copy=False),)
 
 
 def _covariance(state: State, point: Point, unit: float, inverse: Inverse) -> Array:
     """H⁻¹ S H⁻¹; for an exact fit, whose residuals are rounding, σ² H⁻¹."""
     if state.exact:
         return np.asarray(state.noise / unit**2 * inverse.matrix)
-    part = _part(state)
-    statistic = _ScoreGram(point, inverse.matrix, unit, quick_precision(point) if inverse.condition < WELL_KNOWN else np.float64)
-    (gram,) = part.sum(statistic, stage="robust errors")
-    return np.asarray(inverse.matrix @ (gram * (state.view.size / part.size)) @ inverse.matrix)
+    numbers = _numbers(point)
+    rows = max(FILLING_A_NUMBER * numbers, min(FEWEST_ROWS, FILLING // numbers**2))
+    part = enough_rows(_part(state), rows)  # rows that H knows: what it is too large by, it is for these
+    statistic = _Sandwich(point, inverse.matrix, unit, state.precision if inverse.condition < WELL_KNOWN else np.float64)
+    (covariance,) = part.sum(statistic, stage="robust errors")
+    return np.asarray(covariance * (state.view.size / part.size))
 
 
 def _part(state: State) -> Source:

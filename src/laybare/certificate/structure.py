@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from laybare.certificate.alternatives import Alternative, strongest_alternative
+from laybare.certificate.alternatives import ROWS, Alternative, strongest_alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.linear_algebra import solve_spd
 from laybare.refinement.normal import Point
+from laybare.refinement.parts import enough_rows
 from laybare.shapes import Array, Sums
 
 SIGMAS = 4.0
@@ -64,11 +65,12 @@ class _Probe:
 
 
 def residual_structure(state: State, rng: Generator) -> Structure:
-    """Regress the residual of the used samples on new features; at most a quarter as many as it has degrees of freedom."""
+    """Regress the residual of the used samples, or of enough of them, on new features: at most a quarter as many as it has
+    degrees of freedom."""
     room = state.spare // (4 * state.view.outputs)
     units = _random_units(state.point, max(1, min(PROBES, room)), rng)
     statistic = _Probe(state.point, units, squares=room >= len(units) + state.view.dim)
-    gram, moment, loss = state.view.sum(statistic, stage="certificate")
+    gram, moment, loss = enough_rows(state.view, ROWS).sum(statistic, stage="certificate")
     q, p = len(state.point.coefficients), len(units)
     share = float(np.sum(moment * solve_spd(gram, moment))) / float(loss) if loss > 0.0 else 0.0
     order = np.argsort(-_alone(gram[: q + p, : q + p], moment[: q + p], q))

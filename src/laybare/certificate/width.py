@@ -18,20 +18,33 @@ A missing unit is looked for from the random units that explain most of the resi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from laybare.certificate.claims import Claim
+from laybare.certificate.curved import curved_units
 from laybare.certificate.fitted import State
-from laybare.certificate.further_unit import Further, linearised, settle_beside
+from laybare.certificate.further_unit import (
+    Candidate,
+    Further,
+    Linearised,
+    NewUnits,
+    Together,
+    confirmed,
+    foretold,
+    linearised,
+    settle_beside,
+)
 from laybare.certificate.likelihood import Gain, robust_gain
 from laybare.certificate.splits import likely_splits, split_unit
 from laybare.damping import Effort
 from laybare.refinement.levenberg import project
-from laybare.refinement.normal import Fit, FitStatistic, Point
+from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, quick_precision
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
 
@@ -46,6 +59,13 @@ how many rows single ones are asked."""
 SEEMS = 0.5
 """Share of the price of a unit beyond which one that was found beside the linearised others is fitted with all of them."""
 
+PROMISING = 2
+"""Starts that go on, where there are many rows: those whose first step promises most."""
+
+CURVED, TRACE = 1, 0.2
+"""Starts where all rows bend most, and the share of its price that a unit must be worth there so that it is followed: one that
+follows noise alone is worth about the number of its numbers, a tenth of their price."""
+
 FIRST_STEPS = 4
 """Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
 
@@ -53,7 +73,7 @@ CLEAR, NEEDED = 1.5, 1.2
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
 
 INDISPENSABLE = 20.0
-"""Times its price that the unit which looks cheapest must be worth, so that the next one need not be tried."""
+"""Times its price that the unit which looks cheapest must be worth on all rows, so that the next one need not be tried."""
 
 FEWER_UNITS = "loss of one unit fewer"
 
@@ -106,26 +126,63 @@ def _at_farthest(state: State) -> list[Array]:
 
 
 def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
-    """The best place of a further unit, found on some of the rows and settled on all; all are refitted if it seems worth it."""
+    """The best place of a further unit, found on some of the rows and confirmed by all, which are refitted if it seems worth it.
+
+    `gram` is that of all rows. Some of them have their own: what the others make up for is then counted as on those rows.
+    """
     unit = float(np.sqrt(state.variance))
     point = state.point.moved(state.point.units, state.point.coefficients / unit)
-    part, first, tried = state.some, replace(_effort(state), max_steps=FIRST_STEPS), []
-    some = gram * (part.size / state.view.size)  # the same for all starts, which only have to be compared
-    beside = cache(partial(linearised, some, point))  # without the unit that is split, if any
-    for start in _starts(state, units):
-        moved = np.flatnonzero(np.any(start.units[:-1] != point.units, axis=1))
-        split = int(moved[0]) if len(moved) else None
-        rows = start.units[[*moved, -1]]
-        tried.append((settle_beside(part, beside(split), rows, unit, first), split, len(rows)))
-    found, split, count = min(tried, key=lambda one: one[0].loss)
-    effort = _effort(state)
-    if part is not state.view:  # it has settled on some of the rows: one step tells what all of them say
-        effort = replace(effort, max_steps=1, damping_limit=effort.damping)
-    last = settle_beside(state.view, linearised(gram, point, split), found.point.units[-count:], unit, effort)
+    part, effort = state.some, _effort(state)
+    some, every = (Together(source, point, unit, state.precision) for source in (part, state.view))
+    if part is not state.view:
+        gram = Step(*part.sum(StepStatistic(point, quick_precision(point)), stage="certificate")).gram
+    beside = cache(partial(linearised, gram, point))
+    places = [_place(start, point, beside) for start in _starts(state, units)]
+    if part is state.view:
+        tried = settle_beside(some, places, replace(effort, max_steps=FIRST_STEPS))
+        best, place = min(zip(tried, places, strict=True), key=lambda one: one[0].loss)
+        (last,) = settle_beside(some, [place._replace(rows=best.point.units[-len(place.rows) :])], effort)
+    else:
+        last = _confirmed(state, some, every, places, beside(None))
     if _ratio(state, float(state.fit.loss), last.loss, wider=1) < worth:
         return last
     refit = state.refit(last.point, _effort(state))
     return Further(refit.point, refit.loss)
+
+
+def _confirmed(state: State, some: Together, every: Together, places: list[NewUnits], whole: Linearised) -> Further:
+    """The best of the places by some rows, and where all rows bend, as all rows see them; moved on while they gain by that."""
+    curved = [NewUnits(row[None], whole) for row in curved_units(state.view, state.point, CURVED)]
+    looks = foretold(some, [*places, *curved])
+    promising = [places[i] for i in sorted(range(len(places)), key=lambda i: looks[i].loss)[:PROMISING]]
+    tried = settle_beside(some, promising, replace(_effort(state), max_steps=FIRST_STEPS))
+    best, place = min(zip(tried, promising, strict=True), key=lambda one: one[0].loss)
+    begun = [_candidate(best, place, some.unit), *(map(_candidate, looks[len(places) :], curved, repeat(some.unit)))]
+    last = max(confirmed(some, every, whole, begun), key=lambda one: one.gain)
+    for _ in range(FIRST_STEPS):
+        further = last
+        if last.gain * some.unit**2 >= TRACE * price_of_a_unit(state) * state.noise:
+            (further,) = confirmed(some, every, whole, [last])
+        if further.gain <= last.gain:
+            break
+        last = further
+    others, readouts = state.point, some.unit * last.readouts
+    if last.left_out is not None:
+        others = without(others, np.delete(np.arange(others.width), last.left_out))
+    coefficients = np.insert(others.coefficients, [others.width] * len(readouts), readouts, axis=0)
+    point = others.moved(np.vstack([others.units, last.rows]), coefficients)
+    return Further(point, max(0.0, float(state.fit.loss) - some.unit**2 * last.gain))
+
+
+def _candidate(found: Further, place: NewUnits, unit: float) -> Candidate:
+    new = slice(found.point.width - len(place.rows), found.point.width)
+    return Candidate(found.point.units[new], found.point.coefficients[new] / unit, place.others.left_out)
+
+
+def _place(start: Point, point: Point, beside: Callable[[int | None], Linearised]) -> NewUnits:
+    """The new unit of a start, and the one that it splits, if any, beside the others."""
+    moved = np.flatnonzero(np.any(start.units[:-1] != point.units, axis=1))
+    return NewUnits(start.units[[*moved, -1]], beside(int(moved[0]) if len(moved) else None))
 
 
 def _refitted(state: State, units: Array, clear: float) -> Further:
@@ -141,10 +198,11 @@ def _refitted(state: State, units: Array, clear: float) -> Further:
 
 
 class Narrower(NamedTuple):
-    """A network without one of its units, the others refitted, and what the samples lose by that."""
+    """A network without one of its units, the others refitted, and what the samples lose by that, or such a share of them."""
 
     point: Point
     worth: float
+    share: float = 1.0
 
 
 def one_fewer(state: State) -> Claim:
@@ -170,7 +228,7 @@ def least_needed(state: State) -> Narrower:
     least, enough = Narrower(state.point, np.inf), INDISPENSABLE * price_of_a_unit(state)
     for i in order[: 1 if state.exact else FEWER]:
         least = min(least, _without(state, int(i)), key=lambda one: one.worth)
-        if least.worth >= enough:
+        if least.worth >= enough * least.share:
             break
     return least
 
@@ -229,7 +287,7 @@ def _on_part(state: State, rest: Point) -> Narrower | None:
     loss = float(part.sum(FitStatistic(state.point), stage="certificate")[2])
     ratio = max(1, part.size * part.outputs - state.unknowns) * float(np.log(refit.loss / loss))
     gain = robust_gain(part, refit.point, state.point, state.noise)
-    return Narrower(refit.point, min(ratio / gain.local, gain.counted))
+    return Narrower(refit.point, min(ratio / gain.local, gain.counted), part.size / state.view.size)
 
 
 def _smaller(state: State, narrow: Point, ratio: float) -> float:

@@ -21,6 +21,7 @@ Source: Marquardt (1963); damping after Nielsen (1999), IMM-REP-1999-05, with th
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -76,21 +77,26 @@ class Trial(Generic[P]):
 
 
 @runtime_checkable
-class Rule(Protocol[P, K, Y]):
-    """A kind of step. `judge` makes one pass over the data."""
+class Proposals(Protocol[P, K, Y]):
+    """A kind of step: where to go from a place that is known."""
 
     @property
     def passes(self) -> float:
         """Passes that `system` makes; a part of the data is a part of a pass."""
-
-    def judge(self, point: P) -> Place[P, K]:
-        """The loss at a point; NaN if it has none."""
 
     def system(self, here: Place[P, K]) -> Y:
         """What trials from here are made of."""
 
     def trial(self, system: Y, damping: float) -> Trial[P]:
         """The step at a damping."""
+
+
+@runtime_checkable
+class Rule(Proposals[P, K, Y], Protocol[P, K, Y]):
+    """A kind of step that can tell where it leads."""
+
+    def judge(self, point: P) -> Place[P, K]:
+        """The loss at a point, by one pass over the data; NaN if it has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +117,28 @@ def damped_descent(
     is P / (N - P), the share of the loss by which noise lowers it. Fails only if the loss is no number at the start, or where it
     was one before.
     """
+    steps = descent(rule, start, scale, effort=effort, size=size, overfit=overfit, before=before, progress=progress)
+    asked = next(steps)
+    try:
+        while True:
+            try:
+                there = rule.judge(asked)
+            except KeyboardInterrupt as stop:
+                asked = steps.throw(stop)
+            else:
+                asked = steps.send(there)
+    except StopIteration as end:
+        arrival: Arrival[P, K] = end.value
+        return arrival
+
+
+def descent(
+    rule: Proposals[P, K, Y], start: P, scale: float, *,
+    effort: Effort = Effort(), size: int = 1, overfit: float = 1.0, before: int = 0, progress: Progress | None = None,
+) -> Generator[P, Place[P, K], Arrival[P, K]]:
+    """The same, asking whoever runs it to judge one point after the other: several runs can then share their passes."""
     begun, reason = time.perf_counter(), ""
-    here = rule.judge(start)
+    here = yield start
     check_finite(here.loss)
     passes, damping = before + 1.0, effort.damping
     rows = [TraceRow(here.loss / scale, 0.0, damping, time.perf_counter() - begun, round(passes * size))]
@@ -121,7 +147,7 @@ def damped_descent(
             reason = _finished(rows, effort, overfit)
             if reason:
                 break
-            tried = _tried(rule, here, damping, effort, overfit, GRAM_LOSS * scale)
+            tried = yield from _tried(rule, here, damping, effort, overfit, GRAM_LOSS * scale)
             passes += rule.passes + tried.passes
             if tried.there.loss < here.loss:
                 trial, damping = tried.trial, eased(tried.damping, here.loss - tried.there.loss, tried.trial.predicted)
@@ -149,12 +175,12 @@ class _Trials(Generic[P, K]):
 
 
 def _tried(
-    rule: Rule[P, K, Y], here: Place[P, K], damping: float, effort: Effort, overfit: float, near: float
-) -> _Trials[P, K]:
+    rule: Proposals[P, K, Y], here: Place[P, K], damping: float, effort: Effort, overfit: float, near: float
+) -> Generator[P, Place[P, K], _Trials[P, K]]:
     system, passes, growth = rule.system(here), 0.0, 2.0
     while True:
         trial = rule.trial(system, damping)
-        there = rule.judge(trial.point)
+        there = yield trial.point
         passes += trial.passes + 1
         if damping <= effort.damping and abs(trial.predicted) <= effort.settled * overfit * here.loss:
             return _Trials(trial, there, damping, passes, "settled")
@@ -167,7 +193,7 @@ def _tried(
         damping, growth = damping * growth, growth * 2.0
         if damping > effort.damping_limit:
             if not np.isfinite(there.loss):
-                check_finite(rule.judge(here.point).loss)
+                check_finite((yield here.point).loss)
             return _Trials(trial, there, damping, passes, "flat")
 
 

@@ -5,6 +5,9 @@ interrupted ones never came back. Here threads take their blocks from a queue an
 
 A thread that has nothing left to do waits for the next pass, with the memory that it worked in (`laybare.workspace`): a pass of a
 millisecond would spend as much again on new threads and on pages that were given back.
+
+Where whole parts of a computation run at once, each does its own passes alone: two that share two cores block by block take
+longer than two that have one each.
 """
 
 from __future__ import annotations
@@ -16,12 +19,16 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import local
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 _IDLE: deque[SimpleQueue[Callable[[], None]]] = deque()
 """Where threads that wait for work take it from. They are whoever needs them next's, and end with the process."""
+
+_THIS = local()
+"""`_THIS.hired`: whether this thread is one of them."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.clear)  # threads do not live on in a child
@@ -100,17 +107,19 @@ def _hired() -> SimpleQueue[Callable[[], None]]:
 
 
 def _serve(tasks: SimpleQueue[Callable[[], None]]) -> None:
+    _THIS.hired = True
     while True:
         tasks.get()()
         _IDLE.append(tasks)
 
 
 def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
-    """`one` of every start, in their order, at most two under way for each thread.
+    """`one` of every start, in their order, at most two under way for each thread; here, one after the other, if this is a thread
+    that works for somebody.
 
     A pass that ends early waits for the blocks under way, which may still read or ask; whoever interrupts does not wait.
     """
-    if threads <= 1:
+    if threads <= 1 or getattr(_THIS, "hired", False):
         yield from map(one, starts)
         return
     team, waiting, patient = Team(one, threads), deque[int](), True
