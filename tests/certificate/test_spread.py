@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import laybare as lb
-from laybare.certificate import StandardErrors, spread, standard_errors
+from laybare.certificate import StandardErrors, fitted, spread, standard_errors
 from laybare.certificate.fitted import State, state_of
 from laybare.certificate.neighbours import Neighbours
 from laybare.certificate.spread import inform, spread_of
@@ -127,9 +129,9 @@ def ratios_of_errors(seed: int, monkeypatch: pytest.MonkeyPatch) -> Array:
     every = flat(spread_of(state, rng=rng).errors)
     with monkeypatch.context() as patched:
         patched.setattr(normal, "LARGE_SYSTEM", 1)
-        patched.setattr(spread, "ROWS_A_NUMBER", 20)
-        patched.setattr(spread, "FEWEST_ROWS", 300)
-        some = flat(spread_of(state, rng=rng).errors)
+        patched.setattr(fitted, "INFORMING_A_NUMBER", 20)
+        patched.setattr(fitted, "FEWEST_INFORMING", 300)
+        some = flat(spread_of(replace(state), rng=rng).errors)  # a copy has no rows of its own yet
     return some[every > 0] / every[every > 0]
 
 

@@ -15,7 +15,7 @@ from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import deciding_refit
 from laybare.refinement.normal import Fit, FitStatistic, Point, point_of, quick_precision
 from laybare.refinement.part_curvature import PartNormal
-from laybare.refinement.parts import enough_rows
+from laybare.refinement.parts import enough_rows, some_and_others
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import parameter_count
 from laybare.shapes import Progress
@@ -23,6 +23,9 @@ from laybare.source import Source
 
 ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 5, 4000, 20
 """Rows on which much can be tried: so many per unknown, so many at least, and at least one of so many."""
+
+INFORMING_A_NUMBER, FEWEST_INFORMING = 12, 12_000
+"""Rows for the curvature where it has many numbers: the variance of each is then known to about √(2/n₁), one per cent."""
 
 SEEN_SINGLE = 1e-8
 """Mean square of residuals, over the variance of y, from which single precision knows them to a hundredth."""
@@ -55,10 +58,24 @@ class State:
         return deciding_refit(source, start, scale, nearby=nearby, effort=effort, progress=self.progress)
 
     @cached_property
+    def informing(self) -> Source:
+        """Enough of the used rows, at random, for the curvature of many numbers; all of them if that is not much less."""
+        numbers = int(self.point.units.size + self.point.coefficients.size)
+        return enough_rows(self.view, max(FEWEST_INFORMING, INFORMING_A_NUMBER * numbers))
+
+    @cached_property
+    def some_and_rest(self) -> tuple[Source, Source | None]:
+        """Some of the used rows on which much can be tried, and the rest of the informing ones, if they come from these."""
+        needed = ROWS_AN_UNKNOWN * self.unknowns // self.view.outputs
+        rows = max(FEWEST_ROWS, needed, self.view.size // SHARE)
+        if self.informing is not self.view and 2 * rows <= self.informing.size:
+            return some_and_others(self.informing, rows)
+        return enough_rows(self.view, rows), None
+
+    @property
     def some(self) -> Source:
         """Some of the used rows, at random, on which much can be tried: a twentieth or more; all where that is not much less."""
-        needed = ROWS_AN_UNKNOWN * self.unknowns // self.view.outputs
-        return enough_rows(self.view, max(FEWEST_ROWS, needed, self.view.size // SHARE))
+        return self.some_and_rest[0]
 
     @property
     def view(self) -> Source:

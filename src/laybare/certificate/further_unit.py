@@ -342,6 +342,10 @@ class Candidate(NamedTuple):
     left_out: int | None = None
     gain: float = 0.0
 
+    @property
+    def numbers(self) -> int:
+        return int(self.rows.size + self.readouts.size)
+
 
 def confirmed(some: Together, every: Together, whole: Linearised, tried: Sequence[Candidate]) -> list[Candidate]:
     """What all rows gain by new units that were found on some, and where a step on all rows leads; a pass over either for all.

@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from laybare.certificate.carrying import carried, root_of, standardised
 from laybare.certificate.claims import StandardErrors
-from laybare.certificate.fitted import State
+from laybare.certificate.fitted import FEWEST_INFORMING, State
 from laybare.certificate.information import Inverse, constrained_inverse, information
 from laybare.certificate.neighbours import Neighbours, neighbours_of
 from laybare.linear_algebra import Precision
@@ -40,9 +40,6 @@ from laybare.workspace import workspace
 
 LARGEST = 4000
 """Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
-
-ROWS_A_NUMBER, FEWEST_ROWS = 12, 12_000
-"""Rows for H where it has many numbers, and for S: each variance is then known to about √(2/n₁), one per cent."""
 
 FILLING_A_NUMBER, FILLING = 4, 4_000_000_000
 """Rows for S where P² operations for each are many: what is asked are P variances, not a matrix, and 4,000 rows know those to
@@ -94,7 +91,7 @@ def spread_of(state: State, informed: Informed | None = None, *, rng: Generator)
     informed = informed or inform(state)
     if informed is None:
         return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, Neighbours())
-    gram, inverse, known = informed
+    gram, inverse, known, _ = informed
     covariance = _covariance(state, point, unit, inverse) / known
     inverse = inverse._replace(open=inverse.open | ~np.isfinite(covariance).all(axis=1))
     # robust errors vanish where noise does; least squares still errs
@@ -113,11 +110,13 @@ def spread_of(state: State, informed: Informed | None = None, *, rng: Generator)
 
 
 class Informed(NamedTuple):
-    """The Gram matrix of a step for all used rows, the inverse information, and what a sandwich of that must be divided by."""
+    """The Gram matrix of a step for all used rows, the inverse information, what a sandwich of that must be divided by, and the
+    Gram matrix of some of the rows (`State.some`) by themselves, if that was formed."""
 
     gram: Array
     inverse: Inverse
     known: float = 1.0
+    some: Array | None = None
 
 
 def _scaled(state: State) -> Point:
@@ -134,25 +133,33 @@ def inform(state: State) -> Informed | None:
     The mean inverse of a sample covariance of n₁ rows in P dimensions is too large by n₁/(n₁ - P) (Wishart), which is corrected.
     A sandwich whose filling comes from the same rows is too large by that only once.
     """
-    point, part = _scaled(state), _part(state)
+    point, part = _scaled(state), state.informing
     if _numbers(point) > LARGEST:
         return None
     if quick_precision(point) is np.float32 and not state.exact:
-        known = 1.0 if part is state.view else 1.0 - state.unknowns / (part.size * part.outputs)
-        gram, inverse = _inverted(state, point, part, np.float32)
+        some, rest = state.some_and_rest
+        own = None if rest is None else _gram(state, some, np.float32)
+        gram = _gram(state, part if rest is None else rest, np.float32)
+        gram = (gram if own is None else gram + own) * (state.view.size / part.size)
+        inverse = constrained_inverse(information(_of_gram(gram), point), point)
         if inverse.condition < WELL_KNOWN:
-            return Informed(gram, inverse._replace(matrix=known * inverse.matrix), known)
+            known = 1.0 if part is state.view else 1.0 - state.unknowns / (part.size * part.outputs)
+            return Informed(gram, inverse._replace(matrix=known * inverse.matrix), known, own)
     for view in dict.fromkeys((part, state.view) if state.exact else (state.view,)):
-        gram, inverse = _inverted(state, point, view, np.float64)
+        gram = _gram(state, view, np.float64) * (state.view.size / view.size)
+        inverse = constrained_inverse(information(_of_gram(gram), point), point)
         if not inverse.open.any():
             break
     return Informed(gram, inverse)
 
 
-def _inverted(state: State, point: Point, view: Source, dtype: Precision) -> tuple[Array, Inverse]:
-    sums = Step(*view.sum(StepStatistic(state.point, dtype), stage="standard errors"))
-    step = sums._replace(gram=sums.gram * (state.view.size / view.size))
-    return step.gram, constrained_inverse(information(step, point), point)
+def _gram(state: State, view: Source, dtype: Precision) -> Array:
+    return Step(*view.sum(StepStatistic(state.point, dtype), stage="standard errors")).gram
+
+
+def _of_gram(gram: Array) -> Step:
+    nothing = np.zeros(0)
+    return Step(gram, nothing, nothing, nothing)
 
 
 def _gradient(state: State, point: Point, unit: float) -> Array:
@@ -218,16 +225,11 @@ def _covariance(state: State, point: Point, unit: float, inverse: Inverse) -> Ar
     if state.exact:
         return np.asarray(state.noise / unit**2 * inverse.matrix)
     numbers = _numbers(point)
-    rows = max(FILLING_A_NUMBER * numbers, min(FEWEST_ROWS, FILLING // numbers**2))
-    part = enough_rows(_part(state), rows)  # rows that H knows: what it is too large by, it is for these
+    rows = max(FILLING_A_NUMBER * numbers, min(FEWEST_INFORMING, FILLING // numbers**2))
+    part = enough_rows(state.informing, rows)  # rows that H knows: what it is too large by, it is for these
     statistic = _Sandwich(point, inverse.matrix, unit, state.precision if inverse.condition < WELL_KNOWN else np.float64)
     (covariance,) = part.sum(statistic, stage="robust errors")
     return np.asarray(covariance * (state.view.size / part.size))
-
-
-def _part(state: State) -> Source:
-    """Enough of the used rows, at random; all of them if that is not much less."""
-    return enough_rows(state.view, max(FEWEST_ROWS, ROWS_A_NUMBER * _numbers(state.point)))
 
 
 def _away(move: Array, errors: Array) -> float:

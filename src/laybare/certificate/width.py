@@ -42,11 +42,15 @@ from laybare.certificate.further_unit import (
 )
 from laybare.certificate.likelihood import Gain, robust_gain
 from laybare.certificate.splits import likely_splits, split_unit
+from laybare.certificate.structure import SIGMAS
 from laybare.damping import Effort
 from laybare.refinement.levenberg import project
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, quick_precision
+from laybare.refinement.parts import enough_rows
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
 from laybare.shapes import Array
+from laybare.source import Source
+from laybare.source.views import KeptRows
 
 MORE, SPLITS, FEWER = 2, 3, 2
 """Starts of the refits: the best new units, the likeliest splits (one less where many rows tell which), and the units that are
@@ -62,9 +66,9 @@ SEEMS = 0.5
 PROMISING = 2
 """Starts that go on, where there are many rows: those whose first step promises most."""
 
-CURVED, TRACE = 1, 0.2
-"""Starts where all rows bend most, and the share of its price that a unit must be worth there so that it is followed: one that
-follows noise alone is worth about the number of its numbers, a tenth of their price."""
+CURVED, THIRD = 1, 3
+"""Starts where all rows bend most, and the share of many rows on which it shows whether a unit is more than noise: one that is
+just visible on all of them has a third of its price there, three times what noise grants."""
 
 FIRST_STEPS = 4
 """Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
@@ -85,16 +89,17 @@ PLAIN = 1.5
 or fewer, and one that only follows noise, worth 1.07 times its price on all, is worth half of that there."""
 
 
-def one_more(state: State, units: Array, gram: Array | None) -> Claim:
+def one_more(state: State, units: Array, gram: Array | None, some: Array | None = None) -> Claim:
     """What another unit gains: a few steps from the likeliest splits and from the first of `units` (rows w, b), then the best.
 
     `gram` is that of a step at the fit (`normal.Step`), with which the others are linearised while a new one looks for its place
-    (`further_unit`); a unit that seems worth it is fitted with all of them. Without `gram`: five short refits and a long one.
+    (`further_unit`); a unit that seems worth it is fitted with all of them. `some` is that of some of the rows, if it is known.
+    Without `gram`: five short refits and a long one.
     """
     gain, limit = Gain(0.0, 1.0), price_of_a_unit(state)
     value = 0.0
     if state.equations > state.unknowns + parameters_per_unit(state.point) and not state.exact:
-        best = _refitted(state, units, CLEAR * limit) if gram is None else _beside(state, units, gram, SEEMS * limit)
+        best = _refitted(state, units, CLEAR * limit) if gram is None else _beside(state, units, gram, some, SEEMS * limit)
         value = max(0.0, _ratio(state, float(state.fit.loss), best.loss, wider=1))
         gain = _gain(state, best) if value >= limit else gain
         value /= gain.local
@@ -125,7 +130,7 @@ def _at_farthest(state: State) -> list[Array]:
     return [steep * np.append(x[i] / lengths[i], -NEARER * lengths[i]) for i in rows]
 
 
-def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
+def _beside(state: State, units: Array, gram: Array, some_gram: Array | None, worth: float) -> Further:
     """The best place of a further unit, found on some of the rows and confirmed by all, which are refitted if it seems worth it.
 
     `gram` is that of all rows. Some of them have their own: what the others make up for is then counted as on those rows.
@@ -135,7 +140,8 @@ def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
     part, effort = state.some, _effort(state)
     some, every = (Together(source, point, unit, state.precision) for source in (part, state.view))
     if part is not state.view:
-        gram = Step(*part.sum(StepStatistic(point, quick_precision(point)), stage="certificate")).gram
+        statistic = StepStatistic(point, quick_precision(point))
+        gram = Step(*part.sum(statistic, stage="certificate")).gram if some_gram is None else some_gram
     beside = cache(partial(linearised, gram, point))
     places = [_place(start, point, beside) for start in _starts(state, units)]
     if part is state.view:
@@ -151,27 +157,42 @@ def _beside(state: State, units: Array, gram: Array, worth: float) -> Further:
 
 
 def _confirmed(state: State, some: Together, every: Together, places: list[NewUnits], whole: Linearised) -> Further:
-    """The best of the places by some rows, and where all rows bend, as all rows see them; moved on while they gain by that."""
+    """The best of the places by some rows, and where all rows bend, as many rows see them; followed on all while that gains.
+
+    A unit that is no better on many rows than chance lets its numbers be is not followed, and counts for what it is beyond them.
+    """
     curved = [NewUnits(row[None], whole) for row in curved_units(state.view, state.point, CURVED)]
     looks = foretold(some, [*places, *curved])
     promising = [places[i] for i in sorted(range(len(places)), key=lambda i: looks[i].loss)[:PROMISING]]
     tried = settle_beside(some, promising, replace(_effort(state), max_steps=FIRST_STEPS))
     best, place = min(zip(tried, promising, strict=True), key=lambda one: one[0].loss)
     begun = [_candidate(best, place, some.unit), *(map(_candidate, looks[len(places) :], curved, repeat(some.unit)))]
-    last = max(confirmed(some, every, whole, begun), key=lambda one: one.gain)
+    many, noise = replace(every, source=_many(state)), state.noise / some.unit**2
+    last = max(confirmed(some, many, whole, begun), key=lambda one: one.gain - noise * one.numbers)
+    if last.gain <= noise * (last.numbers + SIGMAS * float(np.sqrt(2.0 * last.numbers))):
+        return _wider(state, last, max(0.0, last.gain - noise * last.numbers) * (state.view.size / many.source.size), some.unit)
+    (last,) = confirmed(some, every, whole, [last])
     for _ in range(FIRST_STEPS):
-        further = last
-        if last.gain * some.unit**2 >= TRACE * price_of_a_unit(state) * state.noise:
-            (further,) = confirmed(some, every, whole, [last])
+        (further,) = confirmed(some, every, whole, [last])
         if further.gain <= last.gain:
             break
         last = further
-    others, readouts = state.point, some.unit * last.readouts
-    if last.left_out is not None:
-        others = without(others, np.delete(np.arange(others.width), last.left_out))
+    return _wider(state, last, last.gain, some.unit)
+
+
+def _many(state: State) -> Source:
+    """Rows on which units are looked at that may only follow noise: a part of those in memory, or all as they are read."""
+    return enough_rows(state.view, state.view.size // THIRD) if isinstance(state.view, KeptRows) else state.view
+
+
+def _wider(state: State, new: Candidate, gain: float, unit: float) -> Further:
+    """The network with new units, y in its own units, and its loss after a gain in squares of `unit`."""
+    others, readouts = state.point, unit * new.readouts
+    if new.left_out is not None:
+        others = without(others, np.delete(np.arange(others.width), new.left_out))
     coefficients = np.insert(others.coefficients, [others.width] * len(readouts), readouts, axis=0)
-    point = others.moved(np.vstack([others.units, last.rows]), coefficients)
-    return Further(point, max(0.0, float(state.fit.loss) - some.unit**2 * last.gain))
+    point = others.moved(np.vstack([others.units, new.rows]), coefficients)
+    return Further(point, max(0.0, float(state.fit.loss) - unit**2 * gain))
 
 
 def _candidate(found: Further, place: NewUnits, unit: float) -> Candidate:

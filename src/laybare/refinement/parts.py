@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laybare.source import Source
+from laybare.source.protocol import Parts
 
 CHOICE = 0
 """Seed of the choice. It is no randomness that anybody has to repeat or vary: any rows will do."""
@@ -11,6 +12,12 @@ CHOICE = 0
 def enough_rows(source: Source, rows: int) -> Source:
     """So many rows, or all of them where that is not much less."""
     return source if 2 * rows > source.size else some_rows(source, rows)
+
+
+def some_and_others(source: Source, rows: int) -> Parts:
+    """So many rows, and the others; kept in memory if they fit."""
+    parts = source.split(rows / source.size, rng=CHOICE)
+    return Parts(parts.first.kept(), parts.second.kept())
 
 
 def some_rows(source: Source, rows: int) -> Source:
