@@ -12,7 +12,7 @@ import laybare as lb
 from laybare.certificate.curved import curved_units
 from laybare.certificate.further_unit import (
     NEW,
-    Candidate,
+    Sighting,
     NewUnits,
     Together,
     _Beside,
@@ -167,9 +167,9 @@ def test_a_confirmed_gain_is_that_of_a_regression_on_all_numbers(outputs: int, r
     left = (y - point.features(x, point.extended(x) @ point.units.T) @ point.coefficients).ravel()
     design = jacobian(wide, x)
     dense = np.sum(left**2) - np.sum((left - design @ np.linalg.lstsq(design, left)[0]) ** 2)
-    (found,) = confirmed(together, together, whole, [Candidate(rows, readouts)])
+    (found,) = confirmed(together, together, whole, [Sighting(rows, readouts)])
     assert_allclose(found.gain, dense, rtol=1e-6)
-    _, same = confirmed(together, together, whole, [Candidate(rng.standard_normal((2, 4)), readouts.repeat(2, 0)), found])
+    _, same = confirmed(together, together, whole, [Sighting(rng.standard_normal((2, 4)), readouts.repeat(2, 0)), found])
     (alone,) = confirmed(together, together, whole, [found])
     assert_allclose(same.gain, alone.gain, rtol=1e-6)
 
@@ -184,8 +184,8 @@ def test_a_confirmed_gain_from_some_rows_is_a_little_less_and_never_more(rng: np
     some, every = (Together(one, point, 1.0, np.float64) for one in (part, source))
     rows, readouts = rng.standard_normal((1, 9)), np.ones((1, 1))
     of_part, of_all = (linearised(one.sum(StepStatistic(point))[0], point) for one in (part, source))
-    (less,) = confirmed(some, every, of_part, [Candidate(rows, readouts)])
-    (most,) = confirmed(every, every, of_all, [Candidate(rows, readouts)])
+    (less,) = confirmed(some, every, of_part, [Sighting(rows, readouts)])
+    (most,) = confirmed(every, every, of_all, [Sighting(rows, readouts)])
     assert 0.0 < less.gain < 1.02 * most.gain
 
 

@@ -21,8 +21,7 @@ from scipy.special import fdtrc
 
 from laybare.certificate.fitted import State
 from laybare.linear_algebra import Precision, solve_spd
-from laybare.refinement.normal import Point, pre_activations, with_ones
-from laybare.refinement.parts import enough_rows
+from laybare.refinement.normal import Point, outputs_of, pre_activations, with_ones
 from laybare.shapes import Array, Sums
 
 TANGENTS = 300
@@ -36,10 +35,6 @@ BUMPS = (0.4, 1.2)
 
 FAR = 100.0
 """Outputs beyond so many standard deviations of y are taken as that."""
-
-ROWS = 40_000
-"""Rows that are looked at, or up to twice as many if there are no more: some hundred features then show what explains a
-four-hundredth of the residual. On a million rows these two passes took four fifths of a recovery."""
 
 SUSPICIOUS = 0.5
 """-log10 of the chance of what is left, all tests counted, from which more is asked: one right network in eight."""
@@ -61,13 +56,13 @@ class Alternative(NamedTuple):
 
 
 def strongest_alternative(state: State, probes: Array) -> Alternative:
-    """The most telling of all sets of features over all outputs; one or two passes over at most twice `ROWS` rows.
+    """The most telling of all sets of features over all outputs; one or two passes over many rows.
 
     `probes` are rows (w, b) of random units.
     """
     plan = _plan(state, probes)
     names = tuple(plan.sets)
-    view = enough_rows(state.view, ROWS)
+    view = state.many
     gram, moment, loss = view.sum(_Features(plan), stage="certificate")
     q = plan.own
     back = solve_spd(gram[:q, :q], np.hstack([gram[:q, q:], moment[:q]]))
@@ -137,14 +132,15 @@ def _columns(plan: _Plan, x: Array) -> tuple[Array, Array]:
     point, n, dtype = plan.point, len(x), plan.dtype
     X1 = with_ones(point, x, dtype)
     z = X1[:, : point.units.shape[1] - point.biases]
-    H, S = point.activation.value_and_slope(pre_activations(point, X1))
+    U = pre_activations(point, X1)
+    H, S = point.activation.value_and_slope(U)
     own = [H, *([X1[:, -1:]] if point.offset else []), *([z] if point.linear else [])]
-    outputs = np.hstack(own) @ point.coefficients.astype(dtype, copy=False)
+    outputs = outputs_of(point, X1, H)
     if plan.tangents:
         own.append((S[:, :, None] * X1[:, None, : point.units.shape[1]]).reshape(n, point.units.size))
-    s = np.clip((outputs - plan.centre.astype(dtype)) / dtype(plan.scale), -FAR, FAR)
+    s = np.clip((outputs - plan.centre) / plan.scale, -FAR, FAR).astype(dtype, copy=False)
     lengths = np.linalg.norm(point.units[:, : z.shape[1]], axis=1)
-    g = pre_activations(point, X1) / np.where(lengths > 0.0, lengths, 1.0).astype(dtype)
+    g = U / np.where(lengths > 0.0, lengths, 1.0).astype(dtype)
     bells = [np.exp(-0.5 * (g / width) ** 2) for width in BUMPS]
     new = [z * z]
     if plan.products:
@@ -153,7 +149,7 @@ def _columns(plan: _Plan, x: Array) -> tuple[Array, Array]:
     new += [(z > place).astype(dtype) for place in PLACES]
     new += [s**2, s**3, np.maximum(s - 1.0, 0.0), np.maximum(-1.0 - s, 0.0)]
     new += [*bells, *(g * bell for bell in bells), point.activation(X1[:, : point.units.shape[1]] @ plan.probes.T.astype(dtype))]
-    return np.hstack([*own, *new]), outputs.astype(np.float64, copy=False)
+    return np.hstack([*own, *new]), outputs
 
 
 @dataclass(frozen=True, eq=False)

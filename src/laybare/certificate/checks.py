@@ -72,9 +72,9 @@ def certify(
     About eight passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
     state = state_of(network, problem, progress)
-    informed, (probes, fewer) = _side_by_side(state, partial(inform, state), partial(_probes_and_fewer, state, rng))
-    more, (spread, held_out, other) = _side_by_side(
-        state, partial(_more, state, probes, informed), partial(_spread_and_rest, state, informed, probes, rng))
+    informed, (probes, other) = _side_by_side(state, partial(inform, state), partial(_what_is_left, state, rng))
+    more, (spread, held_out, fewer) = _side_by_side(
+        state, partial(_more, state, probes, informed), partial(_spread_and_rest, state, informed, rng))
     claims = [
         _enough_samples(state),
         *held_out.claims(state),
@@ -100,19 +100,18 @@ def certify(
     return replace(found, reason=likely_reason(state, other.name, missing=more.decisive))
 
 
-def _probes_and_fewer(state: State, rng: Generator) -> tuple[Array, Claim]:
+def _what_is_left(state: State, rng: Generator) -> tuple[Array, Alternative]:
+    """Units that explain most of the residual, and the kind of features that does."""
     probes = np.empty((0, state.point.units.shape[1])) if state.exact else residual_structure(state, rng).units
-    return probes, one_fewer(state)
+    return probes, most_telling(state, probes)
 
 
 def _more(state: State, probes: Array, informed: Informed | None) -> Claim:
     return one_more(state, probes, None) if informed is None else one_more(state, probes, informed.gram, informed.some)
 
 
-def _spread_and_rest(
-    state: State, informed: Informed | None, probes: Array, rng: Generator
-) -> tuple[Spread, HeldOutErrors, Alternative]:
-    return spread_of(state, informed, rng=rng), held_out_errors(state), most_telling(state, probes)
+def _spread_and_rest(state: State, informed: Informed | None, rng: Generator) -> tuple[Spread, HeldOutErrors, Claim]:
+    return spread_of(state, informed, rng=rng), held_out_errors(state), one_fewer(state)
 
 
 def _side_by_side(state: State, *parts: Callable[[], Any]) -> Iterator[Any]:

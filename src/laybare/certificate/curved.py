@@ -15,32 +15,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laybare.refinement.normal import Point
+from laybare.linear_algebra import Precision
+from laybare.refinement.normal import Point, outputs_of, pre_activations, with_ones
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 
 
 @dataclass(frozen=True, eq=False)
 class _Curved:
-    """(z, y) -> Σ r z zᵀ of every output, (m, d, d)."""
+    """(z, y) -> Σ r z zᵀ of every output, (m, d, d); in single precision if `dtype` says so."""
 
     point: Point
+    dtype: Precision
+
+    @property
+    def single(self) -> bool:
+        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:
         return 3 * int(self.point.units.shape[1]) + self.point.width
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        point = self.point
-        r = y - point.features(x, point.extended(x) @ point.units.T) @ point.coefficients
-        return (np.stack([(x * column[:, None]).T @ x for column in r.T]),)
+        point, X1 = self.point, with_ones(self.point, x, self.dtype)
+        z = X1[:, : point.units.shape[1] - point.biases]
+        r = y - outputs_of(point, X1, point.activation(pre_activations(point, X1)))
+        return (np.stack([(z * column[:, None]).T @ z for column in r.astype(self.dtype, copy=False).T]).astype(np.float64),)
 
 
-def curved_units(source: Source, point: Point, count: int) -> Array:
+def curved_units(source: Source, point: Point, count: int, dtype: Precision = np.float64) -> Array:
     """Rows (w, b) of `count` units at most along which the residual of `point` bends most, as long as the found ones in the
     median, without bias; one pass."""
     dim = point.units.shape[1] - point.biases
-    (moments,) = source.sum(_Curved(point), stage="certificate")
+    (moments,) = source.sum(_Curved(point, dtype), stage="certificate")
     values, vectors = np.linalg.eigh(moments)
     steep = float(np.median(np.linalg.norm(point.units[:, :dim], axis=1))) if point.width else 1.0
     strongest = np.argsort(-np.abs(values), axis=None, kind="stable")[:count]

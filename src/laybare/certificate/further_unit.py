@@ -333,7 +333,7 @@ class _FreedStatistic:
             return gram, moment, np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
 
 
-class Candidate(NamedTuple):
+class Sighting(NamedTuple):
     """New units, rows (K, p) and readouts (K, m), the unit that they replace, if any, and what all rows gain by them and by their
     next step, in squares of y in units of `unit`."""
 
@@ -347,7 +347,7 @@ class Candidate(NamedTuple):
         return int(self.rows.size + self.readouts.size)
 
 
-def confirmed(some: Together, every: Together, whole: Linearised, tried: Sequence[Candidate]) -> list[Candidate]:
+def confirmed(some: Together, every: Together, whole: Linearised, tried: Sequence[Sighting]) -> list[Sighting]:
     """What all rows gain by new units that were found on some, and where a step on all rows leads; a pass over either for all.
 
     How the other units move to make room is taken from some rows, where JᵀJ is known: with n₁ of them for P numbers, what is left
@@ -369,8 +369,8 @@ def confirmed(some: Together, every: Together, whole: Linearised, tried: Sequenc
     return [_moved(one, gram, moment, numbers, K, point) for one, numbers in zip(tried, own, strict=True)]
 
 
-def _moved(one: Candidate, gram: Array, moment: Array, own: Array, count: int, point: Point) -> Candidate:
-    """A candidate after the step of a regression on its own columns among those of `count` new rows."""
+def _moved(one: Sighting, gram: Array, moment: Array, own: Array, count: int, point: Point) -> Sighting:
+    """A sighting after the step of a regression on its own columns among those of `count` new rows."""
     (K, p), m = one.rows.shape, one.readouts.shape[1]
     columns = np.concatenate([(own[:, None] * m + np.arange(m)).ravel(), (count * m + own[:, None] * p + np.arange(p)).ravel()])
     step = solve_spd(gram[np.ix_(columns, columns)], moment[columns])
@@ -378,4 +378,4 @@ def _moved(one: Candidate, gram: Array, moment: Array, own: Array, count: int, p
     if not gain > 0.0:  # NaN for units that overflow, which explain nothing
         return one._replace(gain=0.0)
     rows = one.rows + step[K * m :].reshape(K, p)
-    return Candidate(_of_length(rows, one.rows, point), one.readouts + step[: K * m].reshape(K, m), one.left_out, gain)
+    return Sighting(_of_length(rows, one.rows, point), one.readouts + step[: K * m].reshape(K, m), one.left_out, gain)

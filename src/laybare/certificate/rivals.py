@@ -64,8 +64,7 @@ def other_activations(state: State, left: Alternative) -> tuple[Claim, ...]:
     tried = cheap or left.evidence - np.log10(max(left.tests, 1)) >= SUSPICIOUS
     if state.exact or not tried or own not in KINDS or not state.point.width:
         return ()
-    part = state.some
-    own_loss = float(state.fit.loss) if part is state.view else state.refit(state.point, STEPS, part).loss
+    own_loss = float(state.fit.loss) if state.some is state.view else state.own_on_some.loss
     best = max((_tried(state, kind, own_loss) for kind in KINDS if kind != own), key=lambda one: one.gain)
     limit = BETTER if own.degree is not None else AS_WELL
     return (Claim(

@@ -13,12 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from laybare.certificate.alternatives import ROWS, Alternative, strongest_alternative
+from laybare.certificate.alternatives import Alternative, strongest_alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
-from laybare.linear_algebra import solve_spd
-from laybare.refinement.normal import Point
-from laybare.refinement.parts import enough_rows
+from laybare.linear_algebra import Precision, solve_spd
+from laybare.refinement.normal import Point, outputs_of, pre_activations, with_ones
 from laybare.shapes import Array, Sums
 
 SIGMAS = 4.0
@@ -50,18 +49,25 @@ class _Probe:
     point: Point
     units: Array
     squares: bool
+    dtype: Precision = np.float64
+
+    @property
+    def single(self) -> bool:
+        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:
         return 2 * (len(self.point.coefficients) + len(self.units) + self.squares * int(self.units.shape[1]))
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        inputs = self.point.extended(x)
-        own = self.point.features(x, inputs @ self.point.units.T)
-        new = self.point.activation(inputs @ self.units.T)
-        phi = np.hstack([own, new, x * x] if self.squares else [own, new])
-        r = y - own @ self.point.coefficients
-        return phi.T @ phi, phi.T @ r, np.asarray(np.sum(r * r))
+        point, X1 = self.point, with_ones(self.point, x, self.dtype)
+        p, H = point.units.shape[1], point.activation(pre_activations(point, X1))
+        z, new = X1[:, : p - point.biases], point.activation(X1[:, :p] @ self.units.T.astype(self.dtype, copy=False))
+        linear = [*([X1[:, -1:]] if point.offset else []), *([z] if point.linear else [])]
+        phi = np.hstack([H, *linear, new, *([z * z] if self.squares else [])])
+        r = y - outputs_of(point, X1, H)
+        sums = phi.T @ phi, phi.T @ r.astype(self.dtype, copy=False), np.asarray(np.sum(r * r))
+        return tuple(part.astype(np.float64, copy=False) for part in sums)
 
 
 def residual_structure(state: State, rng: Generator) -> Structure:
@@ -69,8 +75,8 @@ def residual_structure(state: State, rng: Generator) -> Structure:
     degrees of freedom."""
     room = state.spare // (4 * state.view.outputs)
     units = _random_units(state.point, max(1, min(PROBES, room)), rng)
-    statistic = _Probe(state.point, units, squares=room >= len(units) + state.view.dim)
-    gram, moment, loss = enough_rows(state.view, ROWS).sum(statistic, stage="certificate")
+    statistic = _Probe(state.point, units, room >= len(units) + state.view.dim, state.precision)
+    gram, moment, loss = state.many.sum(statistic, stage="certificate")
     q, p = len(state.point.coefficients), len(units)
     share = float(np.sum(moment * solve_spd(gram, moment))) / float(loss) if loss > 0.0 else 0.0
     order = np.argsort(-_alone(gram[: q + p, : q + p], moment[: q + p], q))

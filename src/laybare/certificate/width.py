@@ -30,7 +30,7 @@ from laybare.certificate.claims import Claim
 from laybare.certificate.curved import curved_units
 from laybare.certificate.fitted import State
 from laybare.certificate.further_unit import (
-    Candidate,
+    Sighting,
     Further,
     Linearised,
     NewUnits,
@@ -53,8 +53,8 @@ from laybare.source import Source
 from laybare.source.views import KeptRows
 
 MORE, SPLITS, FEWER = 2, 3, 2
-"""Starts of the refits: the best new units, the likeliest splits (one less where many rows tell which), and the units that are
-cheapest to leave out."""
+"""Starts of the refits: the best new units (one less where many rows tell which way they bend), the likeliest splits (one less
+where many rows tell which), and the units that are cheapest to leave out."""
 
 FARTHEST, NEARER, FEW_ROWS = 2, 0.7, 5000
 """Starts at the rows with the largest residuals, where of white inputs, as a share of their length, such a unit begins, and up to
@@ -113,7 +113,8 @@ def one_more(state: State, units: Array, gram: Array | None, some: Array | None 
 def _starts(state: State, units: Array) -> list[Point]:
     """Where a unit may be missing: the likeliest splits, then the first of `units`; the new unit stands last."""
     likely = likely_splits(state.some, state.point, float(np.sqrt(state.noise)))
-    new, splits = [*units[:MORE], *_at_farthest(state)], SPLITS if state.view.size <= FEW_ROWS else SPLITS - 1
+    few, many = state.view.size <= FEW_ROWS, state.some is not state.view
+    new, splits = [*units[: MORE - many], *_at_farthest(state)], SPLITS if few else SPLITS - 1
     return [*(split_unit(state.point, split) for split in likely[:splits]), *(_with(state.point, row) for row in new)]
 
 
@@ -161,12 +162,12 @@ def _confirmed(state: State, some: Together, every: Together, places: list[NewUn
 
     A unit that is no better on many rows than chance lets its numbers be is not followed, and counts for what it is beyond them.
     """
-    curved = [NewUnits(row[None], whole) for row in curved_units(state.view, state.point, CURVED)]
+    curved = [NewUnits(row[None], whole) for row in curved_units(state.view, state.point, CURVED, state.precision)]
     looks = foretold(some, [*places, *curved])
     promising = [places[i] for i in sorted(range(len(places)), key=lambda i: looks[i].loss)[:PROMISING]]
-    tried = settle_beside(some, promising, replace(_effort(state), max_steps=FIRST_STEPS))
+    tried = settle_beside(some, promising, replace(_effort(state), max_steps=FIRST_STEPS, damping_limit=1.0))
     best, place = min(zip(tried, promising, strict=True), key=lambda one: one[0].loss)
-    begun = [_candidate(best, place, some.unit), *(map(_candidate, looks[len(places) :], curved, repeat(some.unit)))]
+    begun = [_sighted(best, place, some.unit), *(map(_sighted, looks[len(places) :], curved, repeat(some.unit)))]
     many, noise = replace(every, source=_many(state)), state.noise / some.unit**2
     last = max(confirmed(some, many, whole, begun), key=lambda one: one.gain - noise * one.numbers)
     if last.gain <= noise * (last.numbers + SIGMAS * float(np.sqrt(2.0 * last.numbers))):
@@ -182,10 +183,12 @@ def _confirmed(state: State, some: Together, every: Together, places: list[NewUn
 
 def _many(state: State) -> Source:
     """Rows on which units are looked at that may only follow noise: a part of those in memory, or all as they are read."""
-    return enough_rows(state.view, state.view.size // THIRD) if isinstance(state.view, KeptRows) else state.view
+    if not isinstance(state.view, KeptRows):
+        return state.view
+    return state.many if THIRD * state.many.size >= state.view.size else enough_rows(state.view, state.view.size // THIRD)
 
 
-def _wider(state: State, new: Candidate, gain: float, unit: float) -> Further:
+def _wider(state: State, new: Sighting, gain: float, unit: float) -> Further:
     """The network with new units, y in its own units, and its loss after a gain in squares of `unit`."""
     others, readouts = state.point, unit * new.readouts
     if new.left_out is not None:
@@ -195,9 +198,9 @@ def _wider(state: State, new: Candidate, gain: float, unit: float) -> Further:
     return Further(point, max(0.0, float(state.fit.loss) - unit**2 * gain))
 
 
-def _candidate(found: Further, place: NewUnits, unit: float) -> Candidate:
+def _sighted(found: Further, place: NewUnits, unit: float) -> Sighting:
     new = slice(found.point.width - len(place.rows), found.point.width)
-    return Candidate(found.point.units[new], found.point.coefficients[new] / unit, place.others.left_out)
+    return Sighting(found.point.units[new], found.point.coefficients[new] / unit, place.others.left_out)
 
 
 def _place(start: Point, point: Point, beside: Callable[[int | None], Linearised]) -> NewUnits:
@@ -295,19 +298,19 @@ def _without(state: State, unit: int) -> Narrower:
 def _on_part(state: State, rest: Point) -> Narrower | None:
     """The same on some of the rows, if they are much fewer: what is worth so much there is worth more on all.
 
-    The network was fitted to all rows, the narrower one is fitted to these alone: that speaks against the unit, if for any. The
-    refit ends when three steps gain less than a tenth, since what a narrower network wins later no longer decides.
+    With noise both networks are fitted to these rows: one that was fitted to all would look worse than it is, by all that the
+    other follows of their noise. The refit ends when three steps gain less than a tenth, since what a narrower network wins later
+    no longer decides.
     """
     part = state.some
     if part is state.view:
         return None
-    effort = quick(SHORT, rest) if state.exact else replace(_effort(state), stall_gain=0.1)
-    refit = state.refit(rest, effort, part)
     if state.exact:
+        refit = state.refit(rest, quick(SHORT, rest), part)
         return Narrower(refit.point, _ratio(state, refit.loss * (state.view.size / part.size), float(state.fit.loss), wider=0))
-    loss = float(part.sum(FitStatistic(state.point), stage="certificate")[2])
-    ratio = max(1, part.size * part.outputs - state.unknowns) * float(np.log(refit.loss / loss))
-    gain = robust_gain(part, refit.point, state.point, state.noise)
+    refit, own = state.refit(rest, replace(_effort(state), stall_gain=0.1), part), state.own_on_some
+    ratio = max(1, part.size * part.outputs - state.unknowns) * float(np.log(refit.loss / own.loss))
+    gain = robust_gain(part, refit.point, own.point, state.noise)
     return Narrower(refit.point, min(ratio / gain.local, gain.counted), part.size / state.view.size)
 
 

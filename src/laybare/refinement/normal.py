@@ -223,6 +223,17 @@ def pre_activations(point: Point, X1: Array) -> Array:
     return np.asarray(X1[:, : point.units.shape[1]] @ point.units.T.astype(X1.dtype, copy=False))
 
 
+def outputs_of(point: Point, X1: Array, activations: Array) -> Array:
+    """F C from act(U) and [x, 1], in their precision; the result in double."""
+    k, C = point.width, point.coefficients.astype(X1.dtype, copy=False)
+    outputs = activations @ C[:k]
+    if point.offset:
+        outputs += C[k]
+    if point.linear:
+        outputs += X1[:, :-1] @ C[k + point.offset :]
+    return np.asarray(outputs, dtype=np.float64)
+
+
 def khatri_rao(slopes: Array, inputs: Array, out: Array) -> None:
     """S_j ⊗ X̃ of every row, (n, k·p), into `out`; einsum takes half the time of a product that is broadcast."""
     np.einsum("nk,np->nkp", slopes, inputs, out=out.reshape(len(slopes), slopes.shape[1], inputs.shape[1]))
