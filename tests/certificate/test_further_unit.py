@@ -12,8 +12,8 @@ import laybare as lb
 from laybare.certificate.curved import curved_units
 from laybare.certificate.further_unit import (
     NEW,
-    Sighting,
     NewUnits,
+    Sighting,
     Together,
     _Beside,
     confirmed,

@@ -30,10 +30,10 @@ from laybare.certificate.claims import Claim
 from laybare.certificate.curved import curved_units
 from laybare.certificate.fitted import State
 from laybare.certificate.further_unit import (
-    Sighting,
     Further,
     Linearised,
     NewUnits,
+    Sighting,
     Together,
     confirmed,
     foretold,
