@@ -9,7 +9,7 @@ that a unit of some size could not hide in it. `docs/certificate.md` has the rul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from laybare.blas import single_blas_thread
 from laybare.certificate.alternatives import Alternative
 from laybare.certificate.bending import bends
 from laybare.certificate.claims import Certificate, Claim
@@ -33,8 +32,7 @@ from laybare.networks import Network
 from laybare.refinement.problem import LOOKED_AT, Problem
 from laybare.shapes import Array, Progress
 from laybare.source.rounding import representation
-from laybare.source.threads import in_order
-from laybare.source.views import KeptRows
+from laybare.source.views import side_by_side
 
 ENOUGH = 1.2
 """Equations per unknown: a sixth of the equations is left to check the fit."""
@@ -114,21 +112,11 @@ def _spread_and_rest(state: State, informed: Informed | None, rng: Generator) ->
     return spread_of(state, informed, rng=rng), held_out_errors(state), one_fewer(state)
 
 
-def _side_by_side(state: State, *parts: Callable[[], Any]) -> Iterator[Any]:
-    """Parts that know nothing of each other, at once where that pays, each with one thread: dense algebra between passes and
-    passes over few rows keep one core only.
-
-    A journal wants one pass after the other, since it gives them back in their order, and so do the workers of a cluster. Where
-    rows are not kept, for want of memory, there is none for two parts at once either.
-    """
-    schedule, few = state.view.schedule, state.equations * state.unknowns**2 < SIDE_BY_SIDE
-    alone = few or not isinstance(state.view, KeptRows) or schedule.journal is not None or schedule.engine is not None
-
-    def one(number: int) -> Any:
-        with single_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return parts[number]()
-
-    return in_order(one, range(len(parts)), 1 if alone else schedule.threads(len(parts)))
+def _side_by_side(state: State, *parts: Callable[[], Any]) -> list[Any]:
+    """Parts that know nothing of each other, at once where that pays."""
+    if state.equations * state.unknowns**2 < SIDE_BY_SIDE:
+        return [part() for part in parts]
+    return side_by_side(state.view, *parts)
 
 
 def _enough_samples(state: State) -> Claim:

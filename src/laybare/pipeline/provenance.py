@@ -11,6 +11,7 @@ from numpy.random import Generator
 from laybare.source import Samples
 from laybare.source.columns import Columns
 from laybare.source.fingerprint import fingerprint
+from laybare.source.threads import in_order
 from laybare.version import __version__
 
 FINGERPRINT_BYTES = 64 << 20
@@ -61,9 +62,12 @@ def spread_fingerprint(source: Samples) -> str:
     blocks = -(-source.size // BLOCK)
     most = max(1, FINGERPRINT_BYTES // (8 * BLOCK * (source.dim + source.outputs)))
     chosen = np.unique(np.linspace(0, blocks - 1, min(blocks, most)).astype(int)).tolist()
-    return fingerprint(
-        (source.size, source.dim, source.outputs),
-        [fingerprint(*source.read(block * BLOCK, min((block + 1) * BLOCK, source.size))) for block in chosen])
+
+    def one(block: int) -> str:
+        return fingerprint(*source.read(block * BLOCK, min((block + 1) * BLOCK, source.size)))
+
+    each = list(in_order(one, chosen, source.schedule.threads(len(chosen))))
+    return fingerprint((source.size, source.dim, source.outputs), each)
 
 
 def _spelled(value: Any) -> str:

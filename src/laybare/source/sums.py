@@ -41,6 +41,9 @@ BLOCK_BYTES = 4 << 20
 FEW_BLOCKS = 16
 """Up to so many, one block more for one core than for another is a time that is seen."""
 
+WORTH_TWO = 300_000
+"""Numbers from which rows that fit into one block make two: half a millisecond of work, thrice what a second thread costs."""
+
 Read = Callable[[int, int], tuple[Array, Array]]
 
 
@@ -116,7 +119,8 @@ def rows_of_blocks(size: int, row_floats: int, statistic: Statistic, schedule: S
     floats = row_floats + int(getattr(statistic, "row_floats", 0))
     if getattr(statistic, "single", False):
         floats = -(-floats // 2)
-    return even_rows(size, block_rows(floats, max(schedule.block_bytes, least)))
+    rows = even_rows(size, block_rows(floats, max(schedule.block_bytes, least)))
+    return rows if rows < size or size * floats < WORTH_TWO else GRAIN * -(-size // (2 * GRAIN))
 
 
 def block_rows(row_floats: int, block_bytes: int = BLOCK_BYTES) -> int:
