@@ -48,9 +48,9 @@ from laybare.refinement.levenberg import project
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, quick_precision
 from laybare.refinement.parts import enough_rows
 from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
-from laybare.shapes import Array
+from laybare.shapes import Array, Sums
 from laybare.source import Source
-from laybare.source.views import KeptRows
+from laybare.source.views import KeptRows, block_results
 
 MORE, SPLITS, FEWER = 2, 3, 2
 """Starts of the refits: the best new units (one less where many rows tell which way they bend), the likeliest splits (one less
@@ -120,15 +120,21 @@ def _starts(state: State, units: Array) -> list[Point]:
 
 def _at_farthest(state: State) -> list[Array]:
     """Units that are on around the rows with the largest residuals alone: among few rows, a rare unit shows on one or two."""
-    if state.view.size > FEW_ROWS or not state.point.biases or not state.point.width:
-        return []
-    x, y = state.view.read(0, state.view.size)
     point = state.point
-    left = np.abs(y - point.features(x, point.extended(x) @ point.units.T) @ point.coefficients).max(axis=1)
+    if state.view.size > FEW_ROWS or not point.biases or not point.width:
+        return []
+    x, left = (np.concatenate(part) for part in zip(*block_results(state.view, partial(_farthest, point)), strict=True))
+    dim = x.shape[1]
+    steep = float(np.median(np.linalg.norm(point.units[:, :dim], axis=1)))
     lengths = np.maximum(np.linalg.norm(x, axis=1), np.finfo(float).tiny)
-    steep = float(np.median(np.linalg.norm(point.units[:, : x.shape[1]], axis=1)))
+    return [steep * np.append(x[i] / lengths[i], -NEARER * lengths[i]) for i in np.argsort(-left, kind="stable")[:FARTHEST]]
+
+
+def _farthest(point: Point, x: Array, y: Array) -> Sums:
+    """The rows of a block with the largest residuals, and these."""
+    left = np.abs(y - point.features(x, point.extended(x) @ point.units.T) @ point.coefficients).max(axis=1)
     rows = np.argsort(-left, kind="stable")[:FARTHEST]
-    return [steep * np.append(x[i] / lengths[i], -NEARER * lengths[i]) for i in rows]
+    return x[rows], left[rows]
 
 
 def _beside(state: State, units: Array, gram: Array, some_gram: Array | None, worth: float) -> Further:
