@@ -23,3 +23,4 @@ def test_scaling_measures_every_axis() -> None:
 def test_exponent_is_that_of_a_power_law() -> None:
     rows = [ScalingRow("rows", n, 5, 3, 1, 1, 1e-6 * n**1.5, 0.0, 0.0, 0.0, 0.0) for n in (100, 1000, 10_000)]
     assert abs(exponent("rows", rows) - 1.5) < 1e-12
+    assert abs(exponent("rows", [row._replace(memory_mb=row.rows**0.5) for row in rows], "memory_mb") - 0.5) < 1e-12

@@ -116,10 +116,13 @@ def _data(cell: ScalingCell, folder: Path) -> tuple[Array, Array]:
 
 
 def summary(grid: ScalingGrid, runs: Mapping[ScalingCell, list[ScalingRun]]) -> StudyResult:
-    """Medians, and the exponents of time along each axis."""
+    """Medians, and the exponents of time, blocks read and memory along each axis."""
     rows = [_row(cell, each) for cell, each in runs.items()]
-    parts = [f"{axis} {exponent(axis, rows):.2f}" for axis in ("rows", "dim", "width") if _along(axis, rows)]
-    return StudyResult(headings(ScalingRow), rows, f"Exponents of the time: {', '.join(parts)}.", _figure(rows))
+    parts = [
+        f"{axis} {', '.join(f'{exponent(axis, rows, grown):.2f}' for grown in ('median_s', 'blocks_read', 'memory_mb'))}"
+        for axis in ("rows", "dim", "width") if _along(axis, rows)]
+    return StudyResult(
+        headings(ScalingRow), rows, f"Exponents of time, blocks read and memory: {'; '.join(parts)}.", _figure(rows))
 
 
 def _row(cell: ScalingCell, runs: Sequence[ScalingRun]) -> ScalingRow:
@@ -133,11 +136,11 @@ def _along(axis: str, rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     return sorted((row for row in rows if row.axis == axis), key=lambda row: float(getattr(row, axis)))
 
 
-def exponent(axis: str, rows: Sequence[ScalingRow]) -> float:
-    """Slope of log seconds against the logarithm of what grows."""
+def exponent(axis: str, rows: Sequence[ScalingRow], grown: str = "median_s") -> float:
+    """Slope of the logarithm of what is measured, seconds for example, against that of what grows."""
     own = _along(axis, rows)
-    x = np.log([float(getattr(row, axis)) for row in own])
-    return float(np.polyfit(x, np.log([row.median_s for row in own]), 1)[0]) if len(own) > 1 else float("nan")
+    x, y = (np.log([float(getattr(row, name)) for row in own]) for name in (axis, grown))
+    return float(np.polyfit(x, y, 1)[0]) if len(own) > 1 else float("nan")
 
 
 def _figure(rows: Sequence[ScalingRow]) -> LinesFigure:
