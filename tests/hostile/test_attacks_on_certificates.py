@@ -9,6 +9,7 @@ import laybare as lb
 from laybare.linear_algebra import solve_spd
 from laybare.shapes import Array
 from laybare.studies.hostile import EVERY, HOSTILE, differs, largest_miss, run_once
+from laybare.studies.hostile_cases import FAMILIES
 
 
 def failed(found: lb.Recovery) -> set[str]:
@@ -181,6 +182,13 @@ def test_clipped_labels_are_refuted() -> None:
     _, x, y, rng = planted(7)
     noisy = y + 0.05 * rng.standard_normal(len(x))
     found = lb.recover(lb.Samples(x, np.minimum(noisy, np.quantile(noisy, 0.95))), width=2, rng=0)
+    assert "labels tied at their largest or smallest" in failed(found)
+
+
+def test_noisy_labels_that_are_cut_off_where_the_network_is_level_are_not_verified() -> None:
+    """All of its labels tie there, as if noise stopped: the offset is that of the cut. Noise in proportion to y does so at zero."""
+    case = FAMILIES["labels"](np.random.default_rng([231353, sum(map(ord, "labels"))]))
+    found = lb.recover(case.source, case.method, case.width, rng=231353)
     assert "labels tied at their largest or smallest" in failed(found)
 
 
