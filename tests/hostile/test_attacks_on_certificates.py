@@ -186,7 +186,7 @@ def test_clipped_labels_are_refuted() -> None:
 
 
 def test_noisy_labels_that_are_cut_off_where_the_network_is_level_are_not_verified() -> None:
-    """All of its labels tie there, as if noise stopped: the offset is that of the cut. Noise in proportion to y does so at zero."""
+    """All of its labels tie there, as if noise stopped: the offset is that of the cut. Noise in proportion to y stops at zero."""
     case = FAMILIES["labels"](np.random.default_rng([231353, sum(map(ord, "labels"))]))
     found = lb.recover(case.source, case.method, case.width, rng=231353)
     assert "labels tied at their largest or smallest" in failed(found)

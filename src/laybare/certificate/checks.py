@@ -168,7 +168,7 @@ def _not_clipped(state: State) -> Claim:
     ties = max(cut, level)
     return Claim(
         "labels tied at their largest or smallest", float(ties), TIED, ties <= TIED, "tested",
-        "rows with exactly the largest (or smallest) label although there is noise; noise leaves no ties but at zero, and clipped "
+        "rows with exactly the largest (or smallest) label although there is noise, which leaves no ties but at zero; clipped "
         "labels are no network's. Refuted if the network varies there.", decisive=cut > TIED)
 
 
