@@ -27,8 +27,8 @@ ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 5, 4000, 20
 INFORMING_A_NUMBER, FEWEST_INFORMING = 12, 12_000
 """Rows for the curvature where it has many numbers: the variance of each is then known to about √(2/n₁), one per cent."""
 
-MANY = 40_000
-"""Rows that are looked at for what is left: some hundred features then show what explains a four-hundredth of the residual. On a
+MANY = 30_000
+"""Rows that are looked at for what is left: some hundred features then show what explains a three-hundredth of the residual. On a
 million rows these passes took four fifths of a recovery."""
 
 SEEN_SINGLE = 1e-8

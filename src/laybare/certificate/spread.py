@@ -41,9 +41,9 @@ from laybare.workspace import workspace
 LARGEST = 4000
 """Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
 
-FILLING_A_NUMBER, FILLING = 4, 4_000_000_000
-"""Rows for S where P² operations for each are many: what is asked are P variances, not a matrix, and 4,000 rows know those to
-two per cent."""
+FILLING_A_NUMBER, FILLING = 3, 3_000_000_000
+"""Rows for S where P² operations for each are many: what is asked are P variances, not a matrix, and 3,000 rows know those to
+three per cent."""
 
 WELL_KNOWN = 1e4
 """Norm of the inverse information, its diagonal one, up to which single precision errs by less than a hundredth."""

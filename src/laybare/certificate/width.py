@@ -66,12 +66,13 @@ SEEMS = 0.5
 PROMISING = 2
 """Starts that go on, where there are many rows: those whose first step promises most."""
 
-CURVED, THIRD = 1, 3
+CURVED, QUARTER = 1, 4
 """Starts where all rows bend most, and the share of many rows on which it shows whether a unit is more than noise: one that is
-just visible on all of them has a third of its price there, three times what noise grants."""
+just visible on all of them has more than a third of its price there, three times what noise grants."""
 
-FIRST_STEPS = 4
-"""Steps from every start before the best goes on: by then a unit that is there has shown most of its worth."""
+FIRST_STEPS, FEWER_STEPS = 4, 2
+"""Steps from every start before the best goes on: by then a unit that is there has shown most of its worth. On some of many rows
+fewer do, since all of them come later."""
 
 CLEAR, NEEDED = 1.5, 1.2
 """Between the 1.07 of noise and the 2.8 of clearly visible units (see above)."""
@@ -171,7 +172,7 @@ def _confirmed(state: State, some: Together, every: Together, places: list[NewUn
     curved = [NewUnits(row[None], whole) for row in curved_units(state.view, state.point, CURVED, state.precision)]
     looks = foretold(some, [*places, *curved])
     promising = [places[i] for i in sorted(range(len(places)), key=lambda i: looks[i].loss)[:PROMISING]]
-    tried = settle_beside(some, promising, replace(_effort(state), max_steps=FIRST_STEPS, damping_limit=1.0))
+    tried = settle_beside(some, promising, replace(_effort(state), max_steps=FEWER_STEPS, damping_limit=1.0))
     best, place = min(zip(tried, promising, strict=True), key=lambda one: one[0].loss)
     begun = [_sighted(best, place, some.unit), *(map(_sighted, looks[len(places) :], curved, repeat(some.unit)))]
     many, noise = replace(every, source=_many(state)), state.noise / some.unit**2
@@ -191,7 +192,7 @@ def _many(state: State) -> Source:
     """Rows on which units are looked at that may only follow noise: a part of those in memory, or all as they are read."""
     if not isinstance(state.view, KeptRows):
         return state.view
-    return state.many if THIRD * state.many.size >= state.view.size else enough_rows(state.view, state.view.size // THIRD)
+    return state.many if QUARTER * state.many.size >= state.view.size else enough_rows(state.view, state.view.size // QUARTER)
 
 
 def _wider(state: State, new: Sighting, gain: float, unit: float) -> Further:
