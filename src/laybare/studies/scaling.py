@@ -148,9 +148,10 @@ def _figure(rows: Sequence[ScalingRow]) -> LinesFigure:
     for axis in ("rows", "dim", "width"):
         own = _along(axis, rows)
         x = [float(getattr(row, axis)) for row in own]
-        panels.append(Panel(axis, axis, "seconds, or megabytes", [
-            Curve("seconds", x, [row.median_s for row in own]), Curve("megabytes", x, [row.memory_mb for row in own])], "xy"))
-    return LinesFigure(panels, "Time and memory of a recovery against rows, inputs and units")
+        panels.append(Panel(axis, axis, "", [
+            Curve("seconds", x, [row.median_s for row in own]), Curve("megabytes", x, [row.memory_mb for row in own]),
+            Curve("hundreds of blocks read", x, [row.blocks_read / 100 for row in own])], "xy"))
+    return LinesFigure(panels, "Time, memory and passes of a recovery against rows, inputs and units")
 
 
 SCALING = Study(
