@@ -24,6 +24,12 @@ def test_a_case_ends_without_a_traceback(seed: int) -> None:
     assert run_once(seed, largest=60).wrong == ""
 
 
+def test_a_network_without_units_has_errors_too() -> None:
+    """Found by five minutes of cases: errors of a constant were carried to the given inputs in a shape that zero units do not
+    have."""
+    assert run_once(207742594).wrong == ""
+
+
 @pytest.mark.slow
 def test_five_minutes_of_cases_end_without_a_traceback() -> None:
     """On seeds that depend on the day, printed; any that fails can be run again."""

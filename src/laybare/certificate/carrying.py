@@ -37,9 +37,10 @@ def carried(covariance: Array, point: Point, transform: Affine) -> Carried:
     gauge = gauge_of(there)
 
     def left(columns: Array) -> Array:
-        top = scale[:, None, None] * (rows @ columns[: k * p].reshape(k, p, -1))
-        low = back[:, None] * (rest @ columns[k * p :].reshape(q, -1))
-        moved = np.vstack([top.reshape(k * p, -1), low.reshape(q * m, -1)])
+        count = columns.shape[1]  # no -1 in shapes: there may be no unit
+        top = scale[:, None, None] * (rows @ columns[: k * p].reshape(k, p, count))
+        low = back[:, None] * (rest @ columns[k * p :].reshape(q, m * count))
+        moved = np.vstack([top.reshape(k * p, count), low.reshape(q * m, count)])
         return np.asarray(moved - gauge.pull.T @ (gauge.fixed @ moved))
 
     errors = root_of(left(left(covariance).T))

@@ -360,9 +360,10 @@ def confirmed(some: Together, every: Together, whole: Linearised, tried: Sequenc
     cross = np.hstack([
         _columns(sums.cross[:, :K], point, np.eye(m)), _sloped(sums.cross[:, K:].reshape(-1, K, p), point, readouts)])
     follow = whole.curvature.solve(cross)
-    hidden, linear = follow[: k * p].reshape(k, p, -1), follow[k * p :].reshape(q, m, -1)
+    count = follow.shape[1]
+    hidden, linear = follow[: k * p].reshape(k, p, count), follow[k * p :].reshape(q, m, count)
     back = np.stack([
-        np.vstack([linear[:, o], (hidden * point.coefficients[:k, o, None, None]).reshape(k * p, -1)]) for o in range(m)])
+        np.vstack([linear[:, o], (hidden * point.coefficients[:k, o, None, None]).reshape(k * p, count)]) for o in range(m)])
     gram, moment, _ = every.source.sum(_FreedStatistic(point, rows, readouts, back, every.unit, every.dtype), stage="certificate")
     gram += np.diag((NEW if every.dtype is np.float64 else NEW_SINGLE) * np.diag(gram))
     own = np.split(np.arange(K), np.cumsum([len(one.rows) for one in tried])[:-1])
