@@ -88,8 +88,8 @@ class State:
 
     @cached_property
     def own_on_some(self) -> Refined:
-        """The network fitted to some of the rows, as others are that are compared with it there: it is near, two steps do."""
-        return self.refit(self.point, Effort(max_steps=2), self.some)
+        """The network fitted to some of the rows, as others are that are compared with it there: it is near, one step does."""
+        return self.refit(self.point, Effort(max_steps=1), self.some)
 
     @property
     def view(self) -> Source:

@@ -63,7 +63,7 @@ how many rows single ones are asked."""
 SEEMS = 0.5
 """Share of the price of a unit beyond which one that was found beside the linearised others is fitted with all of them."""
 
-PROMISING = 2
+PROMISING = 1
 """Starts that go on, where there are many rows: those whose first step promises most."""
 
 CURVED, QUARTER = 1, 4
