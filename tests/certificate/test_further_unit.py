@@ -189,6 +189,22 @@ def test_a_confirmed_gain_from_some_rows_is_a_little_less_and_never_more(rng: np
     assert 0.0 < less.gain < 1.02 * most.gain
 
 
+def test_steps_of_a_confirmed_unit_lead_to_the_missing_one(rng: np.random.Generator) -> None:
+    truth = lb.random_network(4, 3, rng=2)
+    x = rng.standard_normal((3000, 4))
+    source = lb.Samples(x, truth(x))
+    point = Model(lb.relu).start(truth.layer.rows[:2], 1)
+    point = point.moved(point.units, np.array([*truth.readout[:2], truth.offset])[:, None])
+    together, whole = Together(source, point, 1.0, np.float64), linearised(source.sum(StepStatistic(point))[0], point)
+    row = truth.layer.rows[2]
+    found = Sighting(row[None] + 0.2 * rng.standard_normal((1, 5)), 0.7 * np.array([[truth.readout[2]]]))
+    before = np.linalg.norm(found.rows - row)
+    for _ in range(6):
+        (found,) = confirmed(together, together, whole, [found])
+    assert np.linalg.norm(found.rows - row) < 0.1 * before
+    assert_allclose(found.readouts[0, 0], truth.readout[2], rtol=0.05)
+
+
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_a_residual_bends_along_a_missing_unit(outputs: int, rng: np.random.Generator) -> None:
     truth = lb.random_network(12, 4, outputs=outputs, rng=5)

@@ -23,8 +23,8 @@ from laybare.certificate.information import gauge_of, information, slope
 from laybare.damping import Arrival, Effort, Place, Trial, check_finite, descent
 from laybare.linear_algebra import Definite, Precision, definite, solve_spd
 from laybare.refinement.levenberg import damping_weight
-from laybare.refinement.normal import Point, Step, khatri_rao, quick_precision, with_ones
-from laybare.refinement.pruning import without
+from laybare.refinement.normal import Point, Step, khatri_rao, quick_precision, step_of, with_ones
+from laybare.refinement.pruning import with_units, without
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 from laybare.workspace import workspace
@@ -57,8 +57,7 @@ def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linear
     features = [*kept, *range(k, q)]
     columns = np.array([*features, *(q + j * p + a for j in kept for a in range(p))], dtype=int)
     rest = without(point, np.array(kept, dtype=int))
-    nothing = np.zeros(0)
-    matrix, fixed = information(Step(gram[np.ix_(columns, columns)], nothing, nothing, nothing), rest), gauge_of(rest).fixed
+    matrix, fixed = information(step_of(gram[np.ix_(columns, columns)]), rest), gauge_of(rest).fixed
     strength = float(np.diag(matrix)[: rest.units.size].mean()) if rest.width else 1.0
     return Linearised(rest, definite(matrix + strength * fixed.T @ fixed, quick_precision(point)), left_out)
 
@@ -174,10 +173,8 @@ class Together:
 
     def further(self, others: Linearised, best: Place[Array, _Reduced], gain: float = 0.0) -> Further:
         """The network with the new units, for y in its own units, and its loss less what a step is going to gain."""
-        point, k = others.point, others.point.width
-        coefficients = self.unit * np.insert(point.coefficients, [k] * len(best.point), best.sums.readouts, axis=0)
-        point = point.moved(np.vstack([point.units, best.point]), coefficients)
-        return Further(point, self.unit**2 * max(0.0, best.loss - gain))
+        point = with_units(others.point, best.point, best.sums.readouts)
+        return Further(point.moved(point.units, self.unit * point.coefficients), self.unit**2 * max(0.0, best.loss - gain))
 
 
 def _own_sums(
@@ -378,5 +375,12 @@ def _moved(one: Sighting, gram: Array, moment: Array, own: Array, count: int, po
     gain = float(moment[columns] @ step)
     if not gain > 0.0:  # NaN for units that overflow, which explain nothing
         return one._replace(gain=0.0)
-    rows = one.rows + step[K * m :].reshape(K, p)
-    return Sighting(_of_length(rows, one.rows, point), one.readouts + step[: K * m].reshape(K, m), one.left_out, gain)
+    move, readouts = step[K * m :].reshape(K, p), step[: K * m].reshape(K, m)  # R is what is left without any new unit
+    degree = point.activation.degree
+    if degree is None:
+        return Sighting(_of_length(one.rows + move, one.rows, point), readouts, one.left_out, gain)
+    along = np.einsum("kp,kp->k", move, one.rows)[:, None] / np.maximum(np.sum(one.rows**2, axis=1), 1e-300)[:, None]
+    rows = one.rows + move - along * one.rows  # along itself a row only makes the readout larger
+    lengths = np.linalg.norm(rows[:, : p - point.biases], axis=1)[:, None]
+    readouts = (readouts + degree * along * one.readouts) * lengths**degree
+    return Sighting(_of_length(rows, one.rows, point), readouts, one.left_out, gain)

@@ -19,7 +19,7 @@ from numpy.random import Generator
 from laybare.certificate.fitted import State, with_unit_rows
 from laybare.damping import Effort
 from laybare.linear_algebra import definite
-from laybare.refinement.normal import Point, Step, quick_precision
+from laybare.refinement.normal import Point, quick_precision, step_of
 from laybare.refinement.part_curvature import PartNormal, normal_of
 from laybare.shapes import Array
 
@@ -67,8 +67,7 @@ def neighbours_of(state: State, gram: Array, covariance: Array, *, rng: Generato
         return Neighbours()
     root = _root(covariance)
     tries, effort = 1 if dear else TRIES, replace(STEPS, settled=min(STEPS.settled, NEAR / numbers))
-    nothing = np.zeros(0)
-    nearby = normal_of(Step(gram, nothing, nothing, nothing), state.point, dtype=quick_precision(state.point))
+    nearby = normal_of(step_of(gram), state.point, dtype=quick_precision(state.point))
     ended = [_refit(state, nearby, STRIDE * root @ rng.standard_normal(len(root)), effort) for _ in range(tries)]
     moves, ratios = np.stack([move for move, _ in ended]), np.array([ratio for _, ratio in ended])
     errors = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))

@@ -30,6 +30,7 @@ from laybare.refinement.normal import (
     point_of,
     pre_activations,
     quick_precision,
+    step_of,
     with_ones,
 )
 from laybare.refinement.parts import enough_rows
@@ -141,13 +142,13 @@ def inform(state: State) -> Informed | None:
         own = None if rest is None else _gram(state, some, np.float32)
         gram = _gram(state, part if rest is None else rest, np.float32)
         gram = (gram if own is None else gram + own) * (state.view.size / part.size)
-        inverse = constrained_inverse(information(_of_gram(gram), point), point)
+        inverse = constrained_inverse(information(step_of(gram), point), point)
         if inverse.condition < WELL_KNOWN:
             known = 1.0 if part is state.view else 1.0 - state.unknowns / (part.size * part.outputs)
             return Informed(gram, inverse._replace(matrix=known * inverse.matrix), known, own)
     for view in dict.fromkeys((part, state.view) if state.exact else (state.view,)):
         gram = _gram(state, view, np.float64) * (state.view.size / view.size)
-        inverse = constrained_inverse(information(_of_gram(gram), point), point)
+        inverse = constrained_inverse(information(step_of(gram), point), point)
         if not inverse.open.any():
             break
     return Informed(gram, inverse)
@@ -155,11 +156,6 @@ def inform(state: State) -> Informed | None:
 
 def _gram(state: State, view: Source, dtype: Precision) -> Array:
     return Step(*view.sum(StepStatistic(state.point, dtype), stage="standard errors")).gram
-
-
-def _of_gram(gram: Array) -> Step:
-    nothing = np.zeros(0)
-    return Step(gram, nothing, nothing, nothing)
 
 
 def _gradient(state: State, point: Point, unit: float) -> Array:

@@ -47,7 +47,7 @@ from laybare.damping import Effort
 from laybare.refinement.levenberg import project
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, quick_precision
 from laybare.refinement.parts import enough_rows
-from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, without
+from laybare.refinement.pruning import elimination_order, parameters_per_unit, quick, telling, with_units, without
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 from laybare.source.views import KeptRows, block_results
@@ -115,8 +115,10 @@ def _starts(state: State, units: Array) -> list[Point]:
     """Where a unit may be missing: the likeliest splits, then the first of `units`; the new unit stands last."""
     likely = likely_splits(state.some, state.point, float(np.sqrt(state.noise)))
     few, many = state.view.size <= FEW_ROWS, state.some is not state.view
+    nothing = np.zeros((1, state.view.outputs))
     new, splits = [*units[: MORE - many], *_at_farthest(state)], SPLITS if few else SPLITS - 1
-    return [*(split_unit(state.point, split) for split in likely[:splits]), *(_with(state.point, row) for row in new)]
+    further = (with_units(state.point, row[None], nothing) for row in new)
+    return [*(split_unit(state.point, split) for split in likely[:splits]), *further]
 
 
 def _at_farthest(state: State) -> list[Array]:
@@ -160,7 +162,7 @@ def _beside(state: State, units: Array, gram: Array, some_gram: Array | None, wo
         last = _confirmed(state, some, every, places, beside(None))
     if _ratio(state, float(state.fit.loss), last.loss, wider=1) < worth:
         return last
-    refit = state.refit(last.point, _effort(state))
+    refit = state.refit(last.point, effort)
     return Further(refit.point, refit.loss)
 
 
@@ -200,9 +202,7 @@ def _wider(state: State, new: Sighting, gain: float, unit: float) -> Further:
     others, readouts = state.point, unit * new.readouts
     if new.left_out is not None:
         others = without(others, np.delete(np.arange(others.width), new.left_out))
-    coefficients = np.insert(others.coefficients, [others.width] * len(readouts), readouts, axis=0)
-    point = others.moved(np.vstack([others.units, new.rows]), coefficients)
-    return Further(point, max(0.0, float(state.fit.loss) - unit**2 * gain))
+    return Further(with_units(others, new.rows, readouts), max(0.0, float(state.fit.loss) - unit**2 * gain))
 
 
 def _sighted(found: Further, place: NewUnits, unit: float) -> Sighting:
@@ -327,10 +327,3 @@ def _smaller(state: State, narrow: Point, ratio: float) -> float:
         return ratio
     gain = robust_gain(state.view, narrow, state.point, state.noise)
     return min(ratio / gain.local, gain.counted)
-
-
-def _with(point: Point, row: Array) -> Point:
-    """The point with one more unit, still without effect."""
-    k, m = point.width, point.coefficients.shape[1]
-    units = np.vstack([point.units, row])
-    return point.moved(units, np.vstack([point.coefficients[:k], np.zeros((1, m)), point.coefficients[k:]]))

@@ -22,7 +22,7 @@ from laybare.refinement.levenberg import Refined, overfit
 from laybare.refinement.minimise import CHEAP, DENSE_LIMIT, minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.peeling import missing_units
-from laybare.refinement.pruning import elimination_order, parameter_count, parameters_per_unit, prune, without
+from laybare.refinement.pruning import elimination_order, parameter_count, parameters_per_unit, prune, with_units, without
 from laybare.refinement.variation import total_variation
 from laybare.shapes import Array, Progress, Sums, tell
 from laybare.source import Source
@@ -273,9 +273,7 @@ def _repaired(hunt: _Hunt, point: Point) -> Point:
     if hunt.search.peel:
         peeled = missing_units(hunt.source, rest, new // 2)
         fresh[: len(peeled)] = peeled
-    k = rest.width
-    coefficients = np.vstack([rest.coefficients[:k], np.zeros((new, hunt.source.outputs)), rest.coefficients[k:]])
-    return rest.moved(np.vstack([rest.units, fresh]), coefficients)
+    return with_units(rest, fresh, np.zeros((new, hunt.source.outputs)))
 
 
 def _schwarz(source: Source, found: Refined) -> float:

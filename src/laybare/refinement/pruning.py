@@ -90,6 +90,12 @@ def elimination_order(point: Point, fit: Fit) -> tuple[Array, Array]:
     return np.array(order, dtype=int), np.cumsum(costs)
 
 
+def with_units(point: Point, rows: Array, readouts: Array) -> Point:
+    """The point with further units, last among them."""
+    coefficients = np.insert(point.coefficients, [point.width] * len(rows), readouts, axis=0)
+    return point.moved(np.vstack([point.units, rows]), coefficients)
+
+
 def without(point: Point, kept: Array) -> Point:
     """The point with only the units `kept` (their indices)."""
     k = point.width
