@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.linalg
 
+from laybare.lapack import factor_in_place, invert_in_place, solve_in_place
 from laybare.levels import GRAM
 from laybare.shapes import Array
 
@@ -20,6 +21,15 @@ BLOCK = 128
 """Rows and columns of a block that is turned over in the nearest cache."""
 
 
+def inner(left: Array, right: Array) -> Array:
+    """leftᵀ right of contiguous arrays, as any statistic that runs beside others should form it.
+
+    However many rows it adds up, NumPy's `@` keeps the interpreter to itself if the result has no more than 500 numbers, so that
+    no two blocks are worked on at once; its `dot` does not, but copies slices.
+    """
+    return np.asarray(np.dot(left.T, right))
+
+
 class Definite(NamedTuple):
     """A symmetric matrix that stands for another one nearby, factored: L Lᵀ = scale · matrix · scale."""
 
@@ -31,8 +41,10 @@ class Definite(NamedTuple):
         scale = self.scale.reshape(-1, *[1] * (right.ndim - 1))
         scaled = (scale * right).astype(self.lower.dtype, copy=False)
         if scaled.size > len(scaled):
-            return np.asarray(scale * scipy.linalg.cho_solve((self.lower, True), scaled, check_finite=False))
-        (trsv,) = scipy.linalg.get_blas_funcs(("trsv",), (self.lower,))  # a quarter of the time of cho_solve, which wants columns
+            columns = np.array(scaled, order="F")
+            solve_in_place(self.lower, columns)
+            return np.asarray(scale * columns)
+        (trsv,) = scipy.linalg.get_blas_funcs(("trsv",), (self.lower,))  # a quarter of the time that columns take
         solved = trsv(self.lower, trsv(self.lower, scaled.ravel(), lower=1), lower=1, trans=1)
         return np.asarray(scale * solved.reshape(right.shape))
 
@@ -42,16 +54,14 @@ def definite(matrix: Array, dtype: Precision = np.float64) -> Definite:
     with np.errstate(over="ignore", invalid="ignore"):
         diagonal = np.diag(matrix)
         scale = 1.0 / np.sqrt(np.maximum(np.maximum(diagonal, 1e-3 * diagonal.mean()), np.finfo(float).tiny))
-    (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=dtype)
     for ridge in RIDGES[dtype]:
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = np.array(matrix.T, dtype=dtype, order="F")  # in the order of LAPACK, which may overwrite it
             scaled *= scale.astype(dtype)[:, None]
             scaled *= scale.astype(dtype)
         scaled[np.diag_indices(len(matrix))] += ridge
-        lower, failed = potrf(scaled, lower=1, clean=0, overwrite_a=1)
-        if not failed:
-            return Definite(lower, scale)
+        if factor_in_place(scaled):
+            return Definite(scaled, scale)
     return Definite(np.asfortranarray(np.eye(len(matrix), dtype=dtype)), scale)
 
 
@@ -68,12 +78,10 @@ def solve_spd(matrix: Array, right: Array) -> Array:
         columns = right.reshape(len(right), -1) * scale[:, None]
         if not (np.isfinite(scaled.sum()) and np.isfinite(columns.sum())):
             return np.full(right.shape, np.nan)
-    try:
-        factor = scipy.linalg.cholesky(scaled, lower=True, check_finite=False)
-        if np.square(np.diag(factor)).min() < GRAM:
-            raise scipy.linalg.LinAlgError
-        solved = scipy.linalg.cho_solve((factor, True), columns, check_finite=False)
-    except scipy.linalg.LinAlgError:
+    factor, solved = np.array(scaled, float, order="F"), np.array(columns, float, order="F")
+    if factor_in_place(factor) and np.square(np.diag(factor)).min(initial=1.0) >= GRAM:
+        solve_in_place(factor, solved)
+    else:
         values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
         kept = values > GRAM * values[-1]
         V = vectors[:, kept]
@@ -90,12 +98,12 @@ def inverse_spd(matrix: Array) -> Array:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
-        scaled = matrix * scale[:, None]
-        scaled *= scale
-        lower, failed = scipy.linalg.lapack.dpotrf(scaled.T, lower=1, overwrite_a=1)
-        if failed or not np.square(np.diag(lower)).min(initial=1.0) >= GRAM:
+        inverse: Array = matrix * scale[:, None]
+        inverse *= scale
+        lower = inverse.T  # in Fortran order, and the same matrix
+        if not factor_in_place(lower) or not np.square(np.diag(lower)).min(initial=1.0) >= GRAM:
             return solve_spd(matrix, np.eye(len(matrix)))
-        inverse = np.ascontiguousarray(scipy.linalg.lapack.dpotri(lower, lower=1, overwrite_c=1)[0].T)
+        invert_in_place(lower)
         inverse *= scale[:, None]
         inverse *= scale
         _mirror_upper(inverse)

@@ -44,12 +44,15 @@ def test_an_error_in_a_block_is_raised_and_nothing_goes_on() -> None:
 
 
 def test_a_pass_that_is_left_early_waits_for_the_blocks_under_way() -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def one(start: int) -> int:
         if start:
+            begun.set()
             time.sleep(0.05)
             ended.set()
+        else:
+            assert begun.wait(10.0)  # by another thread, since this one waits here
         return start
 
     results = in_order(one, range(2), 2)
@@ -111,4 +114,14 @@ def test_threads_wait_for_the_next_pass() -> None:
         list(in_order(lambda start, seen=seen: seen.add(threading.get_ident()) or time.sleep(0.01), range(8), 2))
         workers.append(seen)
     assert all(len(seen) == 2 for seen in workers)
+    assert threading.get_ident() in set.intersection(*workers)  # whoever asks works as well
     assert len(set.union(*workers)) <= 3  # one may still be on its way back when the next pass begins
+
+
+def test_a_pass_within_a_block_is_worked_on_by_its_thread_alone() -> None:
+    def outer(start: int) -> set[int]:
+        return set(in_order(lambda inner: time.sleep(0.001) or threading.get_ident(), range(8), 2))  # type: ignore[func-returns-value]
+
+    assert all(len(threads) == 1 for threads in in_order(outer, range(6), 2))
+    list(in_order(lambda start: start, range(4), 2))
+    assert len(set(in_order(lambda start: time.sleep(0.01) or threading.get_ident(), range(8), 2))) == 2  # type: ignore[func-returns-value]

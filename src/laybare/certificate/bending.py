@@ -10,6 +10,7 @@ import numpy as np
 
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
+from laybare.linear_algebra import inner
 from laybare.shapes import Array, Sums
 
 BENT = 1e-9
@@ -31,7 +32,7 @@ def _kinks_crossed(state: State) -> tuple[Claim, Claim]:
 
     def statistic(x: Array, y: Array) -> Sums:
         above = (network.layer.before(x)[:, :, None] > kinks).reshape(len(x), columns).astype(float)
-        return above.sum(axis=0), above.T @ above
+        return above.sum(axis=0), inner(above, above)
 
     above, both = used.sum(statistic, stage="certificate")
     thinner = np.minimum(above, used.size - above)

@@ -21,7 +21,7 @@ import numpy as np
 
 from laybare.certificate.information import gauge_of, information, slope
 from laybare.damping import Arrival, Effort, Place, Trial, check_finite, descent
-from laybare.linear_algebra import Definite, Precision, definite, solve_spd
+from laybare.linear_algebra import Definite, Precision, definite, inner, solve_spd
 from laybare.refinement.levenberg import damping_weight
 from laybare.refinement.normal import Point, Step, khatri_rao, quick_precision, step_of, with_ones
 from laybare.refinement.pruning import with_units, without
@@ -102,7 +102,7 @@ class _MovingStatistic:
         Z, N, R = _formed(self.point, self.rows, self.unit, x, y, self.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             loss = np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
-            sums = (Z.T @ N, Z.T @ R, N.T @ N, N.T @ R, loss, Z.T @ Z[:, self.split])
+            sums = (inner(Z, N), inner(Z, R), inner(N, N), inner(N, R), loss, Z.T @ Z[:, self.split])
         return _Moving(*(part.astype(np.float64, copy=False) for part in sums))
 
 
@@ -325,8 +325,8 @@ class _FreedStatistic:
                 M = Z @ -self.back[o].astype(self.dtype, copy=False)
                 M[:, o : K * m : m] += N[:, :K]
                 M[:, K * m :] += (N[:, K:].reshape(-1, K, p) * readouts[:, o, None]).reshape(-1, K * p)
-                gram += M.T @ M
-                moment += M.T @ R[:, o]
+                gram += inner(M, M)
+                moment += inner(M, R[:, o])
             return gram, moment, np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
 
 

@@ -20,7 +20,7 @@ from laybare.certificate.claims import StandardErrors
 from laybare.certificate.fitted import FEWEST_INFORMING, State
 from laybare.certificate.information import Inverse, constrained_inverse, information
 from laybare.certificate.neighbours import Neighbours, neighbours_of
-from laybare.linear_algebra import Precision
+from laybare.linear_algebra import Precision, inner
 from laybare.networks import Network
 from laybare.refinement.normal import (
     Point,
@@ -213,7 +213,7 @@ class _Sandwich:
             khatri_rao(S * (R @ C[:k].T), X1[:, :p], rows)
             np.multiply(F[:, :, None], R[:, None, :], out=rest)
             np.matmul(J, whole, out=V)
-        return ((V.T @ V).astype(np.float64, copy=False),)
+        return (inner(V, V).astype(np.float64, copy=False),)
 
 
 def _covariance(state: State, point: Point, unit: float, inverse: Inverse) -> Array:

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from laybare.certificate.alternatives import Alternative, strongest_alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
-from laybare.linear_algebra import Precision, solve_spd
+from laybare.linear_algebra import Precision, inner, solve_spd
 from laybare.refinement.normal import Point, outputs_of, pre_activations, with_ones
 from laybare.shapes import Array, Sums
 
@@ -66,7 +66,7 @@ class _Probe:
         linear = [*([X1[:, -1:]] if point.offset else []), *([z] if point.linear else [])]
         phi = np.hstack([H, *linear, new, *([z * z] if self.squares else [])])
         r = y - outputs_of(point, X1, H)
-        sums = phi.T @ phi, phi.T @ r.astype(self.dtype, copy=False), np.asarray(np.sum(r * r))
+        sums = inner(phi, phi), inner(phi, r.astype(self.dtype, copy=False)), np.asarray(np.sum(r * r))
         return tuple(part.astype(np.float64, copy=False) for part in sums)
 
 

@@ -14,7 +14,7 @@ from scipy.special import chdtri, fdtri, ndtr
 
 from laybare.activations import Activation
 from laybare.errors import AssumptionViolated
-from laybare.linear_algebra import solve_spd
+from laybare.linear_algebra import inner, solve_spd
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 
@@ -44,7 +44,7 @@ class _ParityProducts:
     def __call__(self, x: Array, y: Array) -> Sums:
         inputs = x * x - 1.0 if self.squared else x
         t = ((y - self.mean)[:, :, None] * inputs[:, None, :]).reshape(len(x), -1)
-        return t.sum(axis=0), t.T @ t, x.sum(axis=0)
+        return t.sum(axis=0), inner(t, t), x.sum(axis=0)
 
 
 def _check(source: Source, activation: Activation, *, squared: bool, has: str, wanted: str) -> None:

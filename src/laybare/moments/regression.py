@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laybare.errors import TooFewSamples
-from laybare.linear_algebra import solve_spd
+from laybare.linear_algebra import inner, solve_spd
 from laybare.shapes import Array, Sums
 from laybare.source.protocol import Source
 
@@ -74,4 +74,4 @@ class _RegressionSums:
 
     def __call__(self, x: Array, y: Array) -> Sums:
         F = self.features(x)
-        return F.T @ F, F.T @ y, y.T @ y
+        return inner(F, F), inner(F, y), inner(y, y)

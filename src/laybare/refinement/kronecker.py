@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laybare.linear_algebra import Definite, definite
+from laybare.linear_algebra import Definite, definite, inner
 from laybare.refinement.conjugate import Direction
 from laybare.refinement.levenberg import tangent
 from laybare.refinement.normal import Point
@@ -72,7 +72,7 @@ def _second_moment(source: Source) -> Array:
 
     def statistic(x: Array, y: Array) -> Sums:
         X1 = np.column_stack([x, np.ones(len(x))])
-        return (X1.T @ X1,)
+        return (inner(X1, X1),)
 
     (total,) = source.sum(statistic, stage="second moment")
     return np.asarray(total / source.size)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.activations import Activation
-from laybare.linear_algebra import Precision
+from laybare.linear_algebra import Precision, inner
 from laybare.networks import Layer, Network
 from laybare.shapes import Array, Sums
 from laybare.workspace import workspace
@@ -168,7 +168,7 @@ class FitStatistic:
             F[:, k + point.offset :] = X1[:, :-1]
         R = (y / unit).astype(self.dtype, copy=False) - F @ (point.coefficients / unit).astype(self.dtype, copy=False)
         loss = unit**2 * np.einsum("no,no->", R, R, dtype=np.float64)
-        return Fit(*doubles(F.T @ F, F.T @ R, unit), np.asarray(loss), np.array(float(len(x))))
+        return Fit(*doubles(inner(F, F), inner(F, R), unit), np.asarray(loss), np.array(float(len(x))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +205,7 @@ class StepStatistic:
         R = (y / unit).astype(self.dtype, copy=False) - Z[:, :q] @ (point.coefficients / unit).astype(self.dtype, copy=False)
         khatri_rao(slopes, X1[:, :p], Z[:, q:])
         loss = unit**2 * np.einsum("no,no->", R, R, dtype=np.float64)
-        return Step(*doubles(Z.T @ Z, Z.T @ R, unit), np.asarray(loss), np.array(float(len(x))))
+        return Step(*doubles(inner(Z, Z), inner(Z, R), unit), np.asarray(loss), np.array(float(len(x))))
 
 
 def quick_precision(point: Point) -> Precision:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.linear_algebra import Precision
+from laybare.linear_algebra import Precision, inner
 from laybare.refinement.normal import Point, unit_of, with_ones
 from laybare.shapes import Array, Sums
 from laybare.workspace import workspace
@@ -81,7 +81,7 @@ class GradientStatistic:
         H, S = point.activation.value_and_slope(ahead[:, :k])
         R = y - H @ at.readout - ahead[:, k:]
         back = np.hstack([S * (R @ at.readout.T), R]).T @ X1
-        return np.asarray(np.einsum("no,no->", R, R)), back[:k], H.T @ R, back[k:].T
+        return np.asarray(np.einsum("no,no->", R, R)), back[:k], inner(H, R), back[k:].T
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,16 +104,16 @@ class SlopeStatistic:
         at, unit = split(point, point.units, point.coefficients), unit_of(point, y, self.dtype)
         X1, A = with_ones(point, x, self.dtype), (at.readout / unit).astype(self.dtype, copy=False)
         ahead = _ahead(X1, at.rows, at.affine.T / unit)
-        B = workspace("back", (len(x), 2 * k + m), self.dtype)
-        H, S = B[:, k + m :], B[:, :k]
-        H[:], slopes = point.activation.value_and_slope(ahead[:, :k])
+        B, HR = workspace("back", (len(x), 2 * k + m), self.dtype), workspace("hidden", (len(x), k + m), self.dtype)
+        H, slopes = point.activation.value_and_slope(ahead[:, :k])
         R = (y / unit).astype(self.dtype, copy=False) - H @ A - ahead[:, k:]
-        np.multiply(slopes, _pulled_back(R, A), out=S)
-        B[:, k : k + m] = R
-        back = B.T @ X1
+        np.multiply(slopes, _pulled_back(R, A), out=B[:, :k])
+        B[:, k : 2 * k] = HR[:, :k] = H
+        B[:, 2 * k :] = HR[:, k:] = R
+        back, hidden = B.T @ X1, inner(HR, HR)
         loss = np.asarray(unit**2 * np.einsum("no,no->", R, R, dtype=np.float64))
         rows, readout, affine, *rest = _double(
-            back[:k], H.T @ R, back[k : k + m].T, slopes.T @ slopes, H.T @ H, back[k + m :])
+            back[:k], hidden[:k, k:], back[2 * k :].T, inner(slopes, slopes), hidden[:k, :k], back[k : 2 * k])
         return loss, unit**2 * rows, unit * readout, unit * affine, *rest
 
 
@@ -138,15 +138,15 @@ class ProductStatistic:
         at, unit = split(point, point.units, point.coefficients), unit_of(point, self.point.coefficients, self.dtype)
         X1, A = with_ones(point, x, self.dtype), (at.readout / unit).astype(self.dtype, copy=False)
         ahead = _ahead(X1, at.rows, v.rows, v.affine.T / unit)
-        ahead[:, :k], slopes = point.activation.value_and_slope(ahead[:, :k])
-        ahead[:, k : 2 * k] *= slopes
-        pulled = np.vstack([(v.readout / unit).astype(self.dtype, copy=False), A])
+        H, slopes = point.activation.value_and_slope(ahead[:, :k])
+        moved = ahead[:, k : 2 * k]
+        moved *= slopes
+        image = H @ (v.readout / unit).astype(self.dtype, copy=False) + moved @ A + ahead[:, 2 * k :]
         B = workspace("back", (len(x), k + m), self.dtype)
-        image = B[:, k:]
-        np.add(ahead[:, : 2 * k] @ pulled, ahead[:, 2 * k :], out=image)
         np.multiply(slopes, _pulled_back(image, A), out=B[:, :k])
+        B[:, k:] = image
         back = B.T @ X1
-        rows, readout, affine = _double(back[:k], ahead[:, :k].T @ image, back[k:].T)
+        rows, readout, affine = _double(back[:k], inner(H, image), back[k:].T)
         return unit**2 * rows, unit * readout, unit * affine
 
 

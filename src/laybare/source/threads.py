@@ -4,7 +4,8 @@
 interrupted ones never came back. Here threads take their blocks from a queue and answer into another, both written in C.
 
 A thread that has nothing left to do waits for the next pass, with the memory that it worked in (`laybare.workspace`): a pass of a
-millisecond would spend as much again on new threads and on pages that were given back.
+millisecond would spend as much again on new threads and on pages that were given back. Whoever asks for a pass works on it as
+well: to wake one thread more, and to be woken by it, takes a tenth of a millisecond.
 
 Where whole parts of a computation run at once, each does its own passes alone: two that share two cores block by block take
 longer than two that have one each.
@@ -17,18 +18,19 @@ from _thread import LockType, allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import local
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_IDLE: deque[SimpleQueue[Callable[[], None]]] = deque()
+_IDLE: deque[SimpleQueue[Task]] = deque()
 """Where threads that wait for work take it from. They are whoever needs them next's, and end with the process."""
 
 _THIS = local()
-"""`_THIS.hired`: whether this thread is one of them."""
+"""`_THIS.busy`: whether this thread works on a block."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.clear)  # threads do not live on in a child
@@ -37,8 +39,11 @@ if hasattr(os, "register_at_fork"):
 AHEAD = 2
 """Blocks under way for each thread: one that is worked on and one that waits."""
 
+Task = Callable[[], None]
 
-class Answer(NamedTuple, Generic[T]):
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
     """What became of the block that begins at `start`: its result, or the error it ended with."""
 
     start: int
@@ -47,13 +52,13 @@ class Answer(NamedTuple, Generic[T]):
 
 
 class Team(Generic[T]):
-    """Threads that work on blocks until they are dismissed."""
+    """Threads that work on blocks until they are dismissed, beside whoever waits for the results."""
 
     def __init__(self, one: Callable[[int], T], threads: int) -> None:
         self.one = one
         self.asked: SimpleQueue[int | None] = SimpleQueue()
         self.answers: SimpleQueue[Answer[T]] = SimpleQueue()
-        self.threads = threads
+        self.threads = threads - 1
         self.working: list[LockType] = []
         self.early: dict[int, Answer[T]] = {}
 
@@ -66,60 +71,85 @@ class Team(Generic[T]):
             self.working.append(lock)
 
     def result(self, start: int) -> T:
-        """Of the block that begins at `start`; an error there is raised here."""
+        """Of the block that begins at `start`, which this thread does itself if nobody has begun it; an error is raised here."""
         while start not in self.early:
-            answer = self.answers.get()
+            answer = self._next_answer()
             self.early[answer.start] = answer
         answer = self.early.pop(start)
         if answer.error is not None:
             raise answer.error
         return answer.result  # type: ignore[return-value]  # there is one if there is no error
 
+    def _next_answer(self) -> Answer[T]:
+        """One that is there; or that of a block which nobody has begun; or the next of the others."""
+        with suppress(Empty):
+            return self.answers.get_nowait()
+        try:
+            start = self.asked.get_nowait()
+        except Empty:
+            return self.answers.get()
+        if start is None:  # that was for another
+            self.asked.put(None)
+            return self.answers.get()
+        answer = self._answer(start)
+        if isinstance(answer.error, KeyboardInterrupt):
+            raise answer.error  # at once, not when it is that block's turn
+        return answer
+
+    def no_more(self) -> None:
+        """Nothing will be asked after this: threads leave as soon as they find nothing left to do."""
+        for _ in range(self.threads):
+            self.asked.put(None)
+
     def dismiss(self, *, wait: bool) -> None:
         """Take back what nobody has begun; and wait for what somebody has, or let it end unheard."""
         with suppress(Empty):
             while True:
                 self.asked.get_nowait()
-        for _ in range(self.threads):
-            self.asked.put(None)
+        self.no_more()
         for lock in self.working if wait else ():
             lock.acquire()
 
     def _work(self, lock: LockType) -> None:
         try:
             while (start := self.asked.get()) is not None:
-                try:
-                    self.answers.put(Answer(start, self.one(start), None))
-                except BaseException as error:
-                    self.answers.put(Answer(start, None, error))
+                self.answers.put(self._answer(start))
         finally:
             lock.release()
 
+    def _answer(self, start: int) -> Answer[T]:
+        try:
+            _THIS.busy = True
+            return Answer(start, self.one(start), None)
+        except BaseException as error:
+            return Answer(start, None, error)
+        finally:
+            _THIS.busy = False
 
-def _hired() -> SimpleQueue[Callable[[], None]]:
+
+def _hired() -> SimpleQueue[Task]:
     """The queue of a thread that does what it is given, one thing after the other."""
     try:
         return _IDLE.pop()
     except IndexError:
-        tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        tasks: SimpleQueue[Task] = SimpleQueue()
         start_new_thread(_serve, (tasks,))
         return tasks
 
 
-def _serve(tasks: SimpleQueue[Callable[[], None]]) -> None:
-    _THIS.hired = True
+def _serve(tasks: SimpleQueue[Task]) -> None:
     while True:
         tasks.get()()
         _IDLE.append(tasks)
 
 
 def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
-    """`one` of every start, in their order, at most two under way for each thread; here, one after the other, if this is a thread
-    that works for somebody.
+    """`one` of every start, in their order, at most two under way for each thread; one after the other if this is a thread that
+    works on a block of another pass.
 
     A pass that ends early waits for the blocks under way, which may still read or ask; whoever interrupts does not wait.
     """
-    if threads <= 1 or getattr(_THIS, "hired", False):
+    if threads <= 1 or getattr(_THIS, "busy", False):
         yield from map(one, starts)
         return
     team, waiting, patient = Team(one, threads), deque[int](), True
@@ -130,8 +160,10 @@ def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Ge
                 yield team.result(waiting.popleft())
             team.asked.put(start)
             waiting.append(start)
+        team.no_more()
         while waiting:
             yield team.result(waiting.popleft())
+        patient = False  # nothing is under way
     except KeyboardInterrupt:
         patient = False
         raise

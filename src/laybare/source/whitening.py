@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from laybare.errors import InvalidInput, TooFewSamples
+from laybare.linear_algebra import inner
 from laybare.shapes import Array, Sums
 from laybare.source.affine import Affine
 from laybare.source.protocol import Source
@@ -53,7 +54,7 @@ def second_moment(source: Source, mean: Array) -> Array:
     def gram(x: Array, y: Array) -> Sums:
         with np.errstate(over="ignore", invalid="ignore"):  # `inverse_root` refuses what is not finite
             centred = x - mean
-            return (centred.T @ centred,)
+            return (inner(centred, centred),)
 
     (total,) = source.sum(gram, stage="input covariance")
     moment: Array = total / source.size

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.certificate import Claim
+from laybare.linear_algebra import inner
 from laybare.methods.choosing.order_signals import OrderSignal, order_signals
 from laybare.methods.symmetric_inputs.claims import symmetric_inputs
 from laybare.moments import Normality, SecondMoment, measure_with_noise, normality
@@ -77,7 +78,7 @@ def _residual(source: Source) -> float:
 
     def products(x: Array, y: Array) -> Sums:
         columns = np.column_stack([np.ones(len(x)), x])
-        return columns.T @ columns, columns.T @ (y - first), np.sum((y - first) ** 2, axis=0)
+        return inner(columns, columns), inner(columns, y - first), np.sum((y - first) ** 2, axis=0)
 
     gram, moment, squares = source.sum(products, stage="linear fit")
     explained = np.sum(moment * np.linalg.lstsq(gram, moment, rcond=None)[0], axis=0)

@@ -1,0 +1,60 @@
+"""Cholesky factors by LAPACK, in place, while other threads run.
+
+SciPy's own functions keep the interpreter to themselves until LAPACK is done: a factor of a thousand rows holds up whatever
+works beside it for ten milliseconds and more. Here the same routines are called through the addresses that SciPy publishes for
+Cython, by ctypes, which lets go of the interpreter. Matrices are square, in Fortran order, single or double; the lower triangle
+is what counts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from scipy.linalg import cython_lapack
+
+from laybare.shapes import Array
+
+LOWER = b"L"
+
+Whole = ctypes.c_int64
+"""Whole numbers for LAPACK, which reads four bytes of them or eight: the same number on machines that begin with the lowest."""
+
+
+def factor_in_place(matrix: Array) -> bool:
+    """Overwrite the lower triangle by L of L Lᵀ; False if the matrix is not definite. The upper triangle stays as it was."""
+    return _called("potrf", matrix) == 0
+
+
+def solve_in_place(lower: Array, columns: Array) -> None:
+    """Overwrite columns (p, c), in Fortran order as well, by the solution of L Lᵀ z = columns."""
+    assert columns.flags.f_contiguous and columns.dtype == lower.dtype and len(columns) == len(lower)
+    _called("potrs", lower, columns)
+
+
+def invert_in_place(lower: Array) -> None:
+    """Overwrite the lower triangle, which is L, by that of the inverse of L Lᵀ."""
+    _called("potri", lower)
+
+
+def _called(name: str, matrix: Array, columns: Array | None = None) -> int:
+    """What becomes of the matrix, and of the columns: 0 if all is well."""
+    assert matrix.flags.f_contiguous and matrix.ndim == 2
+    size, leading, info = Whole(len(matrix)), Whole(max(1, len(matrix))), Whole(0)
+    right = () if columns is None else (columns.ctypes.data, ctypes.byref(leading))
+    count = () if columns is None else (ctypes.byref(Whole(columns.shape[1])),)
+    _routine(("s" if matrix.dtype == np.float32 else "d") + name, 5 + len(right) + len(count))(
+        LOWER, ctypes.byref(size), *count, matrix.ctypes.data, ctypes.byref(leading), *right, ctypes.byref(info))
+    return info.value
+
+
+@cache
+def _routine(name: str, arguments: int) -> Callable[..., None]:
+    """The routine at the address that SciPy publishes under this name."""
+    capsule = cython_lapack.__pyx_capi__[name]
+    name_of, address_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    address_of.restype, address_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(address_of(capsule, name_of(capsule)))
