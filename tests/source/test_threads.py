@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -118,10 +120,30 @@ def test_threads_wait_for_the_next_pass() -> None:
     assert len(set.union(*workers)) <= 3  # one may still be on its way back when the next pass begins
 
 
-def test_a_pass_within_a_block_is_worked_on_by_its_thread_alone() -> None:
-    def outer(start: int) -> set[int]:
-        return set(in_order(lambda inner: time.sleep(0.001) or threading.get_ident(), range(8), 2))  # type: ignore[func-returns-value]
+def test_passes_within_blocks_take_the_threads_that_are_idle() -> None:
+    """While both lanes work, each is alone; once one has ended, the other has help."""
+    begun, other = threading.Event(), threading.Event()
+    workers: list[set[int]] = []
 
-    assert all(len(threads) == 1 for threads in in_order(outer, range(6), 2))
-    list(in_order(lambda start: start, range(4), 2))
-    assert len(set(in_order(lambda start: time.sleep(0.01) or threading.get_ident(), range(8), 2))) == 2  # type: ignore[func-returns-value]
+    def passed() -> set[int]:
+        return set(in_order(lambda start: time.sleep(0.005) or threading.get_ident(), range(8), 2))  # type: ignore[func-returns-value]
+
+    def lane(start: int) -> None:
+        if start:
+            begun.set()
+            other.wait(10.0)
+        else:
+            begun.wait(10.0)
+            workers.append(passed())
+            other.set()
+            time.sleep(0.1)
+            workers.append(passed())
+
+    list(in_order(lane, range(2), 2))
+    workers.append(passed())
+    assert [len(seen) for seen in workers] == [1, 2, 2]
+
+
+def test_a_pass_that_nobody_finished_does_not_hold_up_the_end() -> None:
+    script = "import time; from laybare.source.threads import in_order\nleft = in_order(lambda start: time.sleep(0.2), range(9), 2)\nnext(left)"
+    assert subprocess.run([sys.executable, "-c", script], timeout=60.0).returncode == 0

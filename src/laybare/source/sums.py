@@ -41,8 +41,8 @@ BLOCK_BYTES = 4 << 20
 FEW_BLOCKS = 16
 """Up to so many, one block more for one core than for another is a time that is seen."""
 
-WORTH_TWO = 300_000
-"""Numbers from which rows that fit into one block make two: half a millisecond of work, thrice what a second thread costs."""
+WORTH_TWO = 1_000_000
+"""Numbers from which rows that fit into one block make two: below, two threads wait for the interpreter more than they work."""
 
 Read = Callable[[int, int], tuple[Array, Array]]
 

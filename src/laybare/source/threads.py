@@ -7,21 +7,21 @@ A thread that has nothing left to do waits for the next pass, with the memory th
 millisecond would spend as much again on new threads and on pages that were given back. Whoever asks for a pass works on it as
 well: to wake one thread more, and to be woken by it, takes a tenth of a millisecond.
 
-Where whole parts of a computation run at once, each does its own passes alone: two that share two cores block by block take
-longer than two that have one each.
+Where whole parts of a computation run at once, each does its own passes alone as long as the others are at work: two that share
+two cores block by block take longer than two that have one each.
 """
 
 from __future__ import annotations
 
 import os
-from _thread import LockType, allocate_lock, start_new_thread
+import sys
+from _thread import LockType, allocate_lock, get_ident, start_new_thread
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import local
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -29,11 +29,12 @@ T = TypeVar("T")
 _IDLE: deque[SimpleQueue[Task]] = deque()
 """Where threads that wait for work take it from. They are whoever needs them next's, and end with the process."""
 
-_THIS = local()
-"""`_THIS.busy`: whether this thread works on a block."""
+_BUSY: set[int] = set()
+"""Threads that work on a block."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.clear)  # threads do not live on in a child
+    os.register_at_fork(after_in_child=_BUSY.clear)
 
 
 AHEAD = 2
@@ -107,7 +108,7 @@ class Team(Generic[T]):
             while True:
                 self.asked.get_nowait()
         self.no_more()
-        for lock in self.working if wait else ():
+        for lock in self.working if wait and not sys.is_finalizing() else ():  # threads stand still when the interpreter ends
             lock.acquire()
 
     def _work(self, lock: LockType) -> None:
@@ -118,13 +119,16 @@ class Team(Generic[T]):
             lock.release()
 
     def _answer(self, start: int) -> Answer[T]:
+        this = get_ident()
+        within = this in _BUSY
         try:
-            _THIS.busy = True
+            _BUSY.add(this)
             return Answer(start, self.one(start), None)
         except BaseException as error:
             return Answer(start, None, error)
         finally:
-            _THIS.busy = False
+            if not within:
+                _BUSY.discard(this)
 
 
 def _hired() -> SimpleQueue[Task]:
@@ -144,12 +148,14 @@ def _serve(tasks: SimpleQueue[Task]) -> None:
 
 
 def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
-    """`one` of every start, in their order, at most two under way for each thread; one after the other if this is a thread that
-    works on a block of another pass.
+    """`one` of every start, in their order, at most two under way for each thread; within a block of another pass, on no more
+    threads than that leaves idle when this one begins.
 
     A pass that ends early waits for the blocks under way, which may still read or ask; whoever interrupts does not wait.
     """
-    if threads <= 1 or getattr(_THIS, "busy", False):
+    if get_ident() in _BUSY:
+        threads -= len(_BUSY) - 1
+    if threads <= 1:
         yield from map(one, starts)
         return
     team, waiting, patient = Team(one, threads), deque[int](), True
