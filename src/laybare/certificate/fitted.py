@@ -12,13 +12,13 @@ from laybare.levels import NOISELESS_LOSS
 from laybare.linear_algebra import Precision
 from laybare.networks import Network
 from laybare.refinement.levenberg import Refined
-from laybare.refinement.minimise import deciding_refit
-from laybare.refinement.normal import Fit, FitStatistic, Point, point_of, quick_precision
-from laybare.refinement.part_curvature import PartNormal
+from laybare.refinement.minimise import dear, deciding_refit
+from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, point_of, quick_precision, step_of
+from laybare.refinement.part_curvature import PartNormal, normal_of
 from laybare.refinement.parts import enough_rows, some_and_others
 from laybare.refinement.problem import Problem
-from laybare.refinement.pruning import parameter_count
-from laybare.shapes import Progress
+from laybare.refinement.pruning import columns_of, parameter_count, without
+from laybare.shapes import Array, Progress
 from laybare.source import Source
 
 ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 5, 4000, 20
@@ -55,7 +55,7 @@ class State:
     ) -> Refined:
         """Another network fitted to the used rows, or to some of them; an interrupt ends the certificate.
 
-        `nearby` is the curvature of all used rows at a point that is near, if known.
+        `nearby` is the curvature of all those rows at a point that is near, if known.
         """
         source = self.view if rows is None else rows
         scale = self.variation * source.size / self.view.size
@@ -89,7 +89,21 @@ class State:
     @cached_property
     def own_on_some(self) -> Refined:
         """The network fitted to some of the rows, as others are that are compared with it there: it is near, one step does."""
-        return self.refit(self.point, Effort(max_steps=1), self.some)
+        return self.refit(self.point, Effort(max_steps=1), self.some, self.curvature_on_some(np.arange(self.point.width)))
+
+    @cached_property
+    def gram_on_some(self) -> Array | None:
+        """Gram matrix of a step on some of the rows, if that takes so long that it should be formed once."""
+        if self.exact or quick_precision(self.point) is not np.float32 or not dear(self.some, self.point):
+            return None
+        return Step(*self.some.sum(StepStatistic(self.point, np.float32), stage="certificate")).gram
+
+    def curvature_on_some(self, kept: Array) -> PartNormal | None:
+        """Curvature of these rows at the network with such units alone, from that matrix: columns do not depend on readouts."""
+        if self.gram_on_some is None:
+            return None
+        columns = columns_of(self.point, kept)
+        return normal_of(step_of(self.gram_on_some[np.ix_(columns, columns)]), without(self.point, kept), dtype=np.float32)
 
     @property
     def view(self) -> Source:

@@ -138,9 +138,9 @@ def inform(state: State) -> Informed | None:
     if _numbers(point) > LARGEST:
         return None
     if quick_precision(point) is np.float32 and not state.exact:
-        some, rest = state.some_and_rest
-        own = None if rest is None else _gram(state, some, np.float32)
-        gram = _gram(state, part if rest is None else rest, np.float32)
+        rest = state.some_and_rest[1]
+        own = None if rest is None else state.gram_on_some
+        gram = _gram(state, part if rest is None or own is None else rest, np.float32)
         gram = (gram if own is None else gram + own) * (state.view.size / part.size)
         inverse = constrained_inverse(information(step_of(gram), point), point)
         if inverse.condition < WELL_KNOWN:

@@ -290,19 +290,20 @@ def _effort(state: State) -> Effort:
 def _without(state: State, unit: int) -> Narrower:
     """The network without a unit, the others refitted. Without noise some of the samples do: what cannot fit those cannot fit
     all; with noise they do if they leave no doubt."""
-    rest = without(state.point, np.delete(np.arange(state.point.width), unit))
+    kept = np.delete(np.arange(state.point.width), unit)
+    rest = without(state.point, kept)
     loss = float(state.fit.loss)
     if rest.width == 0:
         point, narrow = project(rest, Fit(*state.view.sum(FitStatistic(rest), stage="certificate")))
         return Narrower(point, _smaller(state, point, _ratio(state, narrow, loss, wider=0)))
-    on_part = _on_part(state, rest)
+    on_part = _on_part(state, rest, kept)
     if on_part is not None and (state.exact or on_part.worth > PLAIN * price_of_a_unit(state)):
         return on_part
     refit = state.refit(rest, quick(SHORT, rest) if state.exact else _effort(state))
     return Narrower(refit.point, _smaller(state, refit.point, _ratio(state, refit.loss, loss, wider=0)))
 
 
-def _on_part(state: State, rest: Point) -> Narrower | None:
+def _on_part(state: State, rest: Point, kept: Array) -> Narrower | None:
     """The same on some of the rows, if they are much fewer: what is worth so much there is worth more on all.
 
     With noise both networks are fitted to these rows: one that was fitted to all would look worse than it is, by all that the
@@ -315,7 +316,8 @@ def _on_part(state: State, rest: Point) -> Narrower | None:
     if state.exact:
         refit = state.refit(rest, quick(SHORT, rest), part)
         return Narrower(refit.point, _ratio(state, refit.loss * (state.view.size / part.size), float(state.fit.loss), wider=0))
-    refit, own = state.refit(rest, replace(_effort(state), stall_gain=0.1), part), state.own_on_some
+    effort, nearby = replace(_effort(state), stall_gain=0.1), state.curvature_on_some(kept)
+    refit, own = state.refit(rest, effort, part, nearby), state.own_on_some
     ratio = max(1, part.size * part.outputs - state.unknowns) * float(np.log(refit.loss / own.loss))
     gain = robust_gain(part, refit.point, own.point, state.noise)
     return Narrower(refit.point, min(ratio / gain.local, gain.counted), part.size / state.view.size)

@@ -69,8 +69,8 @@ def deciding_refit(
 
     With the curvature of all rows `nearby` there is no need for a part to begin with.
     """
-    if nearby is not None and _by_products(source, start):
-        part = some_rows(source, part_rows(source, start))
+    if nearby is not None and (_by_products(source, start) or dear(source, start)):
+        part = some_rows(source, part_rows(source, start)) if _by_products(source, start) else source
         refined = newton_from_part(source, part, start, scale, nearby=nearby, effort=effort, progress=progress)
     else:
         refined = minimise(source, start, scale, effort=effort, progress=progress)
@@ -110,9 +110,14 @@ def _part_first(
 
 def _dense(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> Refined:
     """By the normal equations of all rows, which are formed anew for every step if they are cheap."""
-    if source.size * _numbers(start) ** 2 < DEAR:
+    if not dear(source, start):
         return levenberg_marquardt(source, start, scale, effort=effort, progress=progress)
     return newton_from_part(source, source, start, scale, effort=effort, progress=progress)
+
+
+def dear(source: Source, point: Point) -> bool:
+    """Whether normal equations of all rows should serve for several steps."""
+    return source.size * _numbers(point) ** 2 >= DEAR
 
 
 def _no_news(begun: Refined, share: float) -> bool:

@@ -103,6 +103,12 @@ def without(point: Point, kept: Array) -> Point:
     return replace(point, units=point.units[kept], coefficients=point.coefficients[rows])
 
 
+def columns_of(point: Point, kept: Array) -> Array:
+    """Where the columns [F, Xs] of `without(point, kept)` are among those of the point."""
+    (k, p), q = point.units.shape, len(point.coefficients)
+    return np.concatenate([kept, np.arange(k, q), (q + kept[:, None] * p + np.arange(p)).ravel()]).astype(int)
+
+
 def parameters_per_unit(point: Point) -> int:
     """Free numbers of one unit: its row and readout, less the direction in which rows do not move."""
     gauge = 0 if point.normals is None else 1
