@@ -145,5 +145,8 @@ def test_passes_within_blocks_take_the_threads_that_are_idle() -> None:
 
 
 def test_a_pass_that_nobody_finished_does_not_hold_up_the_end() -> None:
-    script = "import time; from laybare.source.threads import in_order\nleft = in_order(lambda start: time.sleep(0.2), range(9), 2)\nnext(left)"
+    script = (
+        "import time; from laybare.source.threads import in_order\n"
+        "left = in_order(lambda start: time.sleep(0.2), range(9), 2)\n"
+        "next(left)")
     assert subprocess.run([sys.executable, "-c", script], timeout=60.0).returncode == 0

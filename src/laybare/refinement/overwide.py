@@ -213,8 +213,12 @@ def _runs(hunt: _Hunt, width: int, known: Array | None, floor: float, told: int 
             pruned = min(first, second, key=lambda one: one.loss)
             # a spare that pruning keeps was needed, and where there was none nobody knows
             enough = told is not None or second.point.width <= min(width, wide - 1)
-            if enough and first.point.width == second.point.width and _same(hunt, first, second):
-                return _Runs(best, pruned._replace(trace=trace, agreed=True))
+            if first.point.width == second.point.width and _same(hunt, first, second):
+                if enough:
+                    return _Runs(best, pruned._replace(trace=trace, agreed=True))
+                if width < _largest_width(hunt):  # both need more units than there are
+                    best = min(best, run, key=lambda one: one.loss)
+                    break
         best = run if run.loss < best.loss else best
     return _Runs(best._replace(trace=trace))
 
