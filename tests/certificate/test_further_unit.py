@@ -9,18 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
+from laybare.certificate.confirming import Sighting, confirmed
 from laybare.certificate.curved import curved_units
-from laybare.certificate.further_unit import (
-    NEW,
-    NewUnits,
-    Sighting,
-    Together,
-    _Beside,
-    confirmed,
-    foretold,
-    linearised,
-    settle_beside,
-)
+from laybare.certificate.further_unit import NEW, NewUnits, Together, _Beside, foretold, linearised, settle_beside
 from laybare.damping import Effort
 from laybare.refinement.normal import Model, Point, StepStatistic
 from laybare.shapes import Array

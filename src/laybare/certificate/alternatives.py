@@ -152,15 +152,21 @@ def _columns(plan: _Plan, x: Array) -> tuple[Array, Array]:
     return np.hstack([*own, *new]), outputs
 
 
-@dataclass(frozen=True, eq=False)
-class _Features:
-    """(z, y) -> Gram matrix of all columns, its product with the residual, the residual's squares by output."""
+class _OfPlan:
+    """In the precision of a plan."""
 
     plan: _Plan
 
     @property
     def single(self) -> bool:
         return self.plan.dtype is np.float32
+
+
+@dataclass(frozen=True, eq=False)
+class _Features(_OfPlan):
+    """(z, y) -> Gram matrix of all columns, its product with the residual, the residual's squares by output."""
+
+    plan: _Plan
 
     @property
     def row_floats(self) -> int:
@@ -174,15 +180,11 @@ class _Features:
 
 
 @dataclass(frozen=True, eq=False)
-class _Squares:
+class _Squares(_OfPlan):
     """(z, y) -> for every output Σ r² φ̃ φ̃ᵀ, the new features φ̃ freed of the network's own."""
 
     plan: _Plan
     back: Array
-
-    @property
-    def single(self) -> bool:
-        return self.plan.dtype is np.float32
 
     @property
     def row_floats(self) -> int:

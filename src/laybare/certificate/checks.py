@@ -23,16 +23,18 @@ from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.drift import steady
 from laybare.certificate.fitted import State, state_of
 from laybare.certificate.held_out import HeldOutErrors, held_out_errors
+from laybare.certificate.missing import one_more
 from laybare.certificate.reasons import NOTHING, likely_reason
 from laybare.certificate.rivals import other_activations
 from laybare.certificate.spread import AWAY, Informed, Spread, inform, spread_of
 from laybare.certificate.structure import most_telling, nothing_left, residual_structure
-from laybare.certificate.width import CLEAR, one_fewer, one_more, price_of_a_unit
+from laybare.certificate.width import one_fewer
+from laybare.certificate.worth import CLEAR, price_of_a_unit
 from laybare.networks import Network
 from laybare.refinement.problem import LOOKED_AT, Problem
 from laybare.shapes import Array, Progress
+from laybare.source.lanes import side_by_side
 from laybare.source.rounding import representation
-from laybare.source.views import side_by_side
 
 ENOUGH = 1.2
 """Equations per unknown: a sixth of the equations is left to check the fit."""
@@ -105,7 +107,7 @@ def _what_is_left(state: State, rng: Generator) -> tuple[Array, Alternative]:
 
 
 def _more(state: State, probes: Array, informed: Informed | None) -> Claim:
-    return one_more(state, probes, None) if informed is None else one_more(state, probes, informed.gram, informed.some)
+    return one_more(state, probes, None if informed is None else informed.gram)
 
 
 def _spread_and_rest(state: State, informed: Informed | None, rng: Generator) -> tuple[Spread, HeldOutErrors, Claim]:

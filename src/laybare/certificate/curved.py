@@ -16,21 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from laybare.linear_algebra import Precision
-from laybare.refinement.normal import Point, outputs_of, pre_activations, with_ones
+from laybare.refinement.normal import InPrecision, Point, outputs_of, pre_activations, with_ones
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 
 
 @dataclass(frozen=True, eq=False)
-class _Curved:
+class _Curved(InPrecision):
     """(z, y) -> Σ r z zᵀ of every output, (m, d, d); in single precision if `dtype` says so."""
 
     point: Point
     dtype: Precision
-
-    @property
-    def single(self) -> bool:
-        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:

@@ -92,15 +92,13 @@ class State:
         return self.refit(self.point, Effort(max_steps=1), self.some, self.curvature_on_some(np.arange(self.point.width)))
 
     @cached_property
-    def gram_on_some(self) -> Array | None:
-        """Gram matrix of a step on some of the rows, if that takes so long that it should be formed once."""
-        if self.exact or quick_precision(self.point) is not np.float32 or not dear(self.some, self.point):
-            return None
-        return Step(*self.some.sum(StepStatistic(self.point, np.float32), stage="certificate")).gram
+    def gram_on_some(self) -> Array:
+        """Gram matrix of a step on some of the rows; readouts do not enter it."""
+        return Step(*self.some.sum(StepStatistic(self.point, quick_precision(self.point)), stage="certificate")).gram
 
     def curvature_on_some(self, kept: Array) -> PartNormal | None:
-        """Curvature of these rows at the network with such units alone, from that matrix: columns do not depend on readouts."""
-        if self.gram_on_some is None:
+        """Curvature of these rows at the network with such units alone, from that matrix, where steps are dear."""
+        if self.exact or quick_precision(self.point) is not np.float32 or not dear(self.some, self.point):
             return None
         columns = columns_of(self.point, kept)
         return normal_of(step_of(self.gram_on_some[np.ix_(columns, columns)]), without(self.point, kept), dtype=np.float32)

@@ -23,7 +23,7 @@ from laybare.certificate.information import gauge_of, information, slope
 from laybare.damping import Arrival, Effort, Place, Trial, check_finite, descent
 from laybare.linear_algebra import Definite, Precision, definite, inner, solve_spd
 from laybare.refinement.levenberg import damping_weight
-from laybare.refinement.normal import Point, Step, khatri_rao, quick_precision, step_of, with_ones
+from laybare.refinement.normal import InPrecision, Point, Step, khatri_rao, quick_precision, step_of, with_ones
 from laybare.refinement.pruning import with_units, without
 from laybare.shapes import Array, Sums
 from laybare.source import Source
@@ -62,7 +62,7 @@ def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linear
     return Linearised(rest, definite(matrix + strength * fixed.T @ fixed, quick_precision(point)), left_out)
 
 
-class _Moving(NamedTuple):
+class MovingSums(NamedTuple):
     """Sums for rows that move: Zᵀ[Φ, Ψ] and ZᵀR with Z = [F, Xs] of the others, the Gram of [Φ, Ψ], its product with R, R², and
     the products of Z with the features of units that some place splits."""
 
@@ -75,19 +75,15 @@ class _Moving(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _MovingStatistic:
-    """(x, y) -> _Moving for new rows (K, p) beside a point; R is what it leaves of y in units of `unit`. n·P·K·p operations, in
-    single precision if `dtype` says so."""
+class MovingStatistic(InPrecision):
+    """(x, y) -> MovingSums for new rows (K, p) beside a point; R is what it leaves of y in units of `unit`. n·P·K·p operations,
+    in single precision if `dtype` says so."""
 
     point: Point
     rows: Array
     split: tuple[int, ...]
     unit: float
     dtype: Precision
-
-    @property
-    def single(self) -> bool:
-        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:
@@ -99,14 +95,14 @@ class _MovingStatistic:
         return 8 * (self.point.units.size + len(self.point.coefficients)) * self.rows.size
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        Z, N, R = _formed(self.point, self.rows, self.unit, x, y, self.dtype)
+        Z, N, R = formed(self.point, self.rows, self.unit, x, y, self.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             loss = np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
             sums = (inner(Z, N), inner(Z, R), inner(N, N), inner(N, R), loss, Z.T @ Z[:, self.split])
-        return _Moving(*(part.astype(np.float64, copy=False) for part in sums))
+        return MovingSums(*(part.astype(np.float64, copy=False) for part in sums))
 
 
-def _formed(point: Point, rows: Array, unit: float, x: Array, y: Array, dtype: Precision) -> tuple[Array, Array, Array]:
+def formed(point: Point, rows: Array, unit: float, x: Array, y: Array, dtype: Precision) -> tuple[Array, Array, Array]:
     """Z = [F, Xs] of the others, N = [Φ, Ψ] of the new rows, and the residual R."""
     k, q, X1 = point.width, len(point.coefficients), with_ones(point, x, dtype)
     Z = workspace("others", (len(x), q + point.units.size), dtype)
@@ -160,8 +156,8 @@ class Together:
     def judge(self, places: Sequence[NewUnits]) -> list[Place[Array, _Reduced]]:
         rows = np.vstack([place.rows for place in places])
         split = tuple(sorted({place.others.left_out for place in places if place.others.left_out is not None}))
-        statistic = _MovingStatistic(self.point, rows, split, self.unit, self.dtype)
-        sums = _Moving(*self.source.sum(statistic, stage="certificate"))
+        statistic = MovingStatistic(self.point, rows, split, self.unit, self.dtype)
+        sums = MovingSums(*self.source.sum(statistic, stage="certificate"))
         ends = np.cumsum([len(place.rows) for place in places])
         judged = []
         for place, end in zip(places, ends, strict=True):
@@ -178,8 +174,8 @@ class Together:
 
 
 def _own_sums(
-    sums: _Moving, own: Array, count: int, left_out: int | None, split: tuple[int, ...], point: Point
-) -> _Moving:
+    sums: MovingSums, own: Array, count: int, left_out: int | None, split: tuple[int, ...], point: Point
+) -> MovingSums:
     """The sums of some of `count` new rows, beside the point without the unit that is left out, if any."""
     (k, p), q = point.units.shape, len(point.coefficients)
     columns = np.concatenate([own, (count + own[:, None] * p + np.arange(p)).ravel()])
@@ -190,7 +186,7 @@ def _own_sums(
     loss = sums.loss + 2.0 * (sums.rest[left_out] @ readout) + lost[left_out] * (readout @ readout)
     rest = sums.rest + np.outer(lost, readout)
     kept = np.delete(np.arange(q + k * p), [left_out, *range(q + left_out * p, q + left_out * p + p)])
-    return _Moving(cross[kept], rest[kept], gram, moment + np.outer(cross[left_out], readout), np.asarray(loss), lost[kept])
+    return MovingSums(cross[kept], rest[kept], gram, moment + np.outer(cross[left_out], readout), np.asarray(loss), lost[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,10 +204,10 @@ class _Beside:
         delta = solve_spd(system.matrix + np.diag(damping * weight), system.gradient)
         predicted = float(delta @ (2.0 * system.gradient - system.matrix @ delta))
         moved = system.rows + delta.reshape(system.rows.shape)
-        return Trial(_of_length(moved, system.rows, self.others.point), predicted, float(np.abs(delta).max()))
+        return Trial(of_length(moved, system.rows, self.others.point), predicted, float(np.abs(delta).max()))
 
 
-def _of_length(rows: Array, before: Array, point: Point) -> Array:
+def of_length(rows: Array, before: Array, point: Point) -> Array:
     """Rows of homogeneous units with |w| = 1; others may not grow beyond twice their length, or 1, in one step."""
     dim = rows.shape[1] - point.biases
     lengths = np.maximum(np.linalg.norm(rows[:, :dim], axis=1), 1e-300)
@@ -221,13 +217,13 @@ def _of_length(rows: Array, before: Array, point: Point) -> Array:
     return np.asarray(rows * np.minimum(1.0, room / lengths)[:, None])
 
 
-def _reduced(sums: _Moving, others: Linearised, rows: Array, new: float) -> tuple[float, _Reduced]:
+def _reduced(sums: MovingSums, others: Linearised, rows: Array, new: float) -> tuple[float, _Reduced]:
     point, (K, p) = others.point, rows.shape
     m = point.coefficients.shape[1]
     pulled = slope(Step(sums.gram, sums.rest, sums.loss, sums.loss), point)
     shift = others.curvature.solve(pulled)
     left = float(sums.loss) - float(pulled @ shift)
-    features = _columns(sums.cross[:, :K], point, np.eye(m))
+    features = columns_of_readouts(sums.cross[:, :K], point, np.eye(m))
     back = others.curvature.solve(features)
     gram = np.kron(sums.gram[:K, :K], np.eye(m))
     gram += np.diag(new * np.diag(gram)) - features.T @ back
@@ -237,7 +233,7 @@ def _reduced(sums: _Moving, others: Linearised, rows: Array, new: float) -> tupl
     if not np.isfinite(loss):  # units that overflow explain nothing
         loss, readouts = left, np.zeros(K * m)
     A = readouts.reshape(K, m)
-    slopes = _sloped(sums.cross[:, K:].reshape(-1, K, p), point, A)
+    slopes = columns_of_rows(sums.cross[:, K:].reshape(-1, K, p), point, A)
     own = sums.gram[K:, K:].reshape(K, p, K, p) * (A @ A.T)[:, None, :, None]
     matrix = own.reshape(K * p, K * p)
     matrix += np.diag(new * np.diag(matrix)) - slopes.T @ others.curvature.solve(slopes)
@@ -247,7 +243,7 @@ def _reduced(sums: _Moving, others: Linearised, rows: Array, new: float) -> tupl
     return max(loss, 0.0), _Reduced(rows, A, matrix, gradient)
 
 
-def _columns(cross: Array, point: Point, outputs: Array) -> Array:
+def columns_of_readouts(cross: Array, point: Point, outputs: Array) -> Array:
     """Jᵀ times features (one column each of `cross` = Zᵀφ) that enter every output by itself: (P, K·m)."""
     k, p = point.units.shape
     q, m = point.coefficients.shape
@@ -257,7 +253,7 @@ def _columns(cross: Array, point: Point, outputs: Array) -> Array:
     return np.vstack([rows, rest])
 
 
-def _sloped(cross: Array, point: Point, readouts: Array) -> Array:
+def columns_of_rows(cross: Array, point: Point, readouts: Array) -> Array:
     """Jᵀ times the derivatives in the rows, `cross` (q + k·p, K, p), of units with such readouts: (P, K·p)."""
     k, p = point.units.shape
     q, m = point.coefficients.shape
@@ -293,94 +289,3 @@ def foretold(together: Together, places: Sequence[NewUnits]) -> list[Further]:
         rule = _Beside(place.others)
         found.append(together.further(place.others, here, max(0.0, rule.trial(rule.system(here), Effort().damping).predicted)))
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class _FreedStatistic:
-    """(x, y) -> Gram matrix of the functions by which new units with such rows (K, p) and readouts (K, m) may change the outputs,
-    K·m by their readouts and K·p by their rows, each less Jδ with its δ in `back`; its product with R; R²."""
-
-    point: Point
-    rows: Array
-    readouts: Array
-    back: Array  # (m, q + k·p, K·m + K·p): Jδ of an output is Z times that
-    unit: float
-    dtype: Precision
-
-    @property
-    def single(self) -> bool:
-        return self.dtype is np.float32
-
-    @property
-    def row_floats(self) -> int:
-        return 2 * (self.point.units.size + len(self.point.coefficients) + self.rows.size) + int(self.back.shape[2])
-
-    def __call__(self, x: Array, y: Array) -> Sums:
-        Z, N, R = _formed(self.point, self.rows, self.unit, x, y, self.dtype)
-        (K, p), m, count = self.rows.shape, R.shape[1], self.back.shape[2]
-        gram, moment = np.zeros((count, count)), np.zeros(count)
-        readouts = self.readouts.astype(self.dtype, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for o in range(m):
-                M = Z @ -self.back[o].astype(self.dtype, copy=False)
-                M[:, o : K * m : m] += N[:, :K]
-                M[:, K * m :] += (N[:, K:].reshape(-1, K, p) * readouts[:, o, None]).reshape(-1, K * p)
-                gram += inner(M, M)
-                moment += inner(M, R[:, o])
-            return gram, moment, np.asarray(np.einsum("no,no->", R, R, dtype=np.float64))
-
-
-class Sighting(NamedTuple):
-    """New units, rows (K, p) and readouts (K, m), the unit that they replace, if any, and what all rows gain by them and by their
-    next step, in squares of y in units of `unit`."""
-
-    rows: Array
-    readouts: Array
-    left_out: int | None = None
-    gain: float = 0.0
-
-    @property
-    def numbers(self) -> int:
-        return int(self.rows.size + self.readouts.size)
-
-
-def confirmed(some: Together, every: Together, whole: Linearised, tried: Sequence[Sighting]) -> list[Sighting]:
-    """What all rows gain by new units that were found on some, and where a step on all rows leads; a pass over either for all.
-
-    How the other units move to make room is taken from some rows, where JᵀJ is known: with n₁ of them for P numbers, what is left
-    of the new functions is too large by about n₁ / (n₁ - P), and the gain too small by that. A regression on fixed functions, it
-    promises nothing that a refit could not keep to first order.
-    """
-    point, rows, readouts = some.point, np.vstack([one.rows for one in tried]), np.vstack([one.readouts for one in tried])
-    (k, p), (q, m), K = point.units.shape, point.coefficients.shape, len(rows)
-    sums = _Moving(*some.source.sum(_MovingStatistic(point, rows, (), some.unit, some.dtype), stage="certificate"))
-    cross = np.hstack([
-        _columns(sums.cross[:, :K], point, np.eye(m)), _sloped(sums.cross[:, K:].reshape(-1, K, p), point, readouts)])
-    follow = whole.curvature.solve(cross)
-    count = follow.shape[1]
-    hidden, linear = follow[: k * p].reshape(k, p, count), follow[k * p :].reshape(q, m, count)
-    back = np.stack([
-        np.vstack([linear[:, o], (hidden * point.coefficients[:k, o, None, None]).reshape(k * p, count)]) for o in range(m)])
-    gram, moment, _ = every.source.sum(_FreedStatistic(point, rows, readouts, back, every.unit, every.dtype), stage="certificate")
-    gram += np.diag((NEW if every.dtype is np.float64 else NEW_SINGLE) * np.diag(gram))
-    own = np.split(np.arange(K), np.cumsum([len(one.rows) for one in tried])[:-1])
-    return [_moved(one, gram, moment, numbers, K, point) for one, numbers in zip(tried, own, strict=True)]
-
-
-def _moved(one: Sighting, gram: Array, moment: Array, own: Array, count: int, point: Point) -> Sighting:
-    """A sighting after the step of a regression on its own columns among those of `count` new rows."""
-    (K, p), m = one.rows.shape, one.readouts.shape[1]
-    columns = np.concatenate([(own[:, None] * m + np.arange(m)).ravel(), (count * m + own[:, None] * p + np.arange(p)).ravel()])
-    step = solve_spd(gram[np.ix_(columns, columns)], moment[columns])
-    gain = float(moment[columns] @ step)
-    if not gain > 0.0:  # NaN for units that overflow, which explain nothing
-        return one._replace(gain=0.0)
-    move, readouts = step[K * m :].reshape(K, p), step[: K * m].reshape(K, m)  # R is what is left without any new unit
-    degree = point.activation.degree
-    if degree is None:
-        return Sighting(_of_length(one.rows + move, one.rows, point), readouts, one.left_out, gain)
-    along = np.einsum("kp,kp->k", move, one.rows)[:, None] / np.maximum(np.sum(one.rows**2, axis=1), 1e-300)[:, None]
-    rows = one.rows + move - along * one.rows  # along itself a row only makes the readout larger
-    lengths = np.linalg.norm(rows[:, : p - point.biases], axis=1)[:, None]
-    readouts = (readouts + degree * along * one.readouts) * lengths**degree
-    return Sighting(_of_length(rows, one.rows, point), readouts, one.left_out, gain)

@@ -23,6 +23,7 @@ from laybare.certificate.neighbours import Neighbours, neighbours_of
 from laybare.linear_algebra import Precision, inner
 from laybare.networks import Network
 from laybare.refinement.normal import (
+    InPrecision,
     Point,
     Step,
     StepStatistic,
@@ -92,7 +93,7 @@ def spread_of(state: State, informed: Informed | None = None, *, rng: Generator)
     informed = informed or inform(state)
     if informed is None:
         return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, Neighbours())
-    gram, inverse, known, _ = informed
+    gram, inverse, known = informed
     covariance = _covariance(state, point, unit, inverse) / known
     inverse = inverse._replace(open=inverse.open | ~np.isfinite(covariance).all(axis=1))
     # robust errors vanish where noise does; least squares still errs
@@ -111,13 +112,11 @@ def spread_of(state: State, informed: Informed | None = None, *, rng: Generator)
 
 
 class Informed(NamedTuple):
-    """The Gram matrix of a step for all used rows, the inverse information, what a sandwich of that must be divided by, and the
-    Gram matrix of some of the rows (`State.some`) by themselves, if that was formed."""
+    """The Gram matrix of a step for all used rows, the inverse information, and what a sandwich of that must be divided by."""
 
     gram: Array
     inverse: Inverse
     known: float = 1.0
-    some: Array | None = None
 
 
 def _scaled(state: State) -> Point:
@@ -139,13 +138,12 @@ def inform(state: State) -> Informed | None:
         return None
     if quick_precision(point) is np.float32 and not state.exact:
         rest = state.some_and_rest[1]
-        own = None if rest is None else state.gram_on_some
-        gram = _gram(state, part if rest is None or own is None else rest, np.float32)
-        gram = (gram if own is None else gram + own) * (state.view.size / part.size)
+        gram = _gram(state, part, np.float32) if rest is None else state.gram_on_some + _gram(state, rest, np.float32)
+        gram *= state.view.size / part.size
         inverse = constrained_inverse(information(step_of(gram), point), point)
         if inverse.condition < WELL_KNOWN:
             known = 1.0 if part is state.view else 1.0 - state.unknowns / (part.size * part.outputs)
-            return Informed(gram, inverse._replace(matrix=known * inverse.matrix), known, own)
+            return Informed(gram, inverse._replace(matrix=known * inverse.matrix), known)
     for view in dict.fromkeys((part, state.view) if state.exact else (state.view,)):
         gram = _gram(state, view, np.float64) * (state.view.size / view.size)
         inverse = constrained_inverse(information(step_of(gram), point), point)
@@ -166,7 +164,7 @@ def _gradient(state: State, point: Point, unit: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sandwich:
+class _Sandwich(InPrecision):
     """(z, y) -> H⁻¹ Σ_n s_n s_nᵀ H⁻¹ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of its outputs.
 
     With one output H⁻¹ J_nᵀ, which the leverages need, is all: its squares are added up, each row weighted. `dtype` is the
@@ -177,10 +175,6 @@ class _Sandwich:
     inverse: Array
     unit: float
     dtype: Precision
-
-    @property
-    def single(self) -> bool:
-        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:

@@ -17,7 +17,7 @@ from laybare.certificate.alternatives import Alternative, strongest_alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.linear_algebra import Precision, inner, solve_spd
-from laybare.refinement.normal import Point, outputs_of, pre_activations, with_ones
+from laybare.refinement.normal import InPrecision, Point, outputs_of, pre_activations, with_ones
 from laybare.shapes import Array, Sums
 
 SIGMAS = 4.0
@@ -43,17 +43,13 @@ class Structure(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Probe:
+class _Probe(InPrecision):
     """(z, y) -> Gram matrix of [F, act(w·z + b), z²], its product with the residual, the residual's sum of squares."""
 
     point: Point
     units: Array
     squares: bool
     dtype: Precision = np.float64
-
-    @property
-    def single(self) -> bool:
-        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:

@@ -8,7 +8,8 @@ is not supported; so its own measure of the least needed unit decides here as we
 from __future__ import annotations
 
 from laybare.certificate.fitted import state_of
-from laybare.certificate.width import least_needed, price_of_a_unit
+from laybare.certificate.width import least_needed
+from laybare.certificate.worth import price_of_a_unit
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of

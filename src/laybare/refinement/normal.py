@@ -142,16 +142,22 @@ def step_of(gram: Array) -> Step:
     return Step(gram, nothing, nothing, nothing)
 
 
-@dataclass(frozen=True, eq=False)
-class FitStatistic:
-    """(x, y) -> Fit at a point: cheap, n·(q² + k·d); products in single precision if `dtype` says so."""
+class InPrecision:
+    """A statistic that works in the precision `dtype`, and says so to whoever reads the rows (`laybare.source.sums`)."""
 
-    point: Point
-    dtype: Precision = np.float64
+    dtype: Precision
 
     @property
     def single(self) -> bool:
         return self.dtype is np.float32
+
+
+@dataclass(frozen=True, eq=False)
+class FitStatistic(InPrecision):
+    """(x, y) -> Fit at a point: cheap, n·(q² + k·d); products in single precision if `dtype` says so."""
+
+    point: Point
+    dtype: Precision = np.float64
 
     @property
     def row_floats(self) -> int:
@@ -172,7 +178,7 @@ class FitStatistic:
 
 
 @dataclass(frozen=True, eq=False)
-class StepStatistic:
+class StepStatistic(InPrecision):
     """(x, y) -> Step at a point: n·(q + k·p)², one symmetric product per block, in single precision if `dtype` says so.
 
     Sums over blocks are always double.
@@ -180,10 +186,6 @@ class StepStatistic:
 
     point: Point
     dtype: Precision = np.float64
-
-    @property
-    def single(self) -> bool:
-        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:

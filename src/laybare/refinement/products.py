@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.linear_algebra import Precision, inner
-from laybare.refinement.normal import Point, unit_of, with_ones
+from laybare.refinement.normal import InPrecision, Point, unit_of, with_ones
 from laybare.shapes import Array, Sums
 from laybare.workspace import workspace
 
@@ -85,15 +85,11 @@ class GradientStatistic:
 
 
 @dataclass(frozen=True, eq=False)
-class SlopeStatistic:
+class SlopeStatistic(InPrecision):
     """(x, y) -> Slope at a point: three products."""
 
     point: Point
     dtype: Precision = np.float64
-
-    @property
-    def single(self) -> bool:
-        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:
@@ -118,16 +114,12 @@ class SlopeStatistic:
 
 
 @dataclass(frozen=True, eq=False)
-class ProductStatistic:
+class ProductStatistic(InPrecision):
     """(x, y) -> JᵀJ(D, E) in the three parts of a Split."""
 
     point: Point
     direction: Split
     dtype: Precision = np.float64
-
-    @property
-    def single(self) -> bool:
-        return self.dtype is np.float32
 
     @property
     def row_floats(self) -> int:

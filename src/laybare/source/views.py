@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from laybare.blas import single_blas_thread
 from laybare.errors import InvalidInput
 from laybare.shapes import Array, Progress, Statistic, Sums, tell
 from laybare.source.affine import Affine
@@ -243,28 +242,6 @@ def block_results(source: Source, function: Statistic) -> Iterator[Sums]:
         return engine.results(source, function, rows)
     starts = range(0, source.size, rows)
     return in_order(partial(one_block, source.read, function, source.size, rows), starts, source.schedule.threads(len(starts)))
-
-
-def side_by_side(source: Source, *parts: Callable[[], Any]) -> list[Any]:
-    """What `parts` return, which know nothing of each other: at once, each with one thread, if there are `lanes` for them."""
-
-    def one(number: int) -> Any:
-        with single_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return parts[number]()
-
-    return list(in_order(one, range(len(parts)), min(lanes(source), len(parts))))
-
-
-def lanes(source: Source) -> int:
-    """How many parts of a computation with these rows can run at once: dense algebra between passes and passes over few rows keep
-    one core only.
-
-    A journal wants one pass after the other, since it gives them back in their order, and so do the workers of a cluster. Where
-    rows are not kept, for want of memory, there is none for two parts at once either.
-    """
-    schedule = source.schedule
-    alone = not isinstance(source, KeptRows) or schedule.journal is not None or schedule.engine is not None
-    return 1 if alone else schedule.threads(2)
 
 
 def leaf_of(source: Source) -> Source:
