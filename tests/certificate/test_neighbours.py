@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.certificate import neighbours
 from laybare.certificate.fitted import state_of, with_unit_rows
 from laybare.certificate.neighbours import Neighbours
+from laybare.damping import Effort
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import pose
 from laybare.studies.hostile import is_right, recover
@@ -118,3 +120,21 @@ def test_the_state_of_a_fit_has_unit_rows(rng: np.random.Generator) -> None:
     state = state_of(truth, pose(lb.Samples(x, truth(x)), biases=True, rng=rng))
     np.testing.assert_allclose(np.linalg.norm(state.point.units[:, :3], axis=1), 1.0)
     assert state.exact
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(400, 405))
+def test_refits_from_nearby_come_back_where_none_are_tried(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty rows for each number, noise a tenth: refits that are followed to their end come back, whence `SMOOTH`."""
+    rng = np.random.default_rng(seed)
+    truth = lb.random_network(30, 20, rng=rng)
+    x = rng.standard_normal((34 * 661, 30))  # a twentieth is held out
+    y = truth(x)
+    samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(len(y)))
+    assert named(lb.recover(samples, width=20, rng=seed), "farthest refit that fits as well").kind == "assumed"
+    monkeypatch.setattr(neighbours, "SMOOTH", np.inf)
+    monkeypatch.setattr(neighbours, "CHEAP", np.inf)
+    monkeypatch.setattr(neighbours, "STEPS", Effort(max_steps=60, settled=1e-5, rough=1e-5))
+    claim = named(lb.recover(samples, width=20, rng=seed), "farthest refit that fits as well")
+    print(f"{claim.value:.2f} standard errors")
+    assert claim.kind == "tested" and claim.value < 1.0
