@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.certificate import StandardErrors
 from laybare.linear_algebra import solve_spd
 from laybare.shapes import Array
 from laybare.studies.hostile import EVERY, HOSTILE, differs, largest_miss, run_once
@@ -232,6 +233,32 @@ def test_table_of_the_study() -> None:
     result = HOSTILE.run(HOSTILE.settings([1, 9]))
     assert [row[1] for row in result.rows] == [1, 1]
     assert "Verified but wrong: 0 of 2 cases" in result.sentence
+
+
+def shallow(weights: list[list[float]], biases: list[float], readout: list[float]) -> lb.Network:
+    return lb.Network(lb.Layer(np.array(weights), np.array(biases), lb.relu), np.array(readout), 0.0)
+
+
+def test_units_that_are_nearly_opposite_are_not_taken_for_each_other() -> None:
+    """The first two of these were, each turned: their rows are nearer so, but not their readouts (noise, seed 281060)."""
+    truth = shallow([[-0.763, 0.646], [0.971, -0.241], [0.771, -0.637]], [0.181, -0.148, -0.089], [0.590, 1.299, 1.347])
+    found = shallow([[-0.790, 0.613], [0.725, -0.688], [0.975, -0.223]], [0.164, -0.195, -0.090], [0.609, 1.319, 1.436])
+    errors = StandardErrors(np.full((3, 2), 0.025), np.full(3, 0.05), np.full(3, 0.13), np.asarray(0.1))
+    assert largest_miss(found, truth, errors) < 1.0
+
+
+def test_a_turned_unit_is_right_if_a_linear_part_makes_up_for_it() -> None:
+    rng = np.random.default_rng(0)
+    truth = lb.random_network(4, 3, rng=rng)
+    rows, biases, readout = (np.array(part) for part in (truth.layer.weights, truth.layer.biases, truth.readout))
+    rows[1], biases[1], turned = -rows[1], -biases[1], readout[1]
+    linear, offset = -turned * rows[1], truth.offset - turned * biases[1]  # relu(u) = relu(-u) + u
+    errors = StandardErrors(np.full((3, 4), 0.01), np.full(3, 0.01), np.full(3, 0.01), np.asarray(0.01))
+    same = lb.Network(lb.Layer(rows, biases, lb.relu), readout, offset, linear)
+    x = rng.standard_normal((50, 4))
+    np.testing.assert_allclose(same(x), truth(x), atol=1e-12)
+    assert largest_miss(same, truth, errors) < 1e-6
+    assert largest_miss(lb.Network(lb.Layer(rows, biases, lb.relu), readout, offset), truth, errors) > 1.0
 
 
 def test_a_function_out_of_the_class_is_told_from_a_network_where_samples_lie() -> None:

@@ -20,7 +20,7 @@ from laybare.errors import LaybareError
 from laybare.methods import RandomStart
 from laybare.networks import Network
 from laybare.networks.alignment import paired
-from laybare.networks.canonical import normalised, reflection
+from laybare.networks.canonical import Reflection, Units, normalised, reflection
 from laybare.pipeline import Recovery, recover
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import point_of
@@ -122,21 +122,30 @@ def unseen(network: Network, truth: Network, source: Source) -> float:
 
 
 def largest_miss(network: Network, truth: Network, errors: StandardErrors) -> float:
-    """The largest difference of a number from the truth, over six of its standard errors plus 1e-6; inf if a width differs."""
+    """The largest difference of a number from the truth, over six of its standard errors plus 1e-6; inf if a width differs.
+
+    Units are paired as they are, and turned where that brings them nearer; the better of the two counts. (Of two units that are
+    nearly opposite, each may be nearer to the other's partner if it is turned, with another readout.)
+    """
     activation = truth.activation
     mine, true = normalised(network.units, activation), normalised(truth.units, activation)
     if not len(mine.weights) == len(true.weights) == network.width or not all(np.isfinite(part).all() for part in errors):
         return np.inf
-    turned, pick = paired(mine, true, reflection(activation), "hungarian")
+    return min(_paired_miss(mine, true, mirror, errors) for mirror in (None, reflection(activation)))
+
+
+def _paired_miss(mine: Units, true: Units, mirror: Reflection | None, errors: StandardErrors) -> float:
+    turned, pick = paired(mine, true, mirror, "hungarian")
     f, t = turned.take(pick.rows), true.take(pick.columns)
     order = [part[0] for part in f.parts]
-    readout = np.asarray(errors.readout).reshape(network.width, -1)[order]
-    misses = [
-        _over(f.weights - t.weights, errors.weights[order], t.weights),
+    weights, readout = errors.weights[order], np.asarray(errors.readout).reshape(len(order), -1)[order]
+    slopes = np.abs(f.weights).T @ readout + weights.T @ np.abs(f.readout)  # of the linear part that turned units leave
+    return max(
+        _over(f.weights - t.weights, weights, t.weights),
         _over(f.biases - t.biases, errors.biases[order], t.biases),
         _over(f.readout - t.readout, readout, t.readout),
-        _over(turned.offset - true.offset, np.atleast_1d(errors.offset) + readout.sum(axis=0), t.readout)]
-    return max(misses)
+        _over(turned.offset - true.offset, np.atleast_1d(errors.offset) + readout.sum(axis=0), t.readout),
+        _over(turned.linear - true.linear, slopes, t.readout))
 
 
 def _over(difference: Array, errors: Array, part: Array) -> float:
