@@ -197,9 +197,17 @@ class KeptRows(OfArrays):
         """[x, 1] in single precision, (n, dim + 1); nothing if that does not fit beside the rows."""
         if 8 * self.size * (self.dim + self.outputs) + 4 * self.size * (self.dim + 1) > self.schedule.keep_bytes:
             return None
-        extended = np.ones((self.size, self.dim + 1), np.float32)
-        with np.errstate(over="ignore"):
-            extended[:, :-1] = self.x
+        extended = np.empty((self.size, self.dim + 1), np.float32)
+        rows = block_rows(self.dim, self.schedule.block_bytes)
+        starts = range(0, self.size, rows)
+
+        def fill(start: int) -> Sums:
+            with np.errstate(over="ignore"):
+                extended[start : start + rows, :-1] = self.x[start : start + rows]
+            extended[start : start + rows, -1] = 1.0
+            return ()
+
+        deque(in_order(fill, starts, self.schedule.threads(len(starts))), maxlen=0)
         return extended
 
     def read_single(self, start: int, stop: int) -> Rows:

@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from laybare.blas import single_blas_thread
 from laybare.shapes import Array
 from laybare.source import Source
+from laybare.source.threads import in_order
 
 ORDERS = 4
 ROWS, STRIPE = 1500, 64
@@ -49,13 +51,19 @@ def order_signals(source: Source) -> tuple[OrderSignal, ...]:
     design = np.column_stack([np.ones(len(x)), x])
     rest = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
     labels = [y] + [rest] * (ORDERS - 1)
-    pulled, squares = [np.empty_like(y) for _ in labels], np.zeros(ORDERS)
-    for start in range(0, len(x), STRIPE):
-        rows = slice(start, start + STRIPE)
-        for k, kernel in enumerate(kernels_of_orders(x[rows], x)):
-            own = np.diagonal(kernel, start)[:, None]
-            pulled[k][rows] = kernel @ labels[k] - own * labels[k][rows]
-            squares[k] += np.einsum("ij,ij->", kernel, kernel)
+    pulled, starts = [np.empty_like(y) for _ in labels], range(0, len(x), STRIPE)
+
+    def stripe(start: int) -> Array:
+        """Fills its rows of what is pulled, and returns the squares of its kernels."""
+        rows, squares = slice(start, start + STRIPE), np.empty(ORDERS)
+        with single_blas_thread():
+            for k, kernel in enumerate(kernels_of_orders(x[rows], x)):
+                own = np.diagonal(kernel, start)[:, None]
+                pulled[k][rows] = kernel @ labels[k] - own * labels[k][rows]
+                squares[k] = np.einsum("ij,ij->", kernel, kernel)
+        return squares
+
+    squares = np.sum(list(in_order(stripe, starts, source.schedule.threads(len(starts)))), axis=0)
     return tuple(
         max((_signal(k + 1, *pair, squares[k]) for pair in zip(labels[k].T, pulled[k].T, strict=True)), key=lambda one: one.share)
         for k in range(ORDERS))
