@@ -13,7 +13,9 @@ from laybare.certificate import StandardErrors, fitted, spread, standard_errors
 from laybare.certificate.fitted import State, state_of
 from laybare.certificate.neighbours import Neighbours
 from laybare.certificate.spread import inform, spread_of
+from laybare.certificate.width import least_needed
 from laybare.planted import random_network
+from laybare.refinement import minimise as minimise_module
 from laybare.refinement import normal
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
@@ -111,6 +113,20 @@ def test_single_precision_gives_the_same_errors(noisy_state: State, monkeypatch:
     single_gram = told_gram(noisy_state, monkeypatch, 1)
     assert np.any(single_gram != double_gram)
     assert_allclose(single_gram, double_gram, rtol=1e-4, atol=1e-4 * np.abs(double_gram).max())
+
+
+def test_refits_that_begin_with_a_known_curvature_end_at_the_same_loss(
+    noisy_state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitted, "FEWEST_ROWS", 300)
+    plain, unit_less = noisy_state.own_on_some.loss, least_needed(noisy_state).worth
+    assert noisy_state.some is not noisy_state.view and noisy_state.curvature_on_some(np.arange(3)) is None
+    again = replace(noisy_state)
+    monkeypatch.setattr(normal, "LARGE_SYSTEM", 1)
+    monkeypatch.setattr(minimise_module, "DEAR", 0.0)
+    assert again.curvature_on_some(np.arange(3)) is not None
+    assert_allclose(again.own_on_some.loss, plain, rtol=1e-3)
+    assert_allclose(least_needed(again).worth, unit_less, rtol=0.02)
 
 
 def test_numbers_that_are_poorly_known_are_taken_in_double_precision(noisy_state: State, monkeypatch: pytest.MonkeyPatch) -> None:

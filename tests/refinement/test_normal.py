@@ -10,6 +10,7 @@ import laybare as lb
 from laybare.refinement.levenberg import _system, project
 from laybare.refinement.normal import Fit, FitStatistic, Model, Step, StepStatistic, network_of
 from laybare.refinement.products import GradientStatistic, ProductStatistic, SlopeStatistic, Split, joined, split
+from laybare.refinement.pruning import columns_of, without
 
 SMOOTH = [lb.sigmoid, lb.tanh, lb.erf, lb.softplus, lb.gelu, lb.exponential(0.5), lb.power_relu(2), lb.power_relu(3)]
 KINKED = [lb.relu, lb.leaky_relu(0.1), lb.leaky_relu(-0.5), lb.absolute]
@@ -125,3 +126,12 @@ def test_sums_do_not_depend_on_the_blocks(statistic, rng):
     pieces = lb.Samples(x, y, schedule=lb.Schedule(workers=2, block_bytes=1)).sum(statistic(point))
     for a, b in zip(whole, pieces, strict=True):
         assert_allclose(a, b, rtol=1e-10, atol=1e-10 * np.abs(a).max())
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_columns_without_a_unit_are_some_of_those_with_it(linear, rng):
+    point, kept = model_at_random(lb.tanh, rng, linear=linear, width=4), np.array([0, 2, 3])
+    x, y = rng.standard_normal((50, 4)), rng.standard_normal((50, 2))
+    whole, rest = (Step(*StepStatistic(one)(x, y)).gram for one in (point, without(point, kept)))
+    columns = columns_of(point, kept)
+    assert_allclose(whole[np.ix_(columns, columns)], rest, rtol=1e-12)
