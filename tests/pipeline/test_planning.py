@@ -81,6 +81,7 @@ def test_a_plan_is_good_to_a_factor_of_two() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rows", "dim", "width"), [(200_000, 10, 4), (100_000, 20, 5), (60_000, 30, 8)])
-def test_plans_of_three_sizes_are_good_to_a_factor_of_two(rows: int, dim: int, width: int) -> None:
+@pytest.mark.parametrize(("rows", "dim", "width"), [
+    (200_000, 10, 4), (100_000, 20, 5), (60_000, 30, 8), (100_000, 50, 20), (10**6, 20, 10)])
+def test_plans_of_five_sizes_are_good_to_a_factor_of_two(rows: int, dim: int, width: int) -> None:
     assert 0.5 < ratio(rows, dim, width) < 2.0

@@ -1,8 +1,8 @@
 """What a recovery takes, before it is begun: passes, operations, bytes and seconds, from rates measured here in a few seconds.
 
-Nearly all of the time goes into passes over all rows: least squares, gradients, products with JᵀJ, normal equations, and two
-passes of the certificate that try other features. Their operations per row are known; how many of them a second this machine
-does is measured by running each on a block (`Rates`). How often each is carried out is a count from recoveries of noisy samples
+Nearly all of the time goes into passes over all rows: least squares, gradients, products with JᵀJ and normal equations; the
+certificate tries other features on many of them. Their operations per row are known; how many of them a second this machine does
+is measured by running each on a block (`Rates`). How often each is carried out is a count from recoveries of noisy samples
 with known width (`_counts`); it varies from one data set to another, and noiseless samples take a fifth.
 """
 
@@ -20,24 +20,28 @@ import numpy as np
 from laybare.activations import relu
 from laybare.blas import single_blas_thread
 from laybare.certificate.alternatives import BUMPS, PLACES, TANGENTS
+from laybare.certificate.fitted import FEWEST_INFORMING, INFORMING_A_NUMBER, MANY
+from laybare.certificate.spread import LARGEST
 from laybare.certificate.structure import PROBES
 from laybare.errors import InvalidInput
-from laybare.pipeline.search import FEWEST, SAMPLES_A_NUMBER
+from laybare.pipeline.search import DEAR, FEWEST, SAMPLES_A_NUMBER
+from laybare.refinement.leading import FEW
 from laybare.refinement.minimise import SMALL
-from laybare.refinement.normal import FitStatistic, Model, Point, StepStatistic
+from laybare.refinement.normal import LARGE_SYSTEM, FitStatistic, Model, Point, StepStatistic
 from laybare.refinement.overwide import Search
 from laybare.refinement.products import ProductStatistic, SlopeStatistic, split
 from laybare.shapes import Array, Statistic
 from laybare.source import Samples, Schedule, block_rows
 
-READING, LEAST_SQUARES, GRADIENTS, PRODUCTS, ERRORS = 8, 13, 9, 20, 5
+READING, LEAST_SQUARES, GRADIENTS, PRODUCTS, ERRORS = 6, 14, 8, 10, 1
 """Passes over all rows where there are more than SMALL unknowns, by kind; `ERRORS` are normal equations of the certificate."""
 
-STEPS = 7
+STEPS = 10
 """Normal equations of all rows where there are fewer unknowns, in place of gradients and products."""
 
-SEARCH_PASSES = 150
-"""Normal equations of parts of the rows, in a search of known width and in the certificate."""
+SEARCH_PASSES, DEAR_PASSES, LED_PASSES = 100, 25, 3
+"""Normal equations of parts of the rows, in a search of known width and in the certificate: where they are cheap; where they are
+dear, so that each serves for several steps; and of all inputs after a search in their leading directions."""
 
 TASK_SECONDS = 1e-3
 """What a scheduler needs for one task, whoever carries it out."""
@@ -117,28 +121,33 @@ def plan_recovery(
     _check(rows=rows, dim=dim, width=width, outputs=outputs, workers=workers)
     rates = rates or measured_rates(dim, width, outputs)
     kinds = _kinds(dim, width, outputs)
-    row_bytes, sums = 8.0 * (dim + outputs), max(kind.numbers for kind in kinds) * 8.0
+    row_bytes, sums = 8.0 * (dim + outputs), max(kind.numbers for kind in kinds if kind.times) * 8.0
+    here = max(kind.numbers for kind in kinds) * 8.0
     streamed = rows * row_bytes > Schedule().keep_bytes
     chunk = min(LARGEST_CHUNK, max(SMALLEST_CHUNK, rows * row_bytes / (CHUNKS_A_WORKER * workers)))
     runs = max(1.0, 3.0 * rows * row_bytes / chunk)
     by_kind = {
         kind.name: kind.times * rows * (kind.flops / rates.flops[kind.name] + streamed * row_bytes / rates.reading) / workers
         for kind in kinds}
-    search = SEARCH_PASSES * _search_rows(dim, width, outputs) * _wide(dim, width) ** 2 / rates.flops["normal equations"]
+    seen = rows if rows < 2 * MANY else MANY
+    features = seen * _feature_columns(dim, width, outputs) ** 2 / rates.flops["other features"]
+    informing = _informing_rows(dim, width) * _unknowns(dim, width) ** 2
+    search = (_search_operations(dim, width, outputs) + informing) / rates.flops["normal equations"]
     passes = sum(kind.times for kind in kinds)
     overhead = passes * 2 * runs * TASK_SECONDS if workers > 1 else 0.0
-    by_kind |= {"search on a part": search + BETWEEN, "scheduling": overhead}
+    by_kind |= {"other features": features, "search on a part": search + BETWEEN, "scheduling": overhead}
     moved = sum(kind.times * (runs * kind.numbers * 8.0 + rows * (4.0 + CROSSING * row_bytes)) for kind in kinds)
     return RecoveryPlan(
         rows, dim, width, outputs, workers, passes, sum(kind.times * rows * kind.flops for kind in kinds), rows * row_bytes,
-        moved if workers > 1 else 0.0, chunk, 2.0 * chunk + 6.0 * sums, 24.0 * rows + Schedule().keep_bytes + 4.0 * sums,
+        moved if workers > 1 else 0.0, chunk, 2.0 * chunk + 6.0 * sums, 24.0 * rows + Schedule().keep_bytes + 4.0 * here,
         sum(by_kind.values()), by_kind)
 
 
 def measured_rates(dim: int, width: int, outputs: int) -> Rates:
     """Each kind of pass on one block of random rows, on one core; a few seconds."""
     dim, width = min(dim, LARGEST_DIM), min(width, LARGEST_WIDTH)
-    kinds = {kind.name: kind for kind in _kinds(dim, width, outputs)}
+    features = _feature_columns(dim, width, outputs)
+    operations = {kind.name: kind.flops for kind in _kinds(dim, width, outputs)} | {"other features": float(features**2)}
     rng = np.random.default_rng(0)
     signed, free = (_point(dim, width, outputs, linear=linear, rng=rng) for linear in (False, True))
     columns = np.zeros((dim + 1 + width, outputs))
@@ -146,9 +155,9 @@ def measured_rates(dim: int, width: int, outputs: int) -> Rates:
     statistics: dict[str, Statistic] = {
         "reading": _gram, "least squares": FitStatistic(free), "gradients": SlopeStatistic(free),
         "products": ProductStatistic(free, direction), "normal equations": StepStatistic(signed),
-        "other features": _Columns(_feature_columns(dim, width, outputs))}
+        "other features": _Columns(features)}
     with single_blas_thread():
-        flops = {name: _rate(kinds[name].flops, statistic, dim, outputs) for name, statistic in statistics.items()}
+        flops = {name: _rate(operations[name], statistic, dim, outputs) for name, statistic in statistics.items()}
         return Rates(flops, _reading_rate(dim, outputs))
 
 
@@ -156,28 +165,45 @@ def _kinds(dim: int, width: int, outputs: int) -> list[Kind]:
     """Operations of a row and numbers of a sum, by the leading terms of each statistic."""
     d, k, m = dim + 1, width, outputs
     q = k + d  # features of the sign-free model, which has a linear part
-    w = k + 1 + k * d
-    f = _feature_columns(dim, width, outputs)
-    few = w <= SMALL
+    w = _unknowns(dim, width)
+    few, errors = w <= SMALL, 0 if k * d >= LARGE_SYSTEM else ERRORS
     return [
         Kind("reading", READING, 2.0 * d * d, d * d),
         Kind("least squares", LEAST_SQUARES, 2.0 * k * d + q * q + 2.0 * q * m, q * q),
         Kind("gradients", 0 if few else GRADIENTS, 6.0 * k * d + 3.0 * k * k, k * (2 * d + k)),
         Kind("products", 0 if few else PRODUCTS, 2.0 * (4 * k + 2 * m) * d, k * d),
-        Kind("normal equations", ERRORS + few * STEPS, float(w * w), w * w),
-        Kind("other features", 2, 1.5 * f * f * (1 + m) / 2, f * f)]
+        Kind("normal equations", errors + few * STEPS, float(w * w), w * w)]
+
+
+def _unknowns(dim: int, width: int) -> int:
+    return width + 1 + width * (dim + 1)
+
+
+def _informing_rows(dim: int, width: int) -> int:
+    """Rows behind error bars of so many numbers that all rows need not be asked, and of not so many that there are none."""
+    numbers = _unknowns(dim, width)
+    asked = width * (dim + 1) >= LARGE_SYSTEM and numbers <= LARGEST
+    return max(FEWEST_INFORMING, INFORMING_A_NUMBER * numbers) if asked else 0
 
 
 def _feature_columns(dim: int, width: int, outputs: int) -> int:
     """Columns of the certificate's test against other features."""
-    own = width + 1 + width * (dim + 1)
+    own = _unknowns(dim, width)
     products = dim * (dim - 1) // 2
     return (own if own <= TANGENTS else width + 1) + (products if products <= TANGENTS else 0) + (1 + len(PLACES)) * dim + \
         4 * outputs + 2 * len(BUMPS) * width + PROBES
 
 
-def _search_rows(dim: int, width: int, outputs: int) -> int:
-    return max(FEWEST, SAMPLES_A_NUMBER * _wide(dim, width) // outputs)
+def _search_operations(dim: int, width: int, outputs: int) -> float:
+    """Of normal equations: with all inputs, or in as many leading directions as there are units and then with all."""
+    numbers = _wide(dim, width)
+    rows = max(FEWEST, SAMPLES_A_NUMBER * numbers // outputs)
+    if rows * numbers**2 < DEAR:
+        return float(SEARCH_PASSES * rows * numbers**2)
+    if width > FEW * dim:
+        return float(DEAR_PASSES * rows * numbers**2)
+    fewer = max(FEWEST, rows * (width + 1) // (dim + 1))
+    return float(DEAR_PASSES * fewer * _wide(width, width) ** 2 + LED_PASSES * rows * numbers**2)
 
 
 def _wide(dim: int, width: int) -> int:
@@ -187,7 +213,7 @@ def _wide(dim: int, width: int) -> int:
 
 @dataclass(frozen=True)
 class _Columns:
-    """A Gram matrix of so many columns and its weighted twin, as the certificate forms them."""
+    """A Gram matrix of so many columns, as the certificate forms it."""
 
     count: int
 
@@ -197,7 +223,7 @@ class _Columns:
 
     def __call__(self, x: Array, y: Array) -> tuple[Array, ...]:
         columns = np.tile(x, (1, -(-self.count // x.shape[1])))[:, : self.count]
-        return columns.T @ columns, (columns * y[:, :1]).T @ columns
+        return (columns.T @ columns,)
 
 
 def _gram(x: Array, y: Array) -> tuple[Array, ...]:
