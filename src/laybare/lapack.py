@@ -1,7 +1,7 @@
 """Cholesky factors by LAPACK, in place, while other threads run.
 
-The functions of `scipy.linalg.lapack` keep the interpreter to themselves until LAPACK is done: a factor of a thousand rows holds
-up whatever works beside it for ten milliseconds and more. Here the same routines are called through the addresses that SciPy
+The functions of `scipy.linalg.lapack` keep the interpreter to themselves until LAPACK is done, and hold up whatever works
+beside them (`tests/test_lapack.py` counts that). Here the same routines are called through the addresses that SciPy
 publishes for Cython, by ctypes, which lets go of the interpreter. Matrices are square, in Fortran order, single or double; the
 lower triangle is what counts.
 """

@@ -5,7 +5,7 @@ interrupted ones never came back. Here threads take their blocks from a queue an
 
 A thread that has nothing left to do waits for the next pass, with the memory that it worked in (`laybare.workspace`): a pass of a
 millisecond would spend as much again on new threads and on pages that were given back. Whoever asks for a pass works on it as
-well: to wake one thread more, and to be woken by it, takes a tenth of a millisecond.
+well: one thread less is woken, and has to wake it.
 
 Where whole parts of a computation run at once, each does its own passes alone as long as the others are at work: two that share
 two cores block by block take longer than two that have one each.

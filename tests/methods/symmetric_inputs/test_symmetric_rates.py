@@ -206,9 +206,7 @@ def test_power_of_the_claims() -> None:
     alarms = {key: sum(fails) for key, fails in rates.items() if sum(fails)}
     for key, count in alarms.items():
         print(f"{key}: fails {count} of 20")
-    unfounded = {key: count for key, count in alarms.items() if "nothing wrong" in key}
-    # a rival activation that noise favours leaves one right network of fifty in doubt: so few wrong ones get past that claim
-    assert all(key.endswith("gain of another activation") and count == 1 for key, count in unfounded.items())
+    assert not any("nothing wrong" in key for key in alarms)
     for case in ("skewness 0.5: asymmetry", "biases 0.1: biases", "noise of |x1|: noise"):
         assert next(count for key, count in alarms.items() if key.startswith(f"2000 {case}")) >= 19
 
