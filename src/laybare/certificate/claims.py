@@ -97,7 +97,7 @@ class Certificate:
         return (
             "These are the weights of the best network of this width and activation, within their standard errors, and the data "
             f"support the width. {left} A unit that adds less than {self.visible:.1e} of the spread of y would not have been "
-            "seen; nor are activations so alike as tanh and erf, or errors in x, told apart.")
+            "seen; nor are activations so alike as tanh and erf, or ReLU and a GELU of long rows, or errors in x, told apart.")
 
     def explain(self) -> str:
         """The verdict, and the claims with their numbers and what they mean."""

@@ -4,9 +4,11 @@ residual looks suspicious.
 Score tests against everything need rows; a test against the right kind needs few: with as many units and a free linear part it
 explains what is left. It begins at the rows that were found. Rivals that contain the told activation as a limit (GELU of large
 rows is ReLU) fit as well without being better, so only a clear gain counts, after the price of the numbers that a rival has more:
-two each (Akaike 1974), which is what noise grants them, since here a false alarm costs less than a wrong network. One that fits
-about as well is tried without the units that it does not need, too. Of many rows some are asked first: a rival that is clearly
-worse there need not be fitted to all.
+two each (Akaike 1974), which is what noise grants them, since here a false alarm costs less than a wrong network. It costs more
+where the rival is *sharp*: where most of its units bend within a small part of the inputs, so that they are nearly ReLUs. Noise
+makes such rivals of every ReLU network, and other networks hardly ever are: the sums in their units have standard deviations of
+one to three. A sharp rival must be better than noise makes it. One that fits about as well is tried without the units that it
+does not need, too. Of many rows some are asked first: a rival that is clearly worse there need not be fitted to all.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import FitStatistic, Model, Point
 from laybare.refinement.pruning import parameter_count, prune
 from laybare.refinement.sign_free import sign_free_model
+from laybare.shapes import Array
 from laybare.source import Source
 
 KINDS = (relu, tanh, softplus, gelu)
@@ -34,12 +37,19 @@ CHEAP = 1e7
 three leaves more, though GELU made the rows e^40 times as likely; a GELU fitted to 1,200 rows of softplus units one that looked
 like any other."""
 
-BETTER, CLEARLY, AS_WELL = 3.0, 16.0, -9.0
-"""Doubled log-likelihood ratio, after the price of its numbers, from which a rival may be right, and from which it is. Of 288
-right ReLU networks that every other claim let pass (seeds 132000-133499 of the hostile cases) four stood above 3 and two above 6;
-a wrong one that had passed stood at 4.6. A smooth unit has no rival that contains it: one that fits about as well leaves open
-which of them it is, unless it is worse by three standard deviations (softplus told GELU stood at 1.0 twice, softplus told tanh at
--4.2 on 40 rows)."""
+BETTER, SHARPER, CLEARLY, AS_WELL = 0.0, 8.0, 16.0, -9.0
+"""Doubled log-likelihood ratio, after the price of its numbers, from which a rival may be right, from which one that is sharp may
+be, and from which it is. χ² with k degrees of freedom is beyond 2k + 8 in no more than three of a thousand cases, whatever k is,
+and beyond 2k + 3 in thirty. A smooth unit has no rival that contains it: one that fits about as well leaves open which of them it
+is, unless it is worse by three standard deviations (softplus told GELU stood at 1.0 twice, softplus told tanh at -4.2 on 40
+rows)."""
+
+SHARP = 4.0
+"""Standard deviations of a unit's sum, in widths of its bend, from which it is sharp."""
+
+BENDS = {gelu.name: 1.0, softplus.name: np.pi / np.sqrt(3.0)}
+"""Width of the bend of units that become ReLUs where their rows are long: the standard deviation of the law that their slope is
+the distribution function of, or nearly is."""
 
 PRICE = 2.0
 """What a free number gains from noise, twice over."""
@@ -51,10 +61,11 @@ STEPS = Effort(max_steps=30, settled=0.01, rough=0.01)
 
 
 class _Rival(NamedTuple):
-    """An activation, and how much more likely it makes the samples."""
+    """An activation, how much more likely it makes the samples, and from which gain on it may be right."""
 
     name: str
     gain: float
+    limit: float
 
 
 def other_activations(state: State, left: Alternative) -> tuple[Claim, ...]:
@@ -65,66 +76,79 @@ def other_activations(state: State, left: Alternative) -> tuple[Claim, ...]:
     if state.exact or not tried or own not in KINDS or not state.point.width:
         return ()
     own_loss = float(state.fit.loss) if state.some is state.view else state.own_on_some.loss
-    best = max((_tried(state, kind, own_loss) for kind in KINDS if kind != own), key=lambda one: one.gain)
-    limit = BETTER if own.degree is not None else AS_WELL
+    rivals = (one for kind in KINDS if kind != own for one in _tried(state, kind, own_loss))
+    best = max(rivals, key=lambda one: one.gain - one.limit)
     return (Claim(
-        "gain of another activation", best.gain, limit, best.gain < limit, "tested",
+        "gain of another activation", best.gain, best.limit, best.gain < best.limit, "tested",
         f"how much more likely {best.name} units in the same places make the used samples, after the price of their numbers; "
         f"more than the threshold means that the units may not be {own.name}.", decisive=best.gain >= CLEARLY),)
 
 
-def _tried(state: State, kind: Activation, own_loss: float) -> _Rival:
+def _tried(state: State, kind: Activation, own_loss: float) -> list[_Rival]:
     """A rival fitted to some of the rows, where the network itself leaves `own_loss`; to all unless it is clearly worse there."""
     free = sign_free_model(kind, biases=state.point.biases)
     start = _start(state.point, free, state.view.outputs)
     if state.equations <= 2 * parameter_count(start):
-        return _Rival(kind.name, -np.inf)
+        return [_Rival(kind.name, -np.inf, _limit(state.point, start))]
     some = state.refit(start, STEPS, state.some)
-    gain = _gain(state, state.some, own_loss, some)
+    rival = _judged(state, state.some, own_loss, some)
     if state.some is state.view:
-        return _Rival(kind.name, max(gain, _with_fewer(state, own_loss, some), _as_turned(state, own_loss, free)))
-    if gain > -CLEARLY:
-        gain = _gain(state, state.view, float(state.fit.loss), state.refit(some.point, STEPS))
-    return _Rival(kind.name, gain)
+        return [rival, *_with_fewer(state, own_loss, some), *_as_turned(state, own_loss, free)]
+    if rival.gain > -CLEARLY:
+        rival = _judged(state, state.view, float(state.fit.loss), state.refit(some.point, STEPS))
+    return [rival]
 
 
-def _as_turned(state: State, own: float, free: Model) -> float:
-    """The gain of a smooth rival whose units are turned as those that were found, without a linear part to pay for."""
+def _as_turned(state: State, own: float, free: Model) -> list[_Rival]:
+    """A smooth rival whose units are turned as those that were found, without a linear part to pay for."""
     if state.point.linear or not free.linear or free.activation.degree is not None:
-        return -np.inf
+        return []
     start = _start(state.point, free._replace(linear=False), state.view.outputs)
     turned = (start, start.moved(-start.units, start.coefficients))  # an odd unit that was found has no side of its own
-    return max(_gain(state, state.view, own, state.refit(one, STEPS)) for one in turned)
+    return [_judged(state, state.view, own, state.refit(one, STEPS)) for one in turned]
 
 
-def _with_fewer(state: State, own: float, rival: Refined) -> float:
-    """The gain of a rival that fits about as well, freed of units that it does not need: one GELU looks like six ReLUs."""
+def _with_fewer(state: State, own: float, rival: Refined) -> list[_Rival]:
+    """A rival that fits about as well, freed of units that it does not need: one GELU looks like six ReLUs."""
     if rival.point.width < 2 or rival.loss > own * np.exp(CLEARLY / state.spare):
-        return -np.inf
+        return []
     pruned = prune(state.view, rival, state.variation, effort=STEPS)
     pruned.trace.pass_on_interrupt()
-    return _gain(state, state.view, own, pruned) if pruned.point.width < rival.point.width else -np.inf
+    return [_judged(state, state.view, own, pruned)] if pruned.point.width < rival.point.width else []
 
 
-def _gain(state: State, rows: Source, own: float, rival: Refined) -> float:
+def _judged(state: State, rows: Source, own: float, rival: Refined) -> _Rival:
     """Doubled log-likelihood ratio on those rows, after the price of the numbers that the rival has more; one pass.
 
     The rival's residuals are added up: what least squares foretells is rounding where units that are nearly straight have huge
     readouts.
     """
+    name, limit = rival.point.activation.name, _limit(state.point, rival.point)
     loss = float(rows.sum(FitStatistic(rival.point), stage="certificate")[2])
     if not np.isfinite(loss):
-        return -np.inf
+        return _Rival(name, -np.inf, limit)
     equations, unknowns = rows.size * rows.outputs, parameter_count(rival.point)
     floor, spare = state.floor * equations, max(1, equations - max(unknowns, state.unknowns))
     gain = spare * float(np.log((own + floor) / (loss + floor)))
-    return gain - PRICE * (unknowns - state.unknowns)
+    return _Rival(name, gain - PRICE * (unknowns - state.unknowns), limit)
+
+
+def _limit(own: Point, rival: Point) -> float:
+    """The gain from which a rival may be right: little for smooth units, much for a ReLU's rival that is sharp itself."""
+    if own.activation.degree is None:
+        return AS_WELL
+    sharp = rival.activation.name in BENDS and np.median(_lengths(rival)) >= SHARP * BENDS[rival.activation.name]
+    return SHARPER if sharp else BETTER
+
+
+def _lengths(point: Point) -> Array:
+    """Of the rows without their biases: standard deviations of the units' sums, on white inputs."""
+    return np.asarray(np.linalg.norm(point.units[:, : point.units.shape[1] - point.biases], axis=1))
 
 
 def _start(point: Point, model: Model, outputs: int) -> Point:
     """The rows that were found, as rows of other units."""
-    dim = point.units.shape[1] - point.biases
-    lengths = np.linalg.norm(point.units[:, :dim], axis=1, keepdims=True)
+    lengths = _lengths(point)[:, None]
     rows = point.units / np.where(lengths > 0.0, lengths, 1.0)
     if model.activation.degree is None:
         rows = rows * (STEEP if point.activation.degree is not None else lengths)
