@@ -13,11 +13,11 @@ from laybare.refinement import products
 from laybare.refinement.conjugate import DampedSystem, Direction
 from laybare.refinement.levenberg import levenberg_marquardt, overfit, project
 from laybare.refinement.minimise import SMALL, deciding_refit, minimise, part_rows
-from laybare.refinement.normal import Fit, FitStatistic, Step, StepStatistic, network_of, point_of
+from laybare.refinement.normal import Fit, FitStatistic, Step, StepStatistic, network_of, point_of, split
 from laybare.refinement.part_curvature import PartCurvature, metric_of, normal_of
 from laybare.refinement.part_newton import newton_from_part
 from laybare.refinement.parts import some_rows
-from laybare.refinement.products import GradientStatistic, ProductStatistic, SlopeStatistic, split
+from laybare.refinement.products import GradientStatistic, ProductStatistic, SlopeStatistic
 
 from .conftest import full_point, perturbed, planted, standard
 
@@ -281,10 +281,21 @@ class Recorded(np.ndarray):
         made = getattr(ufunc, method)(*plain, **options)
         if ufunc is np.matmul:
             Recorded.products.append((plain[0].shape, plain[1].shape))
-        if isinstance(made, np.ndarray):
-            Recorded.largest = max(Recorded.largest, made.size)
-            return made.view(Recorded)
-        return made
+        return self.kept(made)
+
+    def __array_function__(self, function, types, given, options):
+        """Recorded arrays go into NumPy's functions as plain ones."""
+        plain = [part.view(np.ndarray) if isinstance(part, Recorded) else part for part in given]
+        if function is np.dot:
+            Recorded.products.append((plain[0].shape, plain[1].shape))
+        return self.kept(function(*plain, **options))
+
+    @staticmethod
+    def kept(made):
+        if not isinstance(made, np.ndarray):
+            return made
+        Recorded.largest = max(Recorded.largest, made.size)
+        return made.view(Recorded)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -299,9 +310,10 @@ def test_passes_are_matrix_products_and_form_no_matrix_of_samples_by_parameters(
     monkeypatch.setattr(products, "with_ones", lambda point, x, dtype: with_ones(point, x, dtype).view(Recorded))
     Recorded.products, Recorded.largest = [], 0
     statistics = {
-        "gradient": GradientStatistic(point), "slope": SlopeStatistic(point, dtype), "product": ProductStatistic(point, v, dtype)}
+        "gradient": GradientStatistic(point, dtype), "slope": SlopeStatistic(point, dtype),
+        "product": ProductStatistic(point, v, dtype)}
     statistics[kind](*problem.source.read(0, n))
-    with_inputs = [shapes for shapes in Recorded.products if (n, dim + 1) in shapes]
+    with_inputs = [shapes for shapes in Recorded.products if {(n, dim + 1), (dim + 1, n)} & set(shapes)]
     assert len(with_inputs) == 2
     assert all(min(*left, *right) >= width for left, right in with_inputs)
     assert Recorded.largest <= n * (dim + 1) < n * point.units.size / 5

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.refinement.levenberg import _system, project
-from laybare.refinement.normal import Fit, FitStatistic, Model, Step, StepStatistic, network_of
-from laybare.refinement.products import GradientStatistic, ProductStatistic, SlopeStatistic, Split, joined, split
+from laybare.refinement.normal import Fit, FitStatistic, Model, Split, Step, StepStatistic, network_of, split
+from laybare.refinement.products import GradientStatistic, ProductStatistic, SlopeStatistic, joined
 from laybare.refinement.pruning import columns_of, without
 
 SMOOTH = [lb.sigmoid, lb.tanh, lb.erf, lb.softplus, lb.gelu, lb.exponential(0.5), lb.power_relu(2), lb.power_relu(3)]

@@ -117,14 +117,16 @@ class Activation:
         """act'(t), elementwise; at a kink that of the piece on the left, and 0 for the absolute value."""
         return _elementwise(self.slope, t)
 
-    def value_and_slope(self, t: Array) -> tuple[Array, Array]:
-        """Value and derivative in the precision of t, single or double, in memory of their own.
+    def in_precision(self, t: Array) -> Array:
+        """act(t) in the precision of t, single or double, in memory of its own.
 
         A user's callables always see doubles, and may return their argument itself.
         """
-        if self.origin:
-            return self(t).astype(t.dtype), self.derivative(t).astype(t.dtype)
-        return self.value(t), self.slope(t)
+        return self(t).astype(t.dtype) if self.origin else self.value(t)
+
+    def value_and_slope(self, t: Array) -> tuple[Array, Array]:
+        """Value and derivative in the precision of t, as `in_precision`."""
+        return self.in_precision(t), self.derivative(t).astype(t.dtype) if self.origin else self.slope(t)
 
     @overload
     def second_derivative(self, t: Array) -> Array: ...

@@ -25,6 +25,7 @@ from laybare.networks import Network
 from laybare.refinement.normal import (
     InPrecision,
     Point,
+    Split,
     Step,
     StepStatistic,
     khatri_rao,
@@ -35,7 +36,7 @@ from laybare.refinement.normal import (
     with_ones,
 )
 from laybare.refinement.parts import enough_rows
-from laybare.refinement.products import GradientStatistic, Split, joined
+from laybare.refinement.products import GradientStatistic, joined
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 from laybare.workspace import workspace

@@ -27,9 +27,9 @@ from laybare.errors import InvalidInput
 from laybare.pipeline.search import DEAR, FEWEST, SAMPLES_A_NUMBER
 from laybare.refinement.leading import FEW
 from laybare.refinement.minimise import SMALL
-from laybare.refinement.normal import LARGE_SYSTEM, FitStatistic, Model, Point, StepStatistic
+from laybare.refinement.normal import LARGE_SYSTEM, FitStatistic, Model, Point, StepStatistic, split
 from laybare.refinement.overwide import Search
-from laybare.refinement.products import ProductStatistic, SlopeStatistic, split
+from laybare.refinement.products import GradientStatistic, ProductStatistic
 from laybare.shapes import Array, Statistic
 from laybare.source import Samples, Schedule, block_rows
 
@@ -153,7 +153,7 @@ def measured_rates(dim: int, width: int, outputs: int) -> Rates:
     columns = np.zeros((dim + 1 + width, outputs))
     direction = split(free, np.asarray(rng.standard_normal(free.units.shape)), columns)
     statistics: dict[str, Statistic] = {
-        "reading": _gram, "least squares": FitStatistic(free), "gradients": SlopeStatistic(free),
+        "reading": _gram, "least squares": FitStatistic(free), "gradients": GradientStatistic(free),
         "products": ProductStatistic(free, direction), "normal equations": StepStatistic(signed),
         "other features": _Columns(features)}
     with single_blas_thread():

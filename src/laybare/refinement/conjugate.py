@@ -15,10 +15,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from laybare.damping import Trial
-from laybare.linear_algebra import Precision
 from laybare.refinement.levenberg import tangent, unit_rows
-from laybare.refinement.normal import Point
-from laybare.refinement.products import ProductStatistic, Slope, SlopeStatistic, Split, joined, split
+from laybare.refinement.normal import Point, Split, split
+from laybare.refinement.products import ProductStatistic, joined
 from laybare.shapes import Array, Progress, tell
 from laybare.source import Source
 
@@ -108,25 +107,12 @@ class DampedSystem:
         return Solution(solution, products, solution.dot(right))
 
 
-class Sloped(NamedTuple):
-    """A point with the slope and the loss there, which is where a step begins."""
-
-    point: Point
-    loss: float
-    slope: Slope
-
-
 def newton_trial(
-    source: Source, here: Sloped, metric: Metric, forcing: float, enough: float = 0.0, *, progress: Progress | None = None
+    source: Source, point: Point, gradient: Split, metric: Metric, forcing: float, enough: float = 0.0, *,
+    progress: Progress | None = None,
 ) -> Trial[Point]:
-    """The damped Gauss-Newton step from here, as exact as `forcing` says; one that gains less than `enough` costs no product."""
-    point, slope = here.point, here.slope
-    gradient = Direction(*joined(point, Split(slope.rows, slope.readout, slope.affine)))
-    found = DampedSystem(source, point, metric, progress).solve(gradient, max(TIGHTEST, min(FORCING, forcing)), enough)
+    """The damped Gauss-Newton step from a point, as exact as `forcing` says; no product if it gains less than `enough`."""
+    system, right = DampedSystem(source, point, metric, progress), Direction(*joined(point, gradient))
+    found = system.solve(right, max(TIGHTEST, min(FORCING, forcing)), enough)
     moved = unit_rows(point, point.units + found.step.rows, point.coefficients + found.step.coefficients)
     return Trial(moved, found.gain, float(np.abs(found.step.rows).max()), found.products)
-
-
-def slope_at(source: Source, point: Point, dtype: Precision) -> Slope:
-    """Loss and gradient at a point, and the small matrices of the Kronecker metric; one pass."""
-    return Slope(*source.sum(SlopeStatistic(point, dtype), stage="gradient"))

@@ -20,8 +20,8 @@ from laybare.damping import Trace, TraceRow
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.levels import FLOOR_LOSS
 from laybare.refinement.levenberg import Refined
-from laybare.refinement.normal import Point
-from laybare.refinement.products import GradientStatistic, ProductStatistic, Split, joined, split
+from laybare.refinement.normal import Point, Split, split
+from laybare.refinement.products import GradientStatistic, ProductStatistic, joined
 from laybare.shapes import Array
 from laybare.source import Source
 

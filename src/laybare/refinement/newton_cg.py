@@ -15,11 +15,11 @@ import numpy as np
 from laybare.damping import Effort, Place, Trial
 from laybare.levels import ROUNDING_LOSS
 from laybare.linear_algebra import Precision
-from laybare.refinement.conjugate import Sloped, newton_trial, slope_at
+from laybare.refinement.conjugate import newton_trial
 from laybare.refinement.kronecker import KroneckerCurvature
 from laybare.refinement.levenberg import Refined, project
-from laybare.refinement.normal import Fit, FitStatistic, Point
-from laybare.refinement.products import Slope
+from laybare.refinement.normal import Fit, FitStatistic, Point, Split
+from laybare.refinement.products import Slope, SlopeStatistic
 from laybare.refinement.two_precisions import single_then_double
 from laybare.shapes import Progress
 from laybare.source import Source
@@ -73,12 +73,14 @@ class _ByProducts:
     passes: ClassVar[float] = 0.0
 
     def judge(self, point: Point) -> Place[Point, Slope]:
-        slope = slope_at(self.source, point, self.dtype)
+        slope = Slope(*self.source.sum(SlopeStatistic(point, self.dtype), stage="gradient"))
         return Place(point, float(slope.loss), slope)
 
-    def system(self, here: Place[Point, Slope]) -> Sloped:
-        return Sloped(here.point, here.loss, here.sums)
+    def system(self, here: Place[Point, Slope]) -> Place[Point, Slope]:
+        return here
 
-    def trial(self, system: Sloped, damping: float) -> Trial[Point]:
-        metric = self.curvature.metric(system.point, system.slope, damping)
-        return newton_trial(self.source, system, metric, float(np.sqrt(system.loss / self.scale)), progress=self.progress)
+    def trial(self, system: Place[Point, Slope], damping: float) -> Trial[Point]:
+        slope, forcing = system.sums, float(np.sqrt(system.loss / self.scale))
+        gradient = Split(slope.rows, slope.readout, slope.affine)
+        metric = self.curvature.metric(system.point, slope, damping)
+        return newton_trial(self.source, system.point, gradient, metric, forcing, progress=self.progress)

@@ -118,6 +118,14 @@ def network_of(point: Point, *, vector: bool) -> Network:
     return Network(layer, readout[:, 0], float(offset[0]), None if slope is None else slope[:, 0])
 
 
+class Split(NamedTuple):
+    """A direction or a point in full form: hidden rows (k, d+1), readout (k, m), affine part (d+1, m)."""
+
+    rows: Array
+    readout: Array
+    affine: Array
+
+
 class Fit(NamedTuple):
     """Sums that decide the linear coefficients: FᵀF, FᵀR, RᵀR summed over outputs, and the number of rows."""
 
@@ -166,15 +174,17 @@ class FitStatistic(InPrecision):
     def __call__(self, x: Array, y: Array) -> Sums:
         point, k = self.point, self.point.width
         X1, unit = with_ones(point, x, self.dtype), unit_of(point, y, self.dtype)
-        F = workspace("fit", (len(x), len(point.coefficients)), self.dtype)
-        F[:, :k] = point.activation.value_and_slope(pre_activations(point, X1))[0]
-        if point.offset:
-            F[:, k] = 1.0
-        if point.linear:
-            F[:, k + point.offset :] = X1[:, :-1]
-        R = (y / unit).astype(self.dtype, copy=False) - F @ (point.coefficients / unit).astype(self.dtype, copy=False)
-        loss = unit**2 * np.einsum("no,no->", R, R, dtype=np.float64)
-        return Fit(*doubles(inner(F, F), inner(F, R), unit), np.asarray(loss), np.array(float(len(x))))
+        at = split(point, point.units, point.coefficients / unit)
+        ahead = images(X1, at.rows, at.affine.T)
+        H = point.activation.in_precision(ahead[:k])
+        R = (y.T / unit).astype(self.dtype, copy=False) - np.dot(at.readout.T.astype(self.dtype, copy=False), H) - ahead[k:]
+        rest = _affine_features(point, X1)
+        gram, moment = np.empty((len(point.coefficients),) * 2), np.empty(point.coefficients.shape)
+        gram[:k, :k], gram[:k, k:], gram[k:, k:] = np.dot(H, H.T), np.dot(H, rest), np.dot(rest.T, rest)
+        gram[k:, :k] = gram[:k, k:].T
+        moment[:k], moment[k:] = np.dot(H, R.T), np.dot(R, rest).T
+        loss = unit**2 * np.einsum("on,on->", R, R, dtype=np.float64)
+        return Fit(gram, moment if unit == 1.0 else unit * moment, np.asarray(loss), np.array(float(len(x))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +255,33 @@ def outputs_of(point: Point, X1: Array, activations: Array) -> Array:
 def khatri_rao(slopes: Array, inputs: Array, out: Array) -> None:
     """S_j ⊗ X̃ of every row, (n, k·p), into `out`; einsum takes half the time of a product that is broadcast."""
     np.einsum("nk,np->nkp", slopes, inputs, out=out.reshape(len(slopes), slopes.shape[1], inputs.shape[1]))
+
+
+def split(point: Point, rows: Array, coefficients: Array) -> Split:
+    """Full form of (rows, coefficients) of a point's model; what is not free is zero."""
+    k, dim, m = point.width, point.units.shape[1] - point.biases, coefficients.shape[1]
+    full = rows if point.biases else np.column_stack([rows, np.zeros(k)])
+    affine = np.zeros((dim + 1, m))
+    if point.offset:
+        affine[-1] = coefficients[k]
+    if point.linear:
+        affine[:-1] = coefficients[k + point.offset :]
+    return Split(full, coefficients[:k], affine)
+
+
+def _affine_features(point: Point, X1: Array) -> Array:
+    """Those among [1, x], in this order."""
+    rest = workspace("affine", (len(X1), point.offset + point.linear * (X1.shape[1] - 1)), X1.dtype.type)
+    rest[:, : point.offset] = 1.0
+    if point.linear:
+        rest[:, point.offset :] = X1[:, :-1]
+    return rest
+
+
+def images(X1: Array, *rows: Array) -> Array:
+    """All these rows times X̃ᵀ, in its precision: one product, a row of the result for each."""
+    weights = np.vstack(rows).astype(X1.dtype, copy=False)
+    return np.matmul(weights, X1.T, out=workspace("ahead", (len(weights), len(X1)), X1.dtype.type))
 
 
 def unit_of(point: Point, y: Array, dtype: Precision) -> float:

@@ -1,10 +1,10 @@
 """Gauss-Newton for many samples: gradients from all rows, the curvature from a part of them, few passes.
 
 The part has been fitted before (`minimise.py`), so that the minimum over all rows is near. Each step costs a least-squares fit
-(the projected loss; the last one in double precision), a slope, and some products with JᵀJ, all of them n·k·d operations and none
-n·P²; the products make up for what the part does not know of the curvature (`part_curvature.py`). A step that promises less than
-what settles the fit costs no product: the metric of the part tells. The part may be all rows: their normal equations then serve
-for several steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
+(the projected loss; the last one in double precision), a gradient, and some products with JᵀJ, all of them n·k·d operations and
+none n·P²; the products make up for what the part does not know of the curvature (`part_curvature.py`). A step that promises less
+than what settles the fit costs no product: the metric of the part tells. The part may be all rows: their normal equations then
+serve for several steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
 Source: Byrd, Chin, Neveitt, Nocedal (2011) for curvature from a part of the rows.
 """
 
@@ -17,10 +17,11 @@ import numpy as np
 
 from laybare.damping import Effort, Place, Trial
 from laybare.linear_algebra import Precision
-from laybare.refinement.conjugate import Sloped, newton_trial, slope_at
+from laybare.refinement.conjugate import newton_trial
 from laybare.refinement.levenberg import Refined, overfit, project
-from laybare.refinement.normal import Fit, FitStatistic, Point
+from laybare.refinement.normal import Fit, FitStatistic, Point, Split
 from laybare.refinement.part_curvature import PartCurvature, PartNormal
+from laybare.refinement.products import GradientStatistic
 from laybare.refinement.two_precisions import single_then_double
 from laybare.shapes import Progress
 from laybare.source import Source
@@ -44,13 +45,14 @@ def newton_from_part(
 
 
 class _PartSystem(NamedTuple):
-    here: Sloped
+    here: Place[Point, None]
+    gradient: Split
     normal: PartNormal
 
 
 @dataclass(frozen=True, eq=False)
 class _FromPart:
-    """The step rule: least squares judges, a slope and the metric of the part make the system, CG the trial."""
+    """The step rule: least squares judges, a gradient and the metric of the part make the system, CG the trial."""
 
     source: Source
     scale: float
@@ -67,13 +69,14 @@ class _FromPart:
         return Place(*project(point, Fit(*self.source.sum(FitStatistic(point, self.dtype), stage="loss"))), None)
 
     def system(self, here: Place[Point, None]) -> _PartSystem:
-        slope = slope_at(self.source, here.point, self.dtype)
-        return _PartSystem(Sloped(here.point, here.loss, slope), self.curvature.at(here.point, self.dtype))
+        _, *gradient = self.source.sum(GradientStatistic(here.point, self.dtype), stage="gradient")
+        return _PartSystem(here, Split(*gradient), self.curvature.at(here.point, self.dtype))
 
     def trial(self, system: _PartSystem, damping: float) -> Trial[Point]:
         forcing = float(np.sqrt(system.here.loss / self.scale))
         metric = self.curvature.metric(system.normal, damping)
         trial = newton_trial(
-            self.source, system.here, metric, forcing, self.enough * system.here.loss, progress=self.progress)
+            self.source, system.here.point, system.gradient, metric, forcing, self.enough * system.here.loss,
+            progress=self.progress)
         self.curvature.used(trial.passes)
         return trial
