@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hostile_recoveries import failed, hostile, named
 
 import laybare as lb
 from laybare.certificate import neighbours
@@ -12,23 +13,6 @@ from laybare.certificate.neighbours import Neighbours
 from laybare.damping import Effort
 from laybare.refinement.normal import point_of
 from laybare.refinement.problem import pose
-from laybare.studies.hostile import is_right, recover
-from laybare.studies.hostile_cases import FAMILIES
-
-
-def hostile(family: str, seed: int) -> tuple[lb.Recovery, bool]:
-    """The case of the study `hostile` with that seed."""
-    case = FAMILIES[family](np.random.default_rng([seed, sum(map(ord, family))]))
-    found = recover(case.source, lb.RandomStart(activation=case.activation), case.width, rng=seed)
-    return found, is_right(found, case)
-
-
-def failed(found: lb.Recovery) -> set[str]:
-    return {claim.name for claim in found.certificate.claims if not claim.passed}
-
-
-def named(found: lb.Recovery, name: str) -> lb.Claim:
-    return next(claim for claim in found.certificate.claims if claim.name == name)
 
 
 def test_spread_of_neighbours_counts_by_likelihood() -> None:

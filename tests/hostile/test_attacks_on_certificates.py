@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hostile_recoveries import failed
 
 import laybare as lb
 from laybare.certificate import StandardErrors
@@ -11,10 +12,6 @@ from laybare.linear_algebra import solve_spd
 from laybare.shapes import Array
 from laybare.studies.hostile import EVERY, HOSTILE, differs, largest_miss, run_once
 from laybare.studies.hostile_cases import FAMILIES
-
-
-def failed(found: lb.Recovery) -> set[str]:
-    return {claim.name for claim in found.certificate.claims if not claim.passed}
 
 
 def planted(seed: int, dim: int = 3, width: int = 2, n: int = 400) -> tuple[lb.Network, Array, Array, np.random.Generator]:

@@ -44,7 +44,7 @@ and beyond 2k + 3 in thirty. A smooth unit has no rival that contains it: one th
 is, unless it is worse by three standard deviations (softplus told GELU stood at 1.0 twice, softplus told tanh at -4.2 on 40
 rows)."""
 
-SHARP = 4.0
+SHARP = 3.5
 """Standard deviations of a unit's sum, in widths of its bend, from which it is sharp."""
 
 BENDS = {gelu.name: 1.0, softplus.name: np.pi / np.sqrt(3.0)}
@@ -55,9 +55,10 @@ PRICE = 2.0
 """What a free number gains from noise, twice over."""
 
 STEEP = 2.0
-"""Length of the rows that smooth rivals begin with, if those that were found have no length of their own."""
+"""Length of the rows that smooth rivals begin with, in widths of their bend, if those that were found have none of their own."""
 
-STEPS = Effort(max_steps=30, settled=0.01, rough=0.01)
+HOPELESS = 1.0
+"""Doubled log-likelihood ratio that a rival must gain in four steps to go on."""
 
 
 class _Rival(NamedTuple):
@@ -90,31 +91,40 @@ def _tried(state: State, kind: Activation, own_loss: float) -> list[_Rival]:
     start = _start(state.point, free, state.view.outputs)
     if state.equations <= 2 * parameter_count(start):
         return [_Rival(kind.name, -np.inf, _limit(state.point, start))]
-    some = state.refit(start, STEPS, state.some)
+    some = state.refit(start, _effort(state.some, start), state.some)
     rival = _judged(state, state.some, own_loss, some)
     if state.some is state.view:
         return [rival, *_with_fewer(state, own_loss, some), *_as_turned(state, own_loss, free)]
     if rival.gain > -CLEARLY:
-        rival = _judged(state, state.view, float(state.fit.loss), state.refit(some.point, STEPS))
+        rival = _judged(state, state.view, float(state.fit.loss), state.refit(some.point, _effort(state.view, start)))
     return [rival]
 
 
 def _as_turned(state: State, own: float, free: Model) -> list[_Rival]:
-    """A smooth rival whose units are turned as those that were found, without a linear part to pay for."""
+    """A smooth rival whose units are turned as those that were found, without a linear part to pay for.
+
+    An odd unit that was found has no side of its own: both are tried.
+    """
     if state.point.linear or not free.linear or free.activation.degree is not None:
         return []
     start = _start(state.point, free._replace(linear=False), state.view.outputs)
-    turned = (start, start.moved(-start.units, start.coefficients))  # an odd unit that was found has no side of its own
-    return [_judged(state, state.view, own, state.refit(one, STEPS)) for one in turned]
+    sides = (start,) if state.point.activation.centre is None else (start, start.moved(-start.units, start.coefficients))
+    return [_judged(state, state.view, own, state.refit(one, _effort(state.view, one))) for one in sides]
 
 
 def _with_fewer(state: State, own: float, rival: Refined) -> list[_Rival]:
     """A rival that fits about as well, freed of units that it does not need: one GELU looks like six ReLUs."""
     if rival.point.width < 2 or rival.loss > own * np.exp(CLEARLY / state.spare):
         return []
-    pruned = prune(state.view, rival, state.variation, effort=STEPS)
+    pruned = prune(state.view, rival, state.variation, effort=_effort(state.view, rival.point))
     pruned.trace.pass_on_interrupt()
     return [_judged(state, state.view, own, pruned)] if pruned.point.width < rival.point.width else []
+
+
+def _effort(rows: Source, point: Point) -> Effort:
+    """Until a step is far below the noise, or four gain next to nothing."""
+    spare = max(1, rows.size * rows.outputs - parameter_count(point))
+    return Effort(max_steps=40, settled=0.01, rough=0.01, stall_steps=4, stall_gain=min(0.1, HOPELESS / spare))
 
 
 def _judged(state: State, rows: Source, own: float, rival: Refined) -> _Rival:
@@ -151,5 +161,6 @@ def _start(point: Point, model: Model, outputs: int) -> Point:
     lengths = _lengths(point)[:, None]
     rows = point.units / np.where(lengths > 0.0, lengths, 1.0)
     if model.activation.degree is None:
-        rows = rows * (STEEP if point.activation.degree is not None else lengths)
+        steep = STEEP * BENDS.get(model.activation.name, 1.0)
+        rows = rows * (steep if point.activation.degree is not None else lengths)
     return model.start(rows, outputs)

@@ -45,8 +45,9 @@ ALMOST = 0.1
 """`Effort.settled` of the first fit to all rows: the signs are settled by it, and the last steps come after that."""
 
 
-LAST = 0.005
-"""The same for the last fit of what a search has found: its steps are less than a tenth of a standard error long by then."""
+LAST, LAST_ROUGH = 0.005, 0.00025
+"""The same for the last fit of what a search has found: its steps are less than a tenth of a standard error long by then; and
+`Effort.rough`. On few rows steps between kinks gain little and still lead a standard error away."""
 
 
 class NetworkFit(NamedTuple):
@@ -128,7 +129,7 @@ def as_it_is(problem: Problem, network: Network) -> NetworkFit:
 def refit(problem: Problem, network: Network, *, near: bool = False, progress: Progress | None = None) -> NetworkFit:
     """The nearest minimum from a network on white inputs, on all rows; `near`: these have been fitted already."""
     point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
-    effort = replace(Effort(), settled=LAST, rough=LAST) if near else Effort()
+    effort = replace(Effort(), settled=LAST, rough=LAST_ROUGH) if near else Effort()
     refined = minimise(problem.used, point, problem.variation, near=near, effort=effort, progress=progress)
     found = network_of(refined.point, vector=network.readout.ndim == 1)
     return NetworkFit(_outcome(problem, found, refined.loss), refined.trace, (_finished(refined.trace),))

@@ -1,0 +1,70 @@
+"""Rival activations: how good one must be, by how sharp its units are, and how long it is fitted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hostile_recoveries import hostile, named
+
+import laybare as lb
+from laybare.certificate import rivals
+from laybare.certificate.rivals import AS_WELL, BETTER, HOPELESS, SHARPER
+from laybare.certificate.rivals import _limit as limit_of
+from laybare.refinement.normal import Model, Point
+from laybare.refinement.pruning import parameter_count
+
+GAIN = "gain of another activation"
+
+
+def point(activation: lb.Activation, *lengths: float) -> Point:
+    """Units along the axes, with rows of such lengths and large biases, which do not count."""
+    rows = np.column_stack([np.diag(lengths), np.full(len(lengths), 50.0)])
+    return Model(activation).start(rows, 1)
+
+
+@pytest.mark.parametrize(("own", "rival", "limit"), [
+    (point(lb.relu, 1.0, 1.0), point(lb.gelu, 2.0, 3.0), BETTER),
+    (point(lb.relu, 1.0, 1.0), point(lb.gelu, 4.5, 9.0), SHARPER),
+    (point(lb.relu, 1.0, 1.0, 1.0), point(lb.gelu, 1.0, 4.5, 9.0), SHARPER),
+    (point(lb.relu, 1.0, 1.0, 1.0), point(lb.gelu, 1.0, 2.0, 9.0), BETTER),
+    (point(lb.relu, 1.0), point(lb.softplus, 6.0), BETTER),
+    (point(lb.relu, 1.0), point(lb.softplus, 6.5), SHARPER),
+    (point(lb.relu, 1.0), point(lb.tanh, 70.0), BETTER),
+    (point(lb.tanh, 1.0), point(lb.gelu, 9.0), AS_WELL),
+    (point(lb.gelu, 1.0), point(lb.relu, 1.0), AS_WELL)])
+def test_a_sharp_rival_must_be_better(own: Point, rival: Point, limit: float) -> None:
+    """In widths of the bend: a softplus unit's is 1.8 times as wide as a GELU's. A tanh is no ReLU, however long its row is."""
+    assert limit_of(own, rival) == limit
+
+
+def test_sharp_units_bend_within_a_tenth_of_what_a_unit_adds() -> None:
+    """Either kind, at the length from which it is sharp, against the ReLU of the same row, over normal sums."""
+    sums = np.random.default_rng(0).standard_normal(100_000)
+    for kind in (lb.gelu, lb.softplus):
+        length = rivals.SHARP * rivals.BENDS[kind.name]
+        apart = kind(length * sums) / length - lb.relu(sums)
+        assert np.std(apart) < 0.1 * np.std(lb.relu(sums))
+
+
+@pytest.mark.parametrize(("family", "seed"), [("several outputs", 280422), ("linear part", 280255)])
+def test_right_networks_beside_sharp_rivals_are_verified(family: str, seed: int) -> None:
+    """Each was left in doubt by GELU or softplus units that are nearly ReLUs and gained what noise grants them."""
+    found, right = hostile(family, seed)
+    assert right and found.certificate.verdict == "verified", found.certificate.explain()
+    assert named(found, GAIN).value > 3.0 and named(found, GAIN).threshold == SHARPER
+
+
+def test_rivals_go_on_as_long_as_they_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rival used to end after ten steps that gained a tenth of its loss together, while each still gained six."""
+    rng = np.random.default_rng(1)
+    truth = lb.random_network(6, 4, rng=rng)
+    x = rng.standard_normal((1500, 6))
+    y = truth(x)
+    ended, judged = [], rivals._judged
+    monkeypatch.setattr(rivals, "_judged", lambda *given: ended.append(given) or judged(*given))
+    lb.recover(x, y + 0.1 * y.std() * rng.standard_normal(1500), lb.RandomStart(), 4)
+    assert len(ended) >= 5
+    for _, rows, _, rival in ended:
+        losses = [row.loss for row in rival.trace.rows]
+        spare = rows.size - parameter_count(rival.point)
+        assert len(losses) < 5 or rival.trace.reason == "settled" or spare * np.log(losses[-5] / losses[-1]) <= 1.01 * HOPELESS
