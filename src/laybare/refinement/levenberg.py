@@ -21,13 +21,13 @@ import numpy as np
 from laybare.damping import Effort, Place, Trace, Trial, check_finite, damped_descent
 from laybare.errors import InvalidInput
 from laybare.linear_algebra import Precision, solve_spd
-from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, quick_precision
+from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
-FAR, LEAST_SINGLE = 1e-3, 1e-5
-"""Relative loss above which the normal equations of many hidden numbers may be single precision, which takes half the time; and
-the least damping that keeps such a matrix definite."""
+FAR, LARGE, LEAST_SINGLE = 1e-3, 200, 1e-5
+"""Relative loss above which the normal equations may be single precision, which takes half the time, hidden numbers from which
+that is seen, and the least damping that keeps such a matrix definite."""
 
 
 class Refined(NamedTuple):
@@ -90,7 +90,7 @@ class _Dense:
         return Place(*project(point, Fit(*self.source.sum(FitStatistic(point), stage="loss"))), None)
 
     def system(self, here: Place[Point, None]) -> _System:
-        single = here.loss > self.far and quick_precision(here.point) is np.float32
+        single = here.loss > self.far and here.point.units.size >= LARGE
         statistic = StepStatistic(here.point, np.float32 if single else np.float64)
         sums = Step(*self.source.sum(statistic, stage="normal equations"))
         check_finite(float(sums.loss))
