@@ -68,3 +68,10 @@ def test_rivals_go_on_as_long_as_they_gain(monkeypatch: pytest.MonkeyPatch) -> N
         losses = [row.loss for row in rival.trace.rows]
         spare = rows.size - parameter_count(rival.point)
         assert len(losses) < 5 or rival.trace.reason == "settled" or spare * np.log(losses[-5] / losses[-1]) <= 1.01 * HOPELESS
+
+
+def test_a_sharp_rival_counts_where_one_more_unit_is_nearly_called_for() -> None:
+    """A function that is no network was verified: another unit stood just below its threshold, sharp GELU units below theirs."""
+    found, right = hostile("outside", 311741)
+    assert not right and found.certificate.verdict == "doubtful"
+    assert named(found, GAIN).threshold == BETTER < named(found, GAIN).value < SHARPER

@@ -148,7 +148,8 @@ def _columns(plan: _Plan, x: Array) -> tuple[Array, Array]:
         new.append(z[:, i] * z[:, j])
     new += [(z > place).astype(dtype) for place in PLACES]
     new += [s**2, s**3, np.maximum(s - 1.0, 0.0), np.maximum(-1.0 - s, 0.0)]
-    new += [*bells, *(g * bell for bell in bells), point.activation(X1[:, : point.units.shape[1]] @ plan.probes.T.astype(dtype))]
+    further = point.activation.in_precision(X1[:, : point.units.shape[1]] @ plan.probes.T.astype(dtype))
+    new += [*bells, *(g * bell for bell in bells), further]
     return np.hstack([*own, *new]), outputs
 
 

@@ -27,6 +27,7 @@ from laybare.certificate.missing import one_more
 from laybare.certificate.reasons import NOTHING, likely_reason
 from laybare.certificate.rivals import other_activations
 from laybare.certificate.spread import AWAY, Informed, Spread, inform, spread_of
+from laybare.certificate.starts import believed
 from laybare.certificate.structure import most_telling, nothing_left, residual_structure
 from laybare.certificate.width import one_fewer
 from laybare.certificate.worth import CLEAR, price_of_a_unit
@@ -79,7 +80,7 @@ def certify(
         _enough_samples(state),
         *held_out.claims(state),
         nothing_left(other),
-        *other_activations(state, other),
+        *other_activations(state, other, more),
         more,
         fewer,
         _nothing_hides(state),
@@ -93,7 +94,8 @@ def certify(
     ]
     noise = float(np.sqrt(state.noise))
     found = Certificate(
-        (*claims, *extra), spread.errors, noise, state.explained, _visible(state), held_out.fresh, held_out.fresh_error)
+        (*claims, *believed(extra, fewer)), spread.errors, noise, state.explained, _visible(state), held_out.fresh,
+        held_out.fresh_error)
     unexplained = found.verdict == "doubtful" and state.explained < NOTHING
     if not unexplained and found.verdict != "refuted":
         return found

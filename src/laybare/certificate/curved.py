@@ -35,7 +35,7 @@ class _Curved(InPrecision):
     def __call__(self, x: Array, y: Array) -> Sums:
         point, X1 = self.point, with_ones(self.point, x, self.dtype)
         z = X1[:, : point.units.shape[1] - point.biases]
-        r = y - outputs_of(point, X1, point.activation(pre_activations(point, X1)))
+        r = y - outputs_of(point, X1, point.activation.in_precision(pre_activations(point, X1)))
         return (np.stack([(z * column[:, None]).T @ z for column in r.astype(self.dtype, copy=False).T]).astype(np.float64),)
 
 

@@ -57,8 +57,9 @@ class _Probe(InPrecision):
 
     def __call__(self, x: Array, y: Array) -> Sums:
         point, X1 = self.point, with_ones(self.point, x, self.dtype)
-        p, H = point.units.shape[1], point.activation(pre_activations(point, X1))
-        z, new = X1[:, : p - point.biases], point.activation(X1[:, :p] @ self.units.T.astype(self.dtype, copy=False))
+        p, H = point.units.shape[1], point.activation.in_precision(pre_activations(point, X1))
+        new = point.activation.in_precision(X1[:, :p] @ self.units.T.astype(self.dtype, copy=False))
+        z = X1[:, : p - point.biases]
         linear = [*([X1[:, -1:]] if point.offset else []), *([z] if point.linear else [])]
         phi = np.hstack([H, *linear, new, *([z * z] if self.squares else [])])
         r = y - outputs_of(point, X1, H)

@@ -13,6 +13,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.certificate import Claim
+from laybare.certificate.starts import met
 from laybare.damping import Effort, Trace
 from laybare.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.methods import Outcome
@@ -108,7 +109,7 @@ def _settled(problem: Problem, found: Refined, activation: Activation, progress:
             return _stopped(problem, network, found._replace(trace=found.trace._replace(reason="interrupted")))
         claims = (claim,)
     if found.loss > SOLVED_LOSS * problem.variation:
-        claims = (*claims, _met(found))
+        claims = (*claims, met(agreed=found.agreed))
     again = refit(problem, network, near=True, progress=progress)
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
     return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims), found)
@@ -137,14 +138,6 @@ def refit(problem: Problem, network: Network, *, near: bool = False, progress: P
 
 def _outcome(problem: Problem, network: Network, loss: float) -> Outcome:
     return Outcome(network, loss, loss / problem.variation)
-
-
-def _met(found: Refined) -> Claim:
-    """With noise no fit says by itself that it is the best one: two that began elsewhere and ended there do."""
-    return Claim(
-        "independent starts that ended at this fit", 1.0 + found.agreed, 1.0, True, "tested" if found.agreed else "assumed",
-        "two searches from different random units ended at the same loss." if found.agreed else
-        "no two searches from different random units ended at the same loss, so that only refits from nearby speak for it.")
 
 
 def _finished(trace: Trace) -> Claim:
