@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.certificate.information import gauge_of
 from laybare.refinement.normal import Point
 from laybare.shapes import Array
 from laybare.source import Affine
@@ -23,7 +22,7 @@ def carried(covariance: Array, point: Point, transform: Affine) -> Carried:
     """Errors on inputs x with z = transform(x), from those on z: carried there, then into the gauge of unit rows there.
 
     A row obeys w_x = matrix w_z and b_x = b_z - mean·w_x, the linear part and the offset alike; readouts stay as they are, but
-    for the scale of homogeneous units, whose rows have length one on both sides.
+    for the scale of homogeneous units, whose rows have length one on both sides. So a unit's numbers depend on its own alone.
     """
     rows, rest = _carriers(transform, point)
     k, p = point.units.shape
@@ -33,20 +32,38 @@ def carried(covariance: Array, point: Point, transform: Affine) -> Carried:
         lengths = np.linalg.norm((point.units @ rows.T)[:, : p - point.biases], axis=1)
         scale = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
         back[:k] = scale**-degree
-    there = point.moved(scale[:, None] * (point.units @ rows.T), back[:, None] * (rest @ point.coefficients))
-    gauge = gauge_of(there)
-
-    def left(columns: Array) -> Array:
-        count = columns.shape[1]  # no -1 in shapes: there may be no unit
-        top = scale[:, None, None] * (rows @ columns[: k * p].reshape(k, p, count))
-        low = back[:, None] * (rest @ columns[k * p :].reshape(q, m * count))
-        moved = np.vstack([top.reshape(k * p, count), low.reshape(q * m, count)])
-        return np.asarray(moved - gauge.pull.T @ (gauge.fixed @ moved))
-
-    errors = root_of(left(left(covariance).T))
+    there = point.moved(scale[:, None] * (point.units @ rows.T), back[:, None] * np.vstack([
+        point.coefficients[:k], rest @ point.coefficients[k:]]))
+    numbers = np.arange(len(covariance))
+    hidden, readouts, others = np.split(numbers, [k * p, k * (p + m)])
+    own = np.hstack([hidden.reshape(k, p), readouts.reshape(k, m)])
+    errors = np.empty(len(covariance))
+    errors[own] = _errors(_unit_carriers(there, scale[:, None, None] * rows, back[:k]), covariance[own[:, :, None], own[:, None]])
+    errors[others] = _errors(np.kron(rest, np.eye(m)), covariance[np.ix_(others, others)])
     if degree is not None:
         errors[: k * p] = _on_sphere(errors[: k * p].reshape(k, p), there).ravel()
     return Carried(errors, there)
+
+
+def _errors(carriers: Array, covariance: Array) -> Array:
+    """Standard deviations of what is carried, for one block of numbers or several."""
+    return np.asarray(np.sqrt(np.maximum(np.sum((carriers @ covariance) * carriers, axis=-1), 0.0)))
+
+
+def _unit_carriers(there: Point, rows: Array, readouts: Array) -> Array:
+    """∂(row, readouts on x)/∂(row, readouts on z) of every unit (k, p + m, p + m), into the gauge of unit rows there."""
+    (k, p), m = there.units.shape, there.coefficients.shape[1]
+    carriers = np.zeros((k, p + m, p + m))
+    carriers[:, :p, :p] = rows
+    carriers[:, np.arange(p, p + m), np.arange(p, p + m)] = readouts[:, None]
+    degree = there.activation.degree
+    if degree is None:
+        return carriers
+    null = np.hstack([there.units, -degree * there.coefficients[:k]])
+    fixed = np.hstack([there.units, np.zeros((k, m))])
+    fixed[:, p - there.biases :] = 0.0
+    pull = null / np.sum(null * fixed, axis=1)[:, None]
+    return np.asarray(carriers - pull[:, :, None] * (fixed[:, None, :] @ carriers))
 
 
 def _on_sphere(rows: Array, point: Point) -> Array:
@@ -68,15 +85,13 @@ def standardised(transform: Affine) -> Affine:
 
 
 def _carriers(transform: Affine, point: Point) -> tuple[Array, Array]:
-    """∂(on x)/∂(on z) of one row (p, p), and of the coefficients (q, q)."""
+    """∂(on x)/∂(on z) of one row (p, p), and of the offset and the linear part (q - k, q - k)."""
     d = len(transform.mean)
     B = np.zeros((d + 1, d + 1))
     B[:d, :d], B[d, :d], B[d, d] = transform.matrix, -transform.mean @ transform.matrix, 1.0
-    k, p = point.units.shape
     turned = [*([d] if point.offset else []), *(range(d) if point.linear else [])]  # the order of the coefficients
-    A = np.eye(len(point.coefficients))
-    A[k:, k:] = B[np.ix_(turned, turned)]
-    return B[:p, :p], A
+    p = point.units.shape[1]
+    return B[:p, :p], B[np.ix_(turned, turned)]
 
 
 def root_of(covariance: Array) -> Array:

@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from laybare.certificate.information import gauge_of, information, slope
+from laybare.certificate.information import information, slope
 from laybare.damping import Arrival, Effort, Place, Trial, check_finite, descent
 from laybare.linear_algebra import Definite, Precision, definite, inner, solve_spd
 from laybare.refinement.levenberg import damping_weight
@@ -57,9 +57,14 @@ def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linear
     features = [*kept, *range(k, q)]
     columns = np.array([*features, *(q + j * p + a for j in kept for a in range(p))], dtype=int)
     rest = without(point, np.array(kept, dtype=int))
-    matrix, fixed = information(step_of(gram[np.ix_(columns, columns)]), rest), gauge_of(rest).fixed
+    matrix = information(step_of(gram if left_out is None else gram[np.ix_(columns, columns)]), rest)
     strength = float(np.diag(matrix)[: rest.units.size].mean()) if rest.width else 1.0
-    return Linearised(rest, definite(matrix + strength * fixed.T @ fixed, quick_precision(point)), left_out)
+    if point.activation.degree is not None:
+        dim = p - point.biases
+        for j, row in enumerate(rest.units[:, :dim]):
+            own = slice(j * p, j * p + dim)
+            matrix[own, own] += (strength * row)[:, None] * row
+    return Linearised(rest, definite(matrix, quick_precision(point)), left_out)
 
 
 class MovingSums(NamedTuple):

@@ -29,9 +29,13 @@ def information(step: Step, point: Point) -> Array:
     q, m = point.coefficients.shape
     A = point.coefficients[:k]
     G, E, H = step.gram[:q, :q], step.gram[:q, q:], step.gram[q:, q:]
-    rows = (H.reshape(k, p, k, p) * (A @ A.T)[:, None, :, None]).reshape(k * p, k * p)
+    whole = np.empty((k * p + q * m,) * 2)
+    for j, weights in enumerate(np.repeat(A @ A.T, p, axis=1)):  # in place, unit by unit: copies would take most of the time
+        np.multiply(H[j * p : (j + 1) * p], weights, out=whole[j * p : (j + 1) * p, : k * p])
     cross = np.einsum("jo,fja->jafo", A, E.reshape(q, k, p)).reshape(k * p, q * m)
-    return np.block([[rows, cross], [cross.T, np.kron(G, np.eye(m))]])
+    whole[: k * p, k * p :], whole[k * p :, : k * p] = cross, cross.T
+    whole[k * p :, k * p :] = np.kron(G, np.eye(m))
+    return whole
 
 
 def slope(step: Step, point: Point) -> Array:

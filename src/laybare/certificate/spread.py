@@ -103,7 +103,7 @@ def spread_of(state: State, informed: Informed | None = None, *, rng: Generator)
     away = 0.0 if state.exact else _away(move, np.maximum(np.where(inverse.open, np.inf, root_of(covariance)), plain))
     settled = not state.exact and not inverse.open.any() and away <= AWAY
     others = neighbours_of(state, gram, covariance, rng=rng) if settled else Neighbours()
-    covariance = covariance + others.covariance(len(covariance))
+    covariance = covariance + others.covariance(len(covariance)) if len(others.moves) else covariance
     transform = state.problem.transform
     given = _told(carried(covariance, point, transform).errors, inverse.open)
     given[point.units.size :] *= unit
