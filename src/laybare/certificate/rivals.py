@@ -84,14 +84,14 @@ def other_activations(state: State, left: Alternative, more: Claim) -> tuple[Cla
     if state.exact or not tried or own not in KINDS or not state.point.width:
         return ()
     own_loss = float(state.fit.loss) if state.some is state.view else state.own_on_some.loss
-    rivals = (one for kind in KINDS if kind != own for one in _tried(state, kind, own_loss))
+    rivals = [one for kind in KINDS if kind != own for one in _tried(state, kind, own_loss)]
     if more.value > NEARLY * more.threshold:
-        rivals = (one._replace(limit=min(one.limit, BETTER)) for one in rivals)
-    best = max(rivals, key=lambda one: one.gain - one.limit)
+        rivals = [one._replace(limit=min(one.limit, BETTER)) for one in rivals]
+    best, clear = max(rivals, key=lambda one: one.gain - one.limit), any(one.gain >= CLEARLY for one in rivals)
     return (Claim(
         "gain of another activation", best.gain, best.limit, best.gain < best.limit, "tested",
         f"how much more likely {best.name} units in the same places make the used samples, after the price of their numbers; "
-        f"more than the threshold means that the units may not be {own.name}.", decisive=best.gain >= CLEARLY),)
+        f"more than the threshold means that the units may not be {own.name}.", decisive=clear),)
 
 
 def _tried(state: State, kind: Activation, own_loss: float) -> list[_Rival]:
