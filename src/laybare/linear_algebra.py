@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.linalg
 
-from laybare.lapack import factor_in_place, invert_in_place, solve_in_place
+from laybare.lapack import factor_in_place, invert_in_place, solve_in_place, solve_one_in_place
 from laybare.levels import GRAM
 from laybare.shapes import Array
 
@@ -44,9 +44,8 @@ class Definite(NamedTuple):
             columns = np.array(scaled, order="F")
             solve_in_place(self.lower, columns)
             return np.asarray(scale * columns)
-        (trsv,) = scipy.linalg.get_blas_funcs(("trsv",), (self.lower,))  # a quarter of the time that columns take
-        solved = trsv(self.lower, trsv(self.lower, scaled.ravel(), lower=1), lower=1, trans=1)
-        return np.asarray(scale * solved.reshape(right.shape))
+        solve_one_in_place(self.lower, scaled.reshape(-1))
+        return np.asarray(scale * scaled)
 
 
 def definite(matrix: Array, dtype: Precision = np.float64) -> Definite:
