@@ -11,7 +11,7 @@ import pytest
 import scipy.linalg
 
 from laybare.blas import single_blas_thread
-from laybare.lapack import factor_in_place, invert_in_place, solve_in_place
+from laybare.lapack import factor_in_place, invert_in_place, solve_in_place, solve_one_in_place
 from laybare.linear_algebra import inner
 
 
@@ -32,6 +32,9 @@ def test_factors_solutions_and_inverses_are_those_of_scipy(size, dtype, rng):
     solve_in_place(lower, solution)
     tolerance = 1e3 * size * np.finfo(dtype).eps
     assert np.abs(matrix @ solution - columns).max() < tolerance
+    single = columns[:, 0].copy()
+    solve_one_in_place(lower, single)
+    assert np.allclose(single, solution[:, 0], rtol=0.0, atol=tolerance * np.abs(solution).max())
     invert_in_place(lower)
     whole = np.tril(lower) + np.tril(lower, -1).T
     assert np.abs(whole @ matrix - np.eye(size)).max() < tolerance
@@ -73,6 +76,11 @@ def test_other_threads_run_while_a_factor_is_formed(rng):
     matrix = definite_matrix(1500, np.float64, rng)
     copies = [matrix.copy(order="F") for _ in range(5)]  # a copy would let others run by itself
     assert counts_beside(lambda: factor_in_place(copies.pop())) >= 3
+
+
+def test_other_threads_run_while_one_column_is_solved(rng):
+    lower = np.asfortranarray(np.tril(rng.standard_normal((6000, 6000))) + 1e3 * np.eye(6000))
+    assert counts_beside(lambda: solve_one_in_place(lower, np.ones(6000))) >= 3
 
 
 def test_other_threads_run_while_many_rows_become_few_numbers(rng):

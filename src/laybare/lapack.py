@@ -1,7 +1,7 @@
 """Cholesky factors by LAPACK and solutions with them, in place, while other threads run.
 
-The functions of `scipy.linalg.lapack` and `scipy.linalg.blas` keep the interpreter to themselves until LAPACK is done, and hold up whatever works
-beside them (`tests/test_lapack.py` counts that). Here the same routines are called through the addresses that SciPy
+The functions of `scipy.linalg.lapack` and `scipy.linalg.blas` keep the interpreter to themselves until LAPACK is done, and hold up
+whatever works beside them (`tests/test_lapack.py` counts that). Here the same routines are called through the addresses that SciPy
 publishes for Cython, by ctypes, which lets go of the interpreter. Matrices are square, in Fortran order, single or double; the
 lower triangle is what counts.
 """
@@ -18,8 +18,7 @@ from scipy.linalg import cython_blas, cython_lapack
 from laybare.shapes import Array
 
 LOWER, PLAIN, TURNED, GENERAL = b"L", b"N", b"T", b"N"
-"""What BLAS is told of a triangular matrix: its triangle, whether it is meant as it is or transposed, and that its diagonal is its
-own."""
+"""What BLAS is told of a triangular matrix: which triangle, whether as it is or transposed, and that its diagonal is its own."""
 
 Whole = ctypes.c_int64
 """Whole numbers for LAPACK, which reads four bytes of them or eight: the same number on machines that begin with the lowest."""

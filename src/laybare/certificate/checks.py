@@ -26,7 +26,7 @@ from laybare.certificate.held_out import HeldOutErrors, held_out_errors
 from laybare.certificate.missing import one_more
 from laybare.certificate.reasons import NOTHING, likely_reason
 from laybare.certificate.rivals import other_activations
-from laybare.certificate.spread import AWAY, Informed, Spread, inform, spread_of
+from laybare.certificate.spread import AWAY, Informed, Spread, inform, informing_gram, spread_of
 from laybare.certificate.starts import believed
 from laybare.certificate.structure import most_telling, nothing_left, residual_structure
 from laybare.certificate.width import one_fewer
@@ -73,9 +73,11 @@ def certify(
     About eight passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
     state = state_of(network, problem, progress)
-    informed, (probes, other) = _side_by_side(state, partial(inform, state), partial(_what_is_left, state, rng))
+    gram, (probes, other) = _side_by_side(state, partial(informing_gram, state), partial(_what_is_left, state, rng))
+    informed = inform(state, gram) if state.some is state.view else None  # a missing unit is then looked for with that matrix
     more, (spread, held_out, fewer) = _side_by_side(
-        state, partial(_more, state, probes, informed), partial(_spread_and_rest, state, informed, rng))
+        state, partial(one_more, state, probes, gram if informed is None else informed.gram),
+        partial(_spread_and_rest, state, informed, gram, rng))
     claims = [
         _enough_samples(state),
         *held_out.claims(state),
@@ -108,11 +110,10 @@ def _what_is_left(state: State, rng: Generator) -> tuple[Array, Alternative]:
     return probes, most_telling(state, probes)
 
 
-def _more(state: State, probes: Array, informed: Informed | None) -> Claim:
-    return one_more(state, probes, None if informed is None else informed.gram)
-
-
-def _spread_and_rest(state: State, informed: Informed | None, rng: Generator) -> tuple[Spread, HeldOutErrors, Claim]:
+def _spread_and_rest(
+    state: State, informed: Informed | None, gram: Array | None, rng: Generator
+) -> tuple[Spread, HeldOutErrors, Claim]:
+    informed = inform(state, gram) if informed is None else informed
     return spread_of(state, informed, rng=rng), held_out_errors(state), one_fewer(state)
 
 

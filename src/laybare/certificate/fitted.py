@@ -21,11 +21,12 @@ from laybare.refinement.pruning import columns_of, parameter_count, without
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 
-ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 5, 4000, 20
+ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 4, 4000, 20
 """Rows on which much can be tried: so many per unknown, so many at least, and at least one of so many."""
 
-INFORMING_A_NUMBER, FEWEST_INFORMING = 12, 12_000
-"""Rows for the curvature where it has many numbers: the variance of each is then known to about √(2/n₁), one per cent."""
+INFORMING_A_NUMBER, FEWEST_INFORMING, INFORMING = 8, 8192, 5_000_000_000
+"""Rows for the curvature: so many per number, so many at least, and with noise as many as take so many operations, if that is
+more. A standard error is then known to about √(1/(2 n₁)), less than one per cent."""
 
 MANY = 30_000
 """Rows that are looked at for what is left: some hundred features then show what explains a three-hundredth of the residual. On a
@@ -63,18 +64,23 @@ class State:
 
     @cached_property
     def informing(self) -> Source:
-        """Enough of the used rows, at random, for the curvature of many numbers; all of them if that is not much less."""
+        """Enough of the used rows, at random, for the curvature; all of them if that is not much less."""
         numbers = int(self.point.units.size + self.point.coefficients.size)
-        return enough_rows(self.view, max(FEWEST_INFORMING, INFORMING_A_NUMBER * numbers))
+        rows = max(FEWEST_INFORMING, INFORMING_A_NUMBER * numbers)
+        if not self.exact:
+            rows = max(rows, 2 * self._rows_of_some, INFORMING // max(1, numbers**2))
+        return enough_rows(self.view, rows)
 
     @cached_property
     def some_and_rest(self) -> tuple[Source, Source | None]:
         """Some of the used rows on which much can be tried, and the rest of the informing ones, if they come from these."""
-        needed = ROWS_AN_UNKNOWN * self.unknowns // self.view.outputs
-        rows = max(FEWEST_ROWS, needed, self.view.size // SHARE)
-        if self.informing is not self.view and 2 * rows <= self.informing.size:
-            return some_and_others(self.informing, rows)
-        return enough_rows(self.view, rows), None
+        if self.informing is not self.view and 2 * self._rows_of_some <= self.informing.size:
+            return some_and_others(self.informing, self._rows_of_some)
+        return enough_rows(self.view, self._rows_of_some), None
+
+    @property
+    def _rows_of_some(self) -> int:
+        return max(FEWEST_ROWS, ROWS_AN_UNKNOWN * self.unknowns // self.view.outputs, self.view.size // SHARE)
 
     @property
     def some(self) -> Source:

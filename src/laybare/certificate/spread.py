@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from laybare.certificate.carrying import carried, root_of, standardised
 from laybare.certificate.claims import StandardErrors
-from laybare.certificate.fitted import FEWEST_INFORMING, State
+from laybare.certificate.fitted import State
 from laybare.certificate.information import Inverse, constrained_inverse, information
 from laybare.certificate.neighbours import Neighbours, neighbours_of
 from laybare.linear_algebra import Precision, inner
@@ -44,9 +44,9 @@ from laybare.workspace import workspace
 LARGEST = 4000
 """Parameters up to which the information matrix is inverted: 128 MB, and a few seconds."""
 
-FILLING_A_NUMBER, FILLING = 3, 3_000_000_000
-"""Rows for S where P² operations for each are many: what is asked are P variances, not a matrix, and 3,000 rows know those to
-three per cent."""
+FILLING_A_NUMBER, FEWEST_FILLING, FILLING = 2, 12_000, 2_000_000_000
+"""Rows for S where P² operations for each are many: what is asked are P variances, not a matrix, and 2,000 rows know those to
+three per cent, standard errors to half of that."""
 
 WELL_KNOWN = 1e4
 """Norm of the inverse information, its diagonal one, up to which single precision errs by less than a hundredth."""
@@ -83,15 +83,14 @@ def standard_errors(network: Network, source: Source, noise: float, *, biases: b
     return _shaped(np.where(inverse.open, np.inf, errors), network, point)
 
 
-def spread_of(state: State, informed: Informed | None = None, *, rng: Generator) -> Spread:
+def spread_of(state: State, informed: Informed | None, *, rng: Generator) -> Spread:
     """The spread of a fit, from its own residuals; two passes over white rows, and with noise the refits of its neighbours.
     NaN beyond `LARGEST` parameters.
 
     Everything is done for y in units of its standard deviation, so that no size of y or of a column does harm. `informed` is what
-    `inform` says, if it has been asked already.
+    `inform` says.
     """
     unit, point = float(np.sqrt(state.variance)), _scaled(state)
-    informed = informed or inform(state)
     if informed is None:
         return Spread(_shaped(np.full(_numbers(point), np.nan), state.network, point), np.nan, 0, 0.0, Neighbours())
     gram, inverse, known = informed
@@ -125,32 +124,42 @@ def _scaled(state: State) -> Point:
     return state.point.moved(state.point.units, state.point.coefficients / float(np.sqrt(state.variance)))
 
 
-def inform(state: State) -> Informed | None:
-    """What the samples say about every number, for y in units of its standard deviation; nothing beyond `LARGEST` parameters.
+def informing_gram(state: State) -> Array | None:
+    """The Gram matrix of a step on the rows that inform about every number, as if all used rows were like them; nothing beyond
+    `LARGEST` parameters. With noise in single precision, where there are many numbers."""
+    if _numbers(state.point) > LARGEST:
+        return None
+    part, rest = state.informing, None if state.exact else state.some_and_rest[1]
+    if rest is not None:
+        gram = state.gram_on_some + _gram(state, rest, quick_precision(state.point))
+    else:
+        gram = _gram(state, part, np.float64 if state.exact else quick_precision(state.point))
+    gram *= state.view.size / part.size
+    return gram
 
-    For an exact fit some of the rows do, if they leave no number open; and with noise for many numbers, in single precision,
-    if the inverse does not blow that up.
+
+def inform(state: State, gram: Array | None = None) -> Informed | None:
+    """What the samples say about every number, for y in units of its standard deviation, by their `informing_gram`; nothing
+    beyond `LARGEST` parameters.
+
+    Some of the rows do if they leave no number open, and with noise if the inverse does not blow up what they, or single
+    precision, do not know; else all rows are asked, in double precision.
 
     The mean inverse of a sample covariance of n₁ rows in P dimensions is too large by n₁/(n₁ - P) (Wishart), which is corrected.
     A sandwich whose filling comes from the same rows is too large by that only once.
     """
-    point, part = _scaled(state), state.informing
-    if _numbers(point) > LARGEST:
+    gram = informing_gram(state) if gram is None else gram
+    if gram is None:
         return None
-    if quick_precision(point) is np.float32 and not state.exact:
-        rest = state.some_and_rest[1]
-        gram = _gram(state, part, np.float32) if rest is None else state.gram_on_some + _gram(state, rest, np.float32)
-        gram *= state.view.size / part.size
-        inverse = constrained_inverse(information(step_of(gram), point), point)
-        if inverse.condition < WELL_KNOWN:
-            known = 1.0 if part is state.view else 1.0 - state.unknowns / (part.size * part.outputs)
-            return Informed(gram, inverse._replace(matrix=known * inverse.matrix), known)
-    for view in dict.fromkeys((part, state.view) if state.exact else (state.view,)):
-        gram = _gram(state, view, np.float64) * (state.view.size / view.size)
-        inverse = constrained_inverse(information(step_of(gram), point), point)
-        if not inverse.open.any():
-            break
-    return Informed(gram, inverse)
+    point, part = _scaled(state), state.informing
+    inverse = constrained_inverse(information(step_of(gram), point), point)
+    best = part is state.view and (state.exact or quick_precision(point) is np.float64)
+    if best or not (inverse.open.any() if state.exact else inverse.condition >= WELL_KNOWN):
+        known = 1.0 if state.exact or part is state.view else 1.0 - state.unknowns / (part.size * part.outputs)
+        np.multiply(inverse.matrix, known, out=inverse.matrix)
+        return Informed(gram, inverse, known)
+    gram = _gram(state, state.view, np.float64)
+    return Informed(gram, constrained_inverse(information(step_of(gram), point), point))
 
 
 def _gram(state: State, view: Source, dtype: Precision) -> Array:
@@ -216,7 +225,7 @@ def _covariance(state: State, point: Point, unit: float, inverse: Inverse) -> Ar
     if state.exact:
         return np.asarray(state.noise / unit**2 * inverse.matrix)
     numbers = _numbers(point)
-    rows = max(FILLING_A_NUMBER * numbers, min(FEWEST_INFORMING, FILLING // numbers**2))
+    rows = max(FILLING_A_NUMBER * numbers, min(FEWEST_FILLING, FILLING // numbers**2))
     part = enough_rows(state.informing, rows)  # rows that H knows: what it is too large by, it is for these
     statistic = _Sandwich(point, inverse.matrix, unit, state.precision if inverse.condition < WELL_KNOWN else np.float64)
     (covariance,) = part.sum(statistic, stage="robust errors")

@@ -20,21 +20,21 @@ import numpy as np
 from laybare.activations import relu
 from laybare.blas import single_blas_thread
 from laybare.certificate.alternatives import BUMPS, PLACES, TANGENTS
-from laybare.certificate.fitted import FEWEST_INFORMING, INFORMING_A_NUMBER, MANY
+from laybare.certificate.fitted import FEWEST_INFORMING, INFORMING, INFORMING_A_NUMBER, MANY
 from laybare.certificate.spread import LARGEST
 from laybare.certificate.structure import PROBES
 from laybare.errors import InvalidInput
 from laybare.pipeline.search import DEAR, FEWEST, SAMPLES_A_NUMBER
 from laybare.refinement.leading import FEW
 from laybare.refinement.minimise import SMALL
-from laybare.refinement.normal import LARGE_SYSTEM, FitStatistic, Model, Point, StepStatistic, split
+from laybare.refinement.normal import FitStatistic, Model, Point, StepStatistic, split
 from laybare.refinement.overwide import Search
 from laybare.refinement.products import GradientStatistic, ProductStatistic
 from laybare.shapes import Array, Statistic
 from laybare.source import Samples, Schedule, block_rows
 
-READING, LEAST_SQUARES, GRADIENTS, PRODUCTS, ERRORS = 6, 14, 8, 10, 1
-"""Passes over all rows where there are more than SMALL unknowns, by kind; `ERRORS` are normal equations of the certificate."""
+READING, LEAST_SQUARES, GRADIENTS, PRODUCTS = 6, 14, 8, 10
+"""Passes over all rows where there are more than SMALL unknowns, by kind."""
 
 STEPS = 10
 """Normal equations of all rows where there are fewer unknowns, in place of gradients and products."""
@@ -131,7 +131,7 @@ def plan_recovery(
         for kind in kinds}
     seen = rows if rows < 2 * MANY else MANY
     features = seen * _feature_columns(dim, width, outputs) ** 2 / rates.flops["other features"]
-    informing = _informing_rows(dim, width) * _unknowns(dim, width) ** 2
+    informing = _informing_rows(rows, dim, width) * _unknowns(dim, width) ** 2
     search = (_search_operations(dim, width, outputs) + informing) / rates.flops["normal equations"]
     passes = sum(kind.times for kind in kinds)
     overhead = passes * 2 * runs * TASK_SECONDS if workers > 1 else 0.0
@@ -166,24 +166,24 @@ def _kinds(dim: int, width: int, outputs: int) -> list[Kind]:
     d, k, m = dim + 1, width, outputs
     q = k + d  # features of the sign-free model, which has a linear part
     w = _unknowns(dim, width)
-    few, errors = w <= SMALL, 0 if k * d >= LARGE_SYSTEM else ERRORS
+    few = w <= SMALL
     return [
         Kind("reading", READING, 2.0 * d * d, d * d),
         Kind("least squares", LEAST_SQUARES, 2.0 * k * d + q * q + 2.0 * q * m, q * q),
         Kind("gradients", 0 if few else GRADIENTS, 6.0 * k * d + 3.0 * k * k, k * (2 * d + k)),
         Kind("products", 0 if few else PRODUCTS, 2.0 * (4 * k + 2 * m) * d, k * d),
-        Kind("normal equations", errors + few * STEPS, float(w * w), w * w)]
+        Kind("normal equations", few * STEPS, float(w * w), w * w)]
 
 
 def _unknowns(dim: int, width: int) -> int:
     return width + 1 + width * (dim + 1)
 
 
-def _informing_rows(dim: int, width: int) -> int:
-    """Rows behind error bars of so many numbers that all rows need not be asked, and of not so many that there are none."""
+def _informing_rows(rows: int, dim: int, width: int) -> int:
+    """Rows behind error bars, where there are not so many numbers that there are none."""
     numbers = _unknowns(dim, width)
-    asked = width * (dim + 1) >= LARGE_SYSTEM and numbers <= LARGEST
-    return max(FEWEST_INFORMING, INFORMING_A_NUMBER * numbers) if asked else 0
+    enough = max(FEWEST_INFORMING, INFORMING_A_NUMBER * numbers, INFORMING // numbers**2)
+    return 0 if numbers > LARGEST else rows if rows < 2 * enough else enough
 
 
 def _feature_columns(dim: int, width: int, outputs: int) -> int:

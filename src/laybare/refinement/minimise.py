@@ -20,6 +20,7 @@ from laybare.refinement.part_newton import newton_from_part
 from laybare.refinement.parts import some_rows
 from laybare.shapes import Progress
 from laybare.source import Source
+from laybare.source.sums import even_pair
 
 DENSE_LIMIT = 2000
 """Hidden parameters up to which the normal matrix (32 MB there) is formed and factored."""
@@ -90,7 +91,7 @@ def part_rows(source: Source, point: Point) -> int:
     so near to those of all rows that few products are left to do.
     """
     unknowns = _numbers(point)
-    return max(-(-ROWS_AN_UNKNOWN * unknowns // min(source.outputs, point.width)), PRODUCT * source.size // unknowns)
+    return even_pair(max(-(-ROWS_AN_UNKNOWN * unknowns // min(source.outputs, point.width)), PRODUCT * source.size // unknowns))
 
 
 def _part_first(

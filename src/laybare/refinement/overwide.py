@@ -9,7 +9,9 @@ two runs whose losses differ by no more than that are pruned, and if they end at
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +26,9 @@ from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.peeling import missing_units
 from laybare.refinement.pruning import elimination_order, parameter_count, parameters_per_unit, prune, with_units, without
 from laybare.refinement.variation import total_variation
-from laybare.shapes import Array, Progress, Sums, tell
+from laybare.shapes import Array, Event, Progress, Sums, tell
 from laybare.source import Source
+from laybare.source.lanes import lanes, side_by_side
 
 CLOSE = 1e-5
 """Relative loss at which a matrix-free search hands over to pruning if the width is told: with spare units the rest is slow."""
@@ -192,17 +195,21 @@ def _runs(hunt: _Hunt, width: int, known: Array | None, floor: float, told: int 
     if known is not None:
         units[: min(len(known), wide)] = known[:wide]
     best = hunt.minimise(hunt.model.start(units, hunt.source.outputs), floor)
-    trace, pruned = best.trace, None
+    trace, pruned, early = best.trace, None, None
     for hop in range(hunt.search.hops):
         if hunt.solved(best, floor) or trace.reason == "interrupted":
             break
         tell(hunt.progress, "repairing", hop + 1, hunt.search.hops, f"relative loss {best.loss / hunt.scale:.1e}")
-        run = hunt.minimise(_repaired(hunt, best.point), floor)
+        repaired = _repaired(hunt, best.point)
+        if pruned is None and early is None and hunt.dear(best.point) and lanes(hunt.source) > 1:
+            run, early = _while_pruning(hunt, repaired, floor, best, told)
+        else:
+            run = hunt.minimise(repaired, floor)
         trace = trace.then(run.trace)
         if trace.reason == "interrupted":
             break
         if not hunt.solved(run, floor) and abs(run.loss - best.loss) <= _noise_band(hunt, best.point, wide - width) * best.loss:
-            first = _pruned(hunt, best, told) if pruned is None else pruned
+            first = pruned or early or _pruned(hunt, best, told)
             trace = trace if first is pruned else trace.then(first.trace)
             if trace.reason == "interrupted":
                 break
@@ -219,8 +226,36 @@ def _runs(hunt: _Hunt, width: int, known: Array | None, floor: float, told: int 
                 if width < _largest_width(hunt):  # both need more units than there are
                     best = min(best, run, key=lambda one: one.loss)
                     break
-        best = run if run.loss < best.loss else best
+        best, early = (run, None) if run.loss < best.loss else (best, early)
     return _Runs(best._replace(trace=trace))
+
+
+def _while_pruning(hunt: _Hunt, start: Point, floor: float, best: Refined, width: int | None) -> tuple[Refined, Refined | None]:
+    """A run from `start`, and the best one so far pruned meanwhile: with noise that is what comes next, and each keeps one core.
+
+    An interrupt ends both, and the run is said to be interrupted.
+    """
+    over: list[bool] = []
+
+    def heard(event: Event) -> None:
+        if over:
+            raise KeyboardInterrupt
+        if hunt.progress is not None:
+            hunt.progress(event)
+
+    def to_its_end(part: Callable[[], Refined]) -> Refined:
+        refined = part()
+        refined.trace.pass_on_interrupt()
+        return refined
+
+    beside = hunt._replace(progress=heard)
+    parts = partial(beside.minimise, start, floor), partial(_pruned, beside, best, width)
+    try:
+        run, pruned = side_by_side(hunt.source, *(partial(to_its_end, part) for part in parts))
+    except KeyboardInterrupt:
+        over.append(True)
+        return best._replace(trace=Trace(best.trace.rows[-1:], "interrupted")), None
+    return run, pruned
 
 
 def _pruned(hunt: _Hunt, found: Refined, width: int | None) -> Refined:

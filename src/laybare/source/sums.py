@@ -134,6 +134,12 @@ def even_rows(size: int, most: int) -> int:
     return most if blocks == 1 or blocks > FEW_BLOCKS else min(most, GRAIN * -(-size // (2 * GRAIN * -(-blocks // 2))))
 
 
+def even_pair(rows: int) -> int:
+    """So many rows, or an eighth more or fewer if two blocks of them are then of one size: neither of two threads waits."""
+    even = round(rows / (2 * GRAIN)) * 2 * GRAIN
+    return even if 8 * abs(even - rows) <= rows else rows
+
+
 def _cores() -> int:
     """LAYBARE_THREADS, or the cores that this process may use; a container often has fewer than the machine."""
     told = os.environ.get("LAYBARE_THREADS", "").strip()
