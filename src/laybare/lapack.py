@@ -1,9 +1,9 @@
 """Cholesky factors by LAPACK and solutions with them, in place, while other threads run.
 
-The functions of `scipy.linalg.lapack` and `scipy.linalg.blas` keep the interpreter to themselves until LAPACK is done, and hold up
-whatever works beside them (`tests/test_lapack.py` counts that). Here the same routines are called through the addresses that SciPy
-publishes for Cython, by ctypes, which lets go of the interpreter. Matrices are square, in Fortran order, single or double; the
-lower triangle is what counts.
+The functions of `scipy.linalg.lapack` and `scipy.linalg.blas` keep the interpreter to themselves until they are done, and hold
+up whatever works beside them (`tests/test_lapack.py` counts that). Here the same routines are called through the addresses that
+SciPy publishes for Cython, by ctypes, which lets go of the interpreter. Matrices are square, in Fortran order, single or double;
+the lower triangle is what counts.
 """
 
 from __future__ import annotations

@@ -91,6 +91,7 @@ def test_interrupts_at_any_moment_are_answered() -> None:
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
+    list(in_order(lambda start: start, range(12), 2))  # what is imported by the first call is no part of this
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for after in rng.uniform(0.0002, 0.004, size=400):
@@ -142,6 +143,29 @@ def test_passes_within_blocks_take_the_threads_that_are_idle() -> None:
     list(in_order(lane, range(2), 2))
     workers.append(passed())
     assert [len(seen) for seen in workers] == [1, 2, 2]
+
+
+def test_a_pass_that_is_under_way_takes_over_a_thread_that_becomes_idle() -> None:
+    begun, other = threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    def block(start: int) -> int:
+        if start == 3:
+            other.set()
+            time.sleep(0.1)
+        time.sleep(0.005)
+        return threading.get_ident()
+
+    def lane(start: int) -> None:
+        if start:
+            begun.set()
+            other.wait(10.0)
+        else:
+            begun.wait(10.0)
+            seen.extend(in_order(block, range(16), 2))
+
+    list(in_order(lane, range(2), 2))
+    assert len(set(seen[:4])) == 1 and len(set(seen)) == 2
 
 
 def test_a_pass_that_nobody_finished_does_not_hold_up_the_end() -> None:

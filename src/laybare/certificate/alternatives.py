@@ -165,7 +165,10 @@ class _OfPlan:
 
 @dataclass(frozen=True, eq=False)
 class _Features(_OfPlan):
-    """(z, y) -> Gram matrix of all columns, its product with the residual, the residual's squares by output."""
+    """(z, y) -> Gram matrix of all columns, its product with the residual, the residual's squares by output.
+
+    Products of features from different sets, which nobody asks for, are left zero: half of the time, or two thirds.
+    """
 
     plan: _Plan
 
@@ -175,9 +178,16 @@ class _Features(_OfPlan):
 
     def __call__(self, x: Array, y: Array) -> Sums:
         columns, outputs = _columns(self.plan, x)
-        r = y - outputs
-        sums = columns.T @ columns, columns.T @ r.astype(columns.dtype, copy=False), np.sum(r * r, axis=0)
-        return tuple(part.astype(np.float64, copy=False) for part in sums)
+        r, q = y - outputs, self.plan.own
+        gram = np.zeros((columns.shape[1],) * 2)
+        own = columns[:, :q]
+        gram[:q, :q], gram[:q, q:] = own.T @ own, own.T @ columns[:, q:]
+        gram[q:, :q] = gram[:q, q:].T
+        for chosen in self.plan.sets.values():
+            new = slice(q + int(chosen[0]), q + int(chosen[-1]) + 1)
+            gram[new, new] = columns[:, new].T @ columns[:, new]
+        moment = columns.T @ r.astype(columns.dtype, copy=False)
+        return gram, moment.astype(np.float64, copy=False), np.sum(r * r, axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,8 @@ def certify(
     About eight passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
     state = state_of(network, problem, progress)
-    gram, (probes, other) = _side_by_side(state, partial(informing_gram, state), partial(_what_is_left, state, rng))
+    probes, other = _what_is_left(state, rng)
+    gram = informing_gram(state)
     informed = inform(state, gram) if state.some is state.view else None  # a missing unit is then looked for with that matrix
     more, (spread, held_out, fewer) = _side_by_side(
         state, partial(one_more, state, probes, gram if informed is None else informed.gram),

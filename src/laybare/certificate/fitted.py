@@ -20,8 +20,9 @@ from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import columns_of, parameter_count, without
 from laybare.shapes import Array, Progress
 from laybare.source import Source
+from laybare.source.sums import even_pair
 
-ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 4, 4000, 20
+ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 4, 4000, 24
 """Rows on which much can be tried: so many per unknown, so many at least, and at least one of so many."""
 
 INFORMING_A_NUMBER, FEWEST_INFORMING, INFORMING = 8, 8192, 5_000_000_000
@@ -69,7 +70,7 @@ class State:
         rows = max(FEWEST_INFORMING, INFORMING_A_NUMBER * numbers)
         if not self.exact:
             rows = max(rows, 2 * self._rows_of_some, INFORMING // max(1, numbers**2))
-        return enough_rows(self.view, rows)
+        return enough_rows(self.view, even_pair(rows))
 
     @cached_property
     def some_and_rest(self) -> tuple[Source, Source | None]:
@@ -80,11 +81,12 @@ class State:
 
     @property
     def _rows_of_some(self) -> int:
-        return max(FEWEST_ROWS, ROWS_AN_UNKNOWN * self.unknowns // self.view.outputs, self.view.size // SHARE)
+        rows = max(FEWEST_ROWS, ROWS_AN_UNKNOWN * self.unknowns // self.view.outputs, self.view.size // SHARE)
+        return even_pair(rows)
 
     @property
     def some(self) -> Source:
-        """Some of the used rows, at random, on which much can be tried: a twentieth or more; all where that is not much less."""
+        """Some of the used rows, at random, on which much can be tried: one of 24 or more; all where that is not much less."""
         return self.some_and_rest[0]
 
     @cached_property

@@ -1,6 +1,7 @@
-"""From a start to a fit: an over-wide search on some of the rows, all rows for the last digits, then the signs.
+"""From a start to a fit: an over-wide search on some of the rows, then the signs, and all rows for the last digits.
 
-The search sees only as many rows as its free numbers call for, and more only if that fails; whatever it finds is refined on all.
+The search sees only as many rows as its free numbers call for, and more only if that fails; whatever it finds is refined on all,
+by then in its own activation, if some rows have settled the signs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from laybare.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.methods import Outcome
 from laybare.networks import Layer, Network
 from laybare.pipeline.narrowing import supported
-from laybare.pipeline.signs import settle_signs
+from laybare.pipeline.signs import settle_signs, unfolded_by
 from laybare.refinement.leading import Leading, leading_directions, search_leading
 from laybare.refinement.levenberg import Refined, project
 from laybare.refinement.minimise import minimise
@@ -51,14 +52,28 @@ LAST, LAST_ROUGH = 0.005, 0.00025
 `Effort.rough`. On few rows steps between kinks gain little and still lead a standard error away."""
 
 
+WORSE = 1.1
+"""Times what a fit to some rows promises of all that a fit to all of them may leave, for the signs of the former to stand."""
+
+
+class Searched(NamedTuple):
+    """What a search found, before signs are settled, its loss as if all rows were like those that it has seen; how many equations
+    these are, whether they are all, and how far the next fit goes."""
+
+    fit: Refined
+    equations: int
+    whole: bool
+    effort: Effort
+
+
 class NetworkFit(NamedTuple):
     """How a fit ended, on white inputs and in its own activation, the solver's steps, claims made on the way, and what the
-    search had found before signs were settled (none for a fit without a search)."""
+    search had found (none for a fit without a search)."""
 
     outcome: Outcome
     trace: Trace | None
     claims: tuple[Claim, ...] = ()
-    searched: Refined | None = None
+    searched: Searched | None = None
 
     @property
     def interrupted(self) -> bool:
@@ -92,32 +107,62 @@ def find_fit(
 def narrower_fit(problem: Problem, fit: NetworkFit, *, progress: Progress | None = None) -> NetworkFit:
     """The same without units that the samples do not support, its signs settled again; only for a fit that was searched."""
     assert fit.searched is not None
-    found = supported(problem, fit.searched, progress=progress)
+    whole = _on_all_rows(problem, fit.searched, progress)
+    found = whole._replace(fit=supported(problem, whole.fit, progress=progress))
     return _settled(problem, found, fit.outcome.network.activation, progress)
 
 
-def _settled(problem: Problem, found: Refined, activation: Activation, progress: Progress | None) -> NetworkFit:
-    """What a search found, in its own activation, refined on all rows."""
+def _settled(problem: Problem, searched: Searched, activation: Activation, progress: Progress | None) -> NetworkFit:
+    """What a search found, in its own activation, refined on all rows.
+
+    If some rows leave no doubt about the signs, all of them are asked only once. A fit that is then worse than was promised had
+    wrong signs, and all rows decide them.
+    """
+    found = searched.fit
     network = network_of(found.point, vector=problem.used.outputs == 1)
     if found.trace.reason == "interrupted":
-        return _stopped(problem, network, found)
+        return _stopped(problem, network, searched)
     claims: tuple[Claim, ...] = ()
     if found.point.linear:
+        unfolded = unfolded_by(network, activation, found.loss, problem.variation)
+        if not searched.whole and not unfolded.signs.unique:
+            return _settled(problem, _on_all_rows(problem, searched, progress), activation, progress)
         try:
-            network, claim = settle_signs(problem.used, network, activation, found.loss, problem.variation, biases=problem.biases)
+            network, claim = settle_signs(
+                problem.used, network, activation, found.loss, problem.variation, biases=problem.biases, unfolded=unfolded)
         except KeyboardInterrupt:
-            return _stopped(problem, network, found._replace(trace=found.trace._replace(reason="interrupted")))
+            return _stopped(problem, network, searched)
         claims = (claim,)
+    again = refit(problem, network, near=True, progress=progress)
+    if not searched.whole and not again.interrupted and _worse(problem, searched, again.outcome.loss):
+        return _settled(problem, _on_all_rows(problem, searched, progress), activation, progress)
     if found.loss > SOLVED_LOSS * problem.variation:
         claims = (*claims, met(agreed=found.agreed))
-    again = refit(problem, network, near=True, progress=progress)
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
-    return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims), found)
+    return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims), searched)
 
 
-def _stopped(problem: Problem, network: Network, found: Refined) -> NetworkFit:
-    """What there is when a search is interrupted."""
-    return NetworkFit(_outcome(problem, network, found.loss), found.trace, (_finished(found.trace),), found)
+def _on_all_rows(problem: Problem, searched: Searched, progress: Progress | None) -> Searched:
+    """What a search found, its signs still free, refined on all rows."""
+    if searched.whole or searched.fit.trace.reason == "interrupted":
+        return searched
+    found = searched.fit
+    effort = replace(searched.effort, settled=max(searched.effort.settled, ALMOST))
+    last = minimise(problem.used, found.point, problem.variation, near=True, effort=effort, progress=progress)
+    return searched._replace(
+        fit=last._replace(trace=found.trace.then(last.trace), agreed=found.agreed), equations=problem.equations, whole=True)
+
+
+def _worse(problem: Problem, searched: Searched, loss: float) -> bool:
+    """Whether a fit to all rows leaves more than one to some rows promises, which has followed their noise."""
+    followed = min(0.5, parameter_count(searched.fit.point) / searched.equations)
+    return loss > max(WORSE * searched.fit.loss / (1.0 - followed), SOLVED_LOSS * problem.variation)
+
+
+def _stopped(problem: Problem, network: Network, searched: Searched) -> NetworkFit:
+    """What there is when a search is interrupted, or what follows it."""
+    trace = searched.fit.trace._replace(reason="interrupted")
+    return NetworkFit(_outcome(problem, network, searched.fit.loss), trace, (_finished(trace),), searched)
 
 
 def as_it_is(problem: Problem, network: Network) -> NetworkFit:
@@ -175,32 +220,38 @@ class _Task(NamedTuple):
     progress: Progress | None
 
 
-def _searched(task: _Task, known: Array, rows: int) -> Refined:
+def _searched(task: _Task, known: Array, rows: int) -> Searched:
+    """On so many rows, and on more where that fails."""
     whole = task.problem.used
     if 2 * rows > whole.size:
-        return over_wide(
+        return _told(task, over_wide(
             whole, task.model, task.width, known, search=task.search, bare=task.bare, scale=task.problem.variation, rng=task.rng,
-            progress=task.progress)
+            progress=task.progress))
     share = rows / whole.size
     part = whole.split(share, rng=task.rng).first.kept()
     short = replace(task.search, effort=replace(task.search.effort, floor=max(task.search.effort.floor, ROUNDING_LOSS)))
     scale = share * task.problem.variation
     lead = None if task.bare else _led(task, rows)
     if lead is not None and lead.fit.trace.reason == "interrupted":
-        return _as_lifted(task, lead)
+        return _told(task, _as_lifted(task, lead))
     found = None if lead is None else _from_lead(task._replace(search=short), part, scale, lead)
     if found is None:
         found = over_wide(
             part, task.model, task.width, known if lead is None else lead.rows, search=short, bare=task.bare or lead is not None,
             scale=scale, rng=task.rng, progress=task.progress)
-    if found.trace.reason == "interrupted":
-        return found
-    if found.loss > SOLVED_LOSS * scale and not found.agreed:
+    if found.loss > SOLVED_LOSS * scale and not found.agreed and found.trace.reason != "interrupted":
         again = task._replace(search=replace(task.search, hops=min(task.search.hops, AGAIN)))
         return _searched(again, found.point.units, GROWTH * rows)
-    effort = replace(task.search.effort, settled=max(task.search.effort.settled, ALMOST))
-    last = minimise(whole, found.point, task.problem.variation, near=True, effort=effort, progress=task.progress)
-    return last._replace(trace=found.trace.then(last.trace), agreed=found.agreed)
+    return _told(task, found, part)
+
+
+def _told(task: _Task, found: Refined, part: Source | None = None) -> Searched:
+    """What was found on some of the rows, or on all."""
+    problem = task.problem
+    if part is None:
+        return Searched(found, problem.equations, True, task.search.effort)
+    loss = found.loss * problem.used.size / part.size
+    return Searched(found._replace(loss=loss), part.size * part.outputs, False, task.search.effort)
 
 
 def _led(task: _Task, rows: int) -> Leading | None:

@@ -38,16 +38,24 @@ class SignedNetwork(NamedTuple):
     claim: Claim
 
 
+def unfolded_by(folded: Network, activation: Activation, loss: float, scale: float) -> Unfolded:
+    """The signs that explain the linear part of a sign-free fit that left the squared error `loss` of the variation `scale`."""
+    return unfold(folded, activation, tol=max(1e-7, LOOSE * float(np.sqrt(max(loss, 0.0) / scale))))
+
+
 def settle_signs(
-    source: Source, folded: Network, activation: Activation, loss: float, scale: float, *, biases: bool
+    source: Source, folded: Network, activation: Activation, loss: float, scale: float, *, biases: bool,
+    unfolded: Unfolded | None = None,
 ) -> SignedNetwork:
     """The network of `activation` units behind a sign-free one that left the squared error `loss` of the variation `scale`.
+
+    `unfolded` is what `unfolded_by` says of it, if it has been asked.
 
     Without noise the linear part decides (`assembly.signs`). With noise it may let several patterns through; each of those is
     refitted without a linear part, and the data decide. A refit may turn a unit over and end in the same network as another.
     If no pattern explains the linear part, the network may have one of its own: the data decide that as well.
     """
-    unfolded = unfold(folded, activation, tol=max(1e-7, LOOSE * float(np.sqrt(max(loss, 0.0) / scale))))
+    unfolded = unfolded or unfolded_by(folded, activation, loss, scale)
     signs = unfolded.signs
     if signs.searched and not signs.alternatives:
         return _with_linear_part(source, folded, unfolded, activation, scale, biases=biases)

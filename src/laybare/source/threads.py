@@ -8,7 +8,8 @@ millisecond would spend as much again on new threads and on pages that were give
 well: one thread less is woken, and has to wake it.
 
 Where whole parts of a computation run at once, each does its own passes alone as long as the others are at work: two that share
-two cores block by block take longer than two that have one each.
+two cores block by block take longer than two that have one each. A pass that is under way when another part ends takes over its
+thread.
 """
 
 from __future__ import annotations
@@ -149,15 +150,28 @@ def _serve(tasks: SimpleQueue[Task]) -> None:
 
 def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
     """`one` of every start, in their order, at most two under way for each thread; within a block of another pass, on no more
-    threads than that leaves idle when this one begins.
+    threads than that leaves idle.
 
     A pass that ends early waits for the blocks under way, which may still read or ask; whoever interrupts does not wait.
     """
-    if get_ident() in _BUSY:
-        threads -= len(_BUSY) - 1
-    if threads <= 1:
-        yield from map(one, starts)
-        return
+    alone = 0
+    while alone < len(starts) and _idle(threads) <= 1:
+        yield one(starts[alone])
+        alone += 1
+    rest = starts[alone:]
+    if len(rest) > 1:
+        yield from _by_team(one, rest, _idle(threads))
+    else:
+        yield from map(one, rest)
+
+
+def _idle(threads: int) -> int:
+    """How many of so many threads this one can have, itself among them: those that are at work on what it is a part of are not
+    idle."""
+    return threads - (len(_BUSY) - 1) if get_ident() in _BUSY else threads
+
+
+def _by_team(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
     team, waiting, patient = Team(one, threads), deque[int](), True
     try:
         team.begin()
