@@ -52,19 +52,30 @@ class NewUnits(NamedTuple):
 
 def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linearised:
     """From the Gram matrix of a step at `point` (`normal.Step`); without the unit `left_out`, if any. P³/3 operations."""
-    kept = [j for j in range(point.width) if j != left_out]
-    (k, p), q = point.units.shape, len(point.coefficients)
-    features = [*kept, *range(k, q)]
-    columns = np.array([*features, *(q + j * p + a for j in kept for a in range(p))], dtype=int)
-    rest = without(point, np.array(kept, dtype=int))
-    matrix = information(step_of(gram if left_out is None else gram[np.ix_(columns, columns)]), rest)
-    strength = float(np.diag(matrix)[: rest.units.size].mean()) if rest.width else 1.0
+    return without_unit(held_information(gram, point), point, left_out)
+
+
+def held_information(gram: Array, point: Point) -> Array:
+    """JᵀJ from the Gram matrix of a step, with the gauge held, in the precision that is quick for so many numbers."""
+    matrix, p = information(step_of(gram), point), point.units.shape[1]
+    strength = float(np.diag(matrix)[: point.units.size].mean()) if point.width else 1.0
     if point.activation.degree is not None:
         dim = p - point.biases
-        for j, row in enumerate(rest.units[:, :dim]):
+        for j, row in enumerate(point.units[:, :dim]):
             own = slice(j * p, j * p + dim)
             matrix[own, own] += (strength * row)[:, None] * row
-    return Linearised(rest, definite(matrix, quick_precision(point)), left_out)
+    return matrix.astype(quick_precision(point), copy=False)
+
+
+def without_unit(matrix: Array, point: Point, left_out: int | None) -> Linearised:
+    """The others, from the information of all; all of them if none is left out."""
+    if left_out is None:
+        return Linearised(point, definite(matrix, matrix.dtype.type))
+    (k, p), m = point.units.shape, point.coefficients.shape[1]
+    gone = [*range(left_out * p, (left_out + 1) * p), *range(k * p + left_out * m, k * p + (left_out + 1) * m)]
+    kept = np.delete(np.arange(len(matrix)), gone)
+    rest = without(point, np.delete(np.arange(k), left_out))
+    return Linearised(rest, definite(matrix[kept][:, kept], matrix.dtype.type), left_out)
 
 
 class MovingSums(NamedTuple):

@@ -61,10 +61,10 @@ class Neighbours(NamedTuple):
 def neighbours_of(state: State, gram: Array, covariance: Array, *, rng: Generator) -> Neighbours:
     """Refits from random moves along `covariance`, which is for y in units of its standard deviation; `gram` is that of a step at
     the fit. A dozen passes for each."""
-    numbers, dear = len(covariance), state.equations * len(covariance) ** 2 > CHEAP
-    if numbers > LARGEST or not state.point.width or (dear and state.equations >= SMOOTH * numbers):
+    numbers = len(covariance)
+    if not looked_for(state, numbers):
         return Neighbours()
-    root = _root(covariance)
+    root, dear = _root(covariance), _dear(state, numbers)
     tries, effort = 1 if dear else TRIES, replace(STEPS, settled=min(STEPS.settled, NEAR / numbers))
     nearby = normal_of(step_of(gram), state.point, dtype=quick_precision(state.point))
     ended = [_refit(state, nearby, STRIDE * root @ rng.standard_normal(len(root)), effort) for _ in range(tries)]
@@ -72,6 +72,16 @@ def neighbours_of(state: State, gram: Array, covariance: Array, *, rng: Generato
     errors = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     rivals = moves[ratios < AS_GOOD]
     return Neighbours(moves, ratios, float(np.max(np.abs(rivals) / errors, initial=0.0)))
+
+
+def looked_for(state: State, numbers: int) -> bool:
+    """Whether neighbours of a network of so many numbers are looked for."""
+    smooth = _dear(state, numbers) and state.equations >= SMOOTH * numbers
+    return bool(numbers <= LARGEST and state.point.width and not smooth)
+
+
+def _dear(state: State, numbers: int) -> bool:
+    return state.equations * numbers**2 > CHEAP
 
 
 def _root(covariance: Array) -> Array:

@@ -19,7 +19,7 @@ from laybare.certificate.carrying import carried, root_of, standardised
 from laybare.certificate.claims import StandardErrors
 from laybare.certificate.fitted import State
 from laybare.certificate.information import Inverse, constrained_inverse, information
-from laybare.certificate.neighbours import Neighbours, neighbours_of
+from laybare.certificate.neighbours import Neighbours, looked_for, neighbours_of
 from laybare.linear_algebra import Precision, inner
 from laybare.networks import Network
 from laybare.refinement.normal import (
@@ -167,8 +167,9 @@ def _gram(state: State, view: Source, dtype: Precision) -> Array:
 
 
 def _gradient(state: State, point: Point, unit: float) -> Array:
-    """Jᵀr of all used rows, y in units of `unit`, in the order of the information; one pass."""
-    _, *parts = state.view.sum(GradientStatistic(state.point), stage="standard errors")
+    """Jᵀr of all used rows, y in units of `unit`, in the order of the information; one pass. Single precision errs by a millionth
+    of a standard error."""
+    _, *parts = state.view.sum(GradientStatistic(state.point, state.precision), stage="standard errors")
     rows, coefficients = joined(state.point, Split(*parts))
     return np.concatenate([rows.ravel() / unit**2, coefficients.ravel() / unit])
 
@@ -178,13 +179,14 @@ class _Sandwich(InPrecision):
     """(z, y) -> H⁻¹ Σ_n s_n s_nᵀ H⁻¹ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of its outputs.
 
     With one output H⁻¹ J_nᵀ, which the leverages need, is all: its squares are added up, each row weighted. `dtype` is the
-    precision of products inside a block.
+    precision of products inside a block. Of each unit by itself unless `whole`: zero elsewhere, which saves a third of the time.
     """
 
     point: Point
     inverse: Array
     unit: float
     dtype: Precision
+    whole: bool = True
 
     @property
     def row_floats(self) -> int:
@@ -217,7 +219,20 @@ class _Sandwich(InPrecision):
             khatri_rao(S * (R @ C[:k].T), X1[:, :p], rows)
             np.multiply(F[:, :, None], R[:, None, :], out=rest)
             np.matmul(J, whole, out=V)
-        return (inner(V, V).astype(np.float64, copy=False),)
+        return (inner(V, V).astype(np.float64, copy=False) if self.whole else _unit_blocks(V, point),)
+
+
+def _unit_blocks(V: Array, point: Point) -> Array:
+    """VᵀV of the numbers of each unit, and of those that belong to none."""
+    (k, p), (q, m) = point.units.shape, point.coefficients.shape
+    blocks = np.zeros((k * p + q * m,) * 2)
+    for j in range(k):
+        row, readout = slice(j * p, (j + 1) * p), slice(k * p + j * m, k * p + (j + 1) * m)
+        blocks[row, row], blocks[row, readout] = V[:, row].T @ V[:, row], V[:, row].T @ V[:, readout]
+        blocks[readout, row], blocks[readout, readout] = blocks[row, readout].T, V[:, readout].T @ V[:, readout]
+    rest = slice(k * (p + m), None)
+    blocks[rest, rest] = V[:, rest].T @ V[:, rest]
+    return blocks
 
 
 def _covariance(state: State, point: Point, unit: float, inverse: Inverse) -> Array:
@@ -227,7 +242,9 @@ def _covariance(state: State, point: Point, unit: float, inverse: Inverse) -> Ar
     numbers = _numbers(point)
     rows = max(FILLING_A_NUMBER * numbers, min(FEWEST_FILLING, FILLING // numbers**2))
     part = enough_rows(state.informing, rows)  # rows that H knows: what it is too large by, it is for these
-    statistic = _Sandwich(point, inverse.matrix, unit, state.precision if inverse.condition < WELL_KNOWN else np.float64)
+    statistic = _Sandwich(
+        point, inverse.matrix, unit, state.precision if inverse.condition < WELL_KNOWN else np.float64,
+        whole=looked_for(state, numbers))
     (covariance,) = part.sum(statistic, stage="robust errors")
     return np.asarray(covariance * (state.view.size / part.size))
 
