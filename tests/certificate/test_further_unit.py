@@ -130,6 +130,8 @@ def test_places_that_share_their_passes_end_where_each_ends_alone(outputs: int, 
         NewUnits(rng.standard_normal((1 if left is None else 2, 4)), linearised(gram, point, left)) for left in (None, 0, 2)]
     together, effort = Together(source, point, 1.0, np.float64), Effort(max_steps=4)
     alone = [settle_beside(together, [place], effort)[0] for place in places]
+    judged = together.judge(places)
+    assert settle_beside(together, places, effort, judged)[0].loss == settle_beside(together, places, effort)[0].loss
     for one, other in zip(settle_beside(together, places, effort), alone, strict=True):
         assert_allclose(one.loss, other.loss, rtol=1e-9)
         assert_allclose(one.point.units, other.point.units, rtol=1e-6, atol=1e-9)
@@ -139,7 +141,8 @@ def test_what_a_step_promises_is_no_less_than_the_loss_falls_short_of(rng: np.ra
     source, point = problem(3, 1, lb.tanh, rng)
     place = NewUnits(rng.standard_normal((1, 4)), linearised(source.sum(StepStatistic(point))[0], point))
     together = Together(source, point, 1.0, np.float64)
-    (here,), (promised,) = together.judge([place]), foretold(together, [place])
+    (here,) = together.judge([place])
+    (promised,) = foretold(together, [place], [here])
     assert 0.0 < promised.loss < here.loss
 
 

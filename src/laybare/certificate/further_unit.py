@@ -156,7 +156,10 @@ class Further(NamedTuple):
     loss: float
 
 
-_Run: TypeAlias = Generator[Array, Place[Array, _Reduced], Arrival[Array, _Reduced]]
+Judged: TypeAlias = Place[Array, _Reduced]
+"""New rows, their loss beside the others, and the system of the next step."""
+
+_Run: TypeAlias = Generator[Array, Judged, Arrival[Array, _Reduced]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +172,7 @@ class Together:
     unit: float
     dtype: Precision
 
-    def judge(self, places: Sequence[NewUnits]) -> list[Place[Array, _Reduced]]:
+    def judge(self, places: Sequence[NewUnits]) -> list[Judged]:
         rows = np.vstack([place.rows for place in places])
         split = tuple(sorted({place.others.left_out for place in places if place.others.left_out is not None}))
         statistic = MovingStatistic(self.point, rows, split, self.unit, self.dtype)
@@ -279,14 +282,17 @@ def columns_of_rows(cross: Array, point: Point, readouts: Array) -> Array:
     return np.vstack([rows, rest])
 
 
-def settle_beside(together: Together, places: Sequence[NewUnits], effort: Effort) -> list[Further]:
-    """New units moved from each of the places to where they explain most; one pass a step for all places."""
+def settle_beside(
+    together: Together, places: Sequence[NewUnits], effort: Effort, judged: Sequence[Judged] | None = None
+) -> list[Further]:
+    """New units moved from each of the places to where they explain most; one pass a step for all places. `judged` is what
+    `together` says of the places, if it has been asked."""
     source = together.source
     runs: list[_Run] = [
         descent(_Beside(place.others), place.rows, float(source.size), effort=effort, size=source.size) for place in places]
     asked, ended = {i: next(run) for i, run in enumerate(runs)}, dict[int, Further]()
     while asked:
-        judged = together.judge([NewUnits(rows, places[i].others) for i, rows in asked.items()])
+        judged = judged or together.judge([NewUnits(rows, places[i].others) for i, rows in asked.items()])
         for i, place in zip(tuple(asked), judged, strict=True):
             try:
                 asked[i] = runs[i].send(place)
@@ -294,13 +300,14 @@ def settle_beside(together: Together, places: Sequence[NewUnits], effort: Effort
                 end.value.trace.pass_on_interrupt()  # a place that was not looked at to its end decides nothing
                 ended[i] = together.further(places[i].others, end.value.best)
                 del asked[i]
+        judged = None
     return [ended[i] for i in range(len(places))]
 
 
-def foretold(together: Together, places: Sequence[NewUnits]) -> list[Further]:
-    """What a step from each of the places would gain, as its model foretells; one pass for all."""
+def foretold(together: Together, places: Sequence[NewUnits], judged: Sequence[Judged]) -> list[Further]:
+    """What a step from each of the places would gain, as its model foretells, which `together` has judged."""
     found = []
-    for place, here in zip(places, together.judge(places), strict=True):
+    for place, here in zip(places, judged, strict=True):
         check_finite(here.loss)
         rule = _Beside(place.others)
         found.append(together.further(place.others, here, max(0.0, rule.trial(rule.system(here), Effort().damping).predicted)))

@@ -147,9 +147,11 @@ def _confirmed(state: State, some: Together, every: Together, places: list[NewUn
     A unit that is no better on many rows than chance lets its numbers be is not followed, and counts for what it is beyond them.
     """
     curved = [NewUnits(row[None], whole) for row in curved_units(state.view, state.point, CURVED, state.precision)]
-    looks = foretold(some, [*places, *curved])
-    promising = [places[i] for i in sorted(range(len(places)), key=lambda i: looks[i].loss)[:PROMISING]]
-    tried = settle_beside(some, promising, replace(effort_of(state), max_steps=FEWER_STEPS, damping_limit=1.0))
+    judged = some.judge([*places, *curved])
+    looks = foretold(some, [*places, *curved], judged)
+    chosen = sorted(range(len(places)), key=lambda i: looks[i].loss)[:PROMISING]
+    promising, effort = [places[i] for i in chosen], replace(effort_of(state), max_steps=FEWER_STEPS, damping_limit=1.0)
+    tried = settle_beside(some, promising, effort, [judged[i] for i in chosen])
     best, place = min(zip(tried, promising, strict=True), key=lambda one: one[0].loss)
     begun = [_sighted(best, place, some.unit), *(map(_sighted, looks[len(places) :], curved, repeat(some.unit)))]
     many, noise = replace(every, source=_many(state)), state.noise / some.unit**2

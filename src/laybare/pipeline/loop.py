@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -37,6 +38,7 @@ from laybare.refinement.pruning import parameter_count
 from laybare.shapes import Progress, tell
 from laybare.source import Oracle, Source
 from laybare.source.checkpoint import with_checkpoint
+from laybare.source.threads import meanwhile
 
 
 def recover(
@@ -76,13 +78,15 @@ def recover(
     draws = np.random.default_rng(rng)
     with shown(progress) as told:
         tell(told, "reading")
-        origin = provenance_of("recover", source, rng, method=method, width=width, activation=activation)
+        origin = meanwhile(
+            partial(provenance_of, "recover", source, rng, method=method, width=width, activation=activation),
+            source.schedule.threads(2))
         if checkpoint is not None:
             source = with_checkpoint(
                 source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=draws)
         source, told = listened_to(source, told)
         found = _found(source, method, width, activation, rng=draws, progress=told, seconds=seconds)
-    return replace(found, provenance=origin)
+    return replace(found, provenance=origin())
 
 
 def _numbers_of_any_size() -> np.errstate:
@@ -184,7 +188,8 @@ def refine(
     """Refinement and certificate only, from any start; the start's biases are refined if it has any. Checkpoint as in recover."""
     begun, draws = time.perf_counter(), np.random.default_rng(rng)
     _check_start(source, start)
-    origin = provenance_of("refine", source, rng, start=start.architecture)
+    origin = meanwhile(
+        partial(provenance_of, "refine", source, rng, start=start.architecture), source.schedule.threads(2))
     source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=draws)
     with single_blas_thread(), _numbers_of_any_size(), shown(progress) as told:
         source, told = listened_to(source, told)
@@ -194,7 +199,7 @@ def refine(
         fit = refit(problem, white, progress=told)
         found = _certified(
             problem, fit, start=start, method=None, begun=begun, rng=draws, progress=told, queries=_queries(source))
-    return replace(found, provenance=origin)
+    return replace(found, provenance=origin())
 
 
 def _certified(

@@ -11,7 +11,6 @@ from numpy.random import Generator
 from laybare.source import Samples
 from laybare.source.columns import Columns
 from laybare.source.fingerprint import fingerprint
-from laybare.source.threads import in_order
 from laybare.version import __version__
 
 FINGERPRINT_BYTES = 64 << 20
@@ -66,8 +65,7 @@ def spread_fingerprint(source: Samples) -> str:
     def one(block: int) -> str:
         return fingerprint(*source.read(block * BLOCK, min((block + 1) * BLOCK, source.size)))
 
-    each = list(in_order(one, chosen, source.schedule.threads(len(chosen))))
-    return fingerprint((source.size, source.dim, source.outputs), each)
+    return fingerprint((source.size, source.dim, source.outputs), [one(block) for block in chosen])
 
 
 def _spelled(value: Any) -> str:

@@ -56,6 +56,11 @@ WORSE = 1.1
 """Times what a fit to some rows promises of all that a fit to all of them may leave, for the signs of the former to stand."""
 
 
+DAMPED, LITTLE = Effort().damping, 1e-4
+"""Damping of the first step on all rows; after a fit to some of them it begins a fraction of their standard errors away, where
+steps need hardly any."""
+
+
 class Searched(NamedTuple):
     """What a search found, before signs are settled, its loss as if all rows were like those that it has seen; how many equations
     these are, whether they are all, and how far the next fit goes."""
@@ -133,7 +138,7 @@ def _settled(problem: Problem, searched: Searched, activation: Activation, progr
         except KeyboardInterrupt:
             return _stopped(problem, network, searched)
         claims = (claim,)
-    again = refit(problem, network, near=True, progress=progress)
+    again = refit(problem, network, near=True, damping=DAMPED if searched.whole else LITTLE, progress=progress)
     if not searched.whole and not again.interrupted and _worse(problem, searched, again.outcome.loss):
         return _settled(problem, _on_all_rows(problem, searched, progress), activation, progress)
     if found.loss > SOLVED_LOSS * problem.variation:
@@ -172,10 +177,13 @@ def as_it_is(problem: Problem, network: Network) -> NetworkFit:
     return NetworkFit(_outcome(problem, network, loss), None)
 
 
-def refit(problem: Problem, network: Network, *, near: bool = False, progress: Progress | None = None) -> NetworkFit:
-    """The nearest minimum from a network on white inputs, on all rows; `near`: these have been fitted already."""
+def refit(
+    problem: Problem, network: Network, *, near: bool = False, damping: float = DAMPED, progress: Progress | None = None
+) -> NetworkFit:
+    """The nearest minimum from a network on white inputs, on all rows; `near`: these, or some of them, have been fitted already,
+    and the first step need not be damped more than by `damping`."""
     point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
-    effort = replace(Effort(), settled=LAST, rough=LAST_ROUGH) if near else Effort()
+    effort = replace(Effort(), damping=damping, settled=LAST, rough=LAST_ROUGH) if near else Effort()
     refined = minimise(problem.used, point, problem.variation, near=near, effort=effort, progress=progress)
     found = network_of(refined.point, vector=network.readout.ndim == 1)
     return NetworkFit(_outcome(problem, found, refined.loss), refined.trace, (_finished(refined.trace),))

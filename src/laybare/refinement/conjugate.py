@@ -17,7 +17,7 @@ import numpy as np
 from laybare.damping import Trial
 from laybare.refinement.levenberg import tangent, unit_rows
 from laybare.refinement.normal import Point, Split, split
-from laybare.refinement.products import ProductStatistic, joined
+from laybare.refinement.products import ProductStatistic, Tangents, joined
 from laybare.shapes import Array, Progress, tell
 from laybare.source import Source
 
@@ -65,16 +65,17 @@ class Solution(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DampedSystem:
-    """JᵀJ + μD on all rows of a source, by single-precision products, with a metric for it."""
+    """JᵀJ + μD on all rows of a source, by single-precision products, with a metric for it; tangents of the rows, if known."""
 
     source: Source
     point: Point
     metric: Metric
+    known: Tangents | None = None
     progress: Progress | None = None
 
     def apply(self, v: Direction) -> Direction:
         """(JᵀJ + μD) v, within the tangent spaces; single precision inside a block."""
-        product = ProductStatistic(self.point, split(self.point, v.rows, v.coefficients), np.float32)
+        product = ProductStatistic(self.point, split(self.point, v.rows, v.coefficients), np.float32, self.known)
         rows, coefficients = joined(self.point, Split(*self.source.sum(product, stage="products")))
         return Direction(tangent(rows + self.metric.damp(v.rows), self.point.normals), coefficients)
 
@@ -109,10 +110,10 @@ class DampedSystem:
 
 def newton_trial(
     source: Source, point: Point, gradient: Split, metric: Metric, forcing: float, enough: float = 0.0, *,
-    progress: Progress | None = None,
+    known: Tangents | None = None, progress: Progress | None = None,
 ) -> Trial[Point]:
     """The damped Gauss-Newton step from a point, as exact as `forcing` says; no product if it gains less than `enough`."""
-    system, right = DampedSystem(source, point, metric, progress), Direction(*joined(point, gradient))
+    system, right = DampedSystem(source, point, metric, known, progress), Direction(*joined(point, gradient))
     found = system.solve(right, max(TIGHTEST, min(FORCING, forcing)), enough)
     moved = unit_rows(point, point.units + found.step.rows, point.coefficients + found.step.coefficients)
     return Trial(moved, found.gain, float(np.abs(found.step.rows).max()), found.products)

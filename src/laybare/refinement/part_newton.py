@@ -19,12 +19,13 @@ from laybare.damping import Effort, Place, Trial
 from laybare.linear_algebra import Precision
 from laybare.refinement.conjugate import newton_trial
 from laybare.refinement.levenberg import Refined, overfit, project
-from laybare.refinement.normal import Fit, FitStatistic, Point, Split
+from laybare.refinement.normal import Fit, FitStatistic, Point, Split, split
 from laybare.refinement.part_curvature import PartCurvature, PartNormal
-from laybare.refinement.products import GradientStatistic
+from laybare.refinement.products import GradientStatistic, ProductStatistic, Tangents
 from laybare.refinement.two_precisions import single_then_double
 from laybare.shapes import Progress
 from laybare.source import Source
+from laybare.source.views import reads_one_block
 
 
 def newton_from_part(
@@ -47,6 +48,7 @@ def newton_from_part(
 class _PartSystem(NamedTuple):
     here: Place[Point, None]
     gradient: Split
+    known: Tangents | None
     normal: PartNormal
 
 
@@ -69,14 +71,22 @@ class _FromPart:
         return Place(*project(point, Fit(*self.source.sum(FitStatistic(point, self.dtype), stage="loss"))), None)
 
     def system(self, here: Place[Point, None]) -> _PartSystem:
-        _, *gradient = self.source.sum(GradientStatistic(here.point, self.dtype), stage="gradient")
-        return _PartSystem(here, Split(*gradient), self.curvature.at(here.point, self.dtype))
+        statistic = GradientStatistic(here.point, self.dtype, tangents=self._one_block(here.point))
+        _, rows, readout, affine, *known = self.source.sum(statistic, stage="gradient")
+        return _PartSystem(
+            here, Split(rows, readout, affine), Tangents(*known) if known else None, self.curvature.at(here.point, self.dtype))
+
+    def _one_block(self, point: Point) -> bool:
+        """Whether a product reads all rows at once, so that the tangents can wait for it, no more than a block of memory."""
+        direction = split(point, point.units, point.coefficients)
+        return self.dtype is np.float32 and all(reads_one_block(self.source, statistic) for statistic in (
+            GradientStatistic(point, self.dtype), ProductStatistic(point, direction, self.dtype)))
 
     def trial(self, system: _PartSystem, damping: float) -> Trial[Point]:
         forcing = float(np.sqrt(system.here.loss / self.scale))
         metric = self.curvature.metric(system.normal, damping)
         trial = newton_trial(
-            self.source, system.here.point, system.gradient, metric, forcing, self.enough * system.here.loss,
+            self.source, system.here.point, system.gradient, metric, forcing, self.enough * system.here.loss, known=system.known,
             progress=self.progress)
         self.curvature.used(trial.passes)
         return trial

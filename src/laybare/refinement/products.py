@@ -38,6 +38,13 @@ class Slope(NamedTuple):
     cross: Array
 
 
+class Tangents(NamedTuple):
+    """act(U) and act'(U) of all rows (k, n): what every product at a point begins with. For rows that are read as one block."""
+
+    values: Array
+    slopes: Array
+
+
 def joined(point: Point, parts: Split) -> tuple[Array, Array]:
     """(rows, coefficients) of the model from the full form, what is not free left out. The transpose of `split`."""
     rows = parts.rows if point.biases else parts.rows[:, :-1]
@@ -47,10 +54,12 @@ def joined(point: Point, parts: Split) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class GradientStatistic(InPrecision):
-    """(x, y) -> (RᵀR, then Jᵀr in the three parts of a Split): two products."""
+    """(x, y) -> (RᵀR, then Jᵀr in the three parts of a Split): two products. With `tangents`, then those of the block as well:
+    they are no sums, and only for whoever knows that there is one block."""
 
     point: Point
     dtype: Precision = np.float64
+    tangents: bool = False
 
     @property
     def row_floats(self) -> int:
@@ -69,7 +78,7 @@ class GradientStatistic(InPrecision):
         back = np.dot(B, X1)
         loss = np.asarray(unit**2 * np.einsum("on,on->", R, R, dtype=np.float64))
         rows, readout, affine = _double(back[:k], np.dot(H, R.T), back[k:].T)
-        return loss, unit**2 * rows, unit * readout, unit * affine
+        return loss, unit**2 * rows, unit * readout, unit * affine, *((H, slopes) if self.tangents else ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +111,12 @@ class SlopeStatistic(InPrecision):
 
 @dataclass(frozen=True, eq=False)
 class ProductStatistic(InPrecision):
-    """(x, y) -> JᵀJ(D, E) in the three parts of a Split."""
+    """(x, y) -> JᵀJ(D, E) in the three parts of a Split; a third less work if the tangents of the rows are `known`."""
 
     point: Point
     direction: Split
     dtype: Precision = np.float64
+    known: Tangents | None = None
 
     @property
     def row_floats(self) -> int:
@@ -116,9 +126,12 @@ class ProductStatistic(InPrecision):
         point, k, m, v = self.point, self.point.width, y.shape[1], self.direction
         at, unit = split(point, point.units, point.coefficients), unit_of(point, self.point.coefficients, self.dtype)
         X1, A = with_ones(point, x, self.dtype), (at.readout / unit).astype(self.dtype, copy=False)
-        ahead = images(X1, at.rows, v.rows, v.affine.T / unit)
-        H, slopes = point.activation.value_and_slope(ahead[:k])
-        moved, image = ahead[k : 2 * k], ahead[2 * k :]
+        if self.known is None:
+            ahead = images(X1, at.rows, v.rows, v.affine.T / unit)
+            (H, slopes), ahead = point.activation.value_and_slope(ahead[:k]), ahead[k:]
+        else:
+            (H, slopes), ahead = self.known, images(X1, v.rows, v.affine.T / unit)
+        moved, image = ahead[:k], ahead[k:]
         moved *= slopes
         image += np.dot((v.readout / unit).T.astype(self.dtype, copy=False), H)
         image += np.dot(A.T, moved)

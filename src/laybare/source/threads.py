@@ -132,6 +132,29 @@ class Team(Generic[T]):
                 _BUSY.discard(this)
 
 
+def meanwhile(task: Callable[[], T], threads: int) -> Callable[[], T]:
+    """Begin `task` on another thread, where there may be so many; whoever calls what is returned waits for its result, or has its
+    error raised. Without another thread it is done then."""
+    if threads <= 1:
+        return task
+    answers: SimpleQueue[Answer[T]] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            answers.put(Answer(0, task(), None))
+        except BaseException as error:
+            answers.put(Answer(0, None, error))
+
+    def result() -> T:
+        answer = answers.get()
+        if answer.error is not None:
+            raise answer.error
+        return answer.result  # type: ignore[return-value]  # there is one if there is no error
+
+    _hired().put(work)
+    return result
+
+
 def _hired() -> SimpleQueue[Task]:
     """The queue of a thread that does what it is given, one thing after the other."""
     try:

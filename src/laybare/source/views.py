@@ -265,6 +265,12 @@ def engine_of(source: Source) -> Engine | None:
     return engine if engine is not None and engine.carries(source) else None
 
 
+def reads_one_block(source: Source, statistic: Statistic) -> bool:
+    """Whether `source.sum(statistic)` is what the statistic says of rows in memory, all of them at once."""
+    floats = source.dim + source.outputs
+    return isinstance(source, KeptRows) and source.size <= rows_of_blocks(source.size, floats, statistic, source.schedule)
+
+
 def _added_up(source: Source, statistic: Statistic, stage: str) -> Sums:
     engine, schedule, floats = engine_of(source), source.schedule, source.dim + source.outputs
     if engine is None:
