@@ -6,8 +6,9 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 import laybare as lb
+from laybare.certificate.alternatives import _columns, _Features, _plan, gains_alone
 from laybare.certificate.fitted import State, state_of
-from laybare.certificate.structure import SIGMAS, _alone, residual_structure
+from laybare.certificate.structure import CHANCE, SUSPECT, what_is_left
 from laybare.planted import random_network
 from laybare.refinement.problem import pose_parts
 from laybare.shapes import Array
@@ -19,7 +20,7 @@ def left_by(features: Array, y: Array) -> float:
 
 def test_gain_of_each_feature_is_that_of_least_squares(rng: np.random.Generator) -> None:
     phi, y = rng.standard_normal((40, 7)), rng.standard_normal((40, 2))
-    gains = _alone(phi.T @ phi, phi.T @ y, 3)
+    gains = gains_alone(phi.T @ phi, phi.T @ y, 3)
     expected = [left_by(phi[:, :3], y) - left_by(phi[:, [0, 1, 2, j]], y) for j in range(3, 7)]
     assert_allclose(gains, expected, rtol=1e-10)
 
@@ -29,23 +30,37 @@ def refined_state(network: lb.Network, data: lb.Samples) -> State:
 
 
 def test_best_new_unit_comes_first(rng: np.random.Generator) -> None:
-    """It explains more of the residual than the last one, and the whole explains more than either."""
+    """It explains more of the residual than the last one; and what is left is seen."""
     truth, x = random_network(2, 2, rng=0), rng.standard_normal((400, 2))
     half = lb.Network(lb.Layer(truth.layer.weights[:1], truth.layer.biases[:1]), truth.readout[:1])
     state = refined_state(half, lb.Samples(x, truth(x) + 0.01 * rng.standard_normal(400)))
-    structure = residual_structure(state, rng)
+    most, units = what_is_left(state, rng)
     z, y = state.view.read(0, 400)
     own = state.point.features(z, state.point.extended(z) @ state.point.units.T)
-    losses = [left_by(np.column_stack([own, lb.relu(state.point.extended(z) @ unit)]), y) for unit in structure.units]
+    losses = [left_by(np.column_stack([own, lb.relu(state.point.extended(z) @ unit)]), y) for unit in units]
     assert np.argmin(losses) == 0
     assert np.argmax(losses) == len(losses) - 1
-    assert structure.share > 1.0 - min(losses) / left_by(own, y)
+    assert most.evidence > CHANCE + np.log10(most.tests)
 
 
-def test_noise_leaves_what_chance_would(rng: np.random.Generator) -> None:
-    """Share · (N - p) is at most χ² with as many degrees of freedom as new features."""
+def test_noise_leaves_what_chance_would(seed: int) -> None:
+    rng = np.random.default_rng(seed)
     truth, x = random_network(3, 2, rng=1), rng.standard_normal((500, 3))
     state = refined_state(truth, lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(500)))
-    structure = residual_structure(state, rng)
-    free = structure.features
-    assert abs(structure.share * state.spare - free) < SIGMAS * np.sqrt(2.0 * free)
+    most = what_is_left(state, rng).most
+    assert most.evidence <= SUSPECT + np.log10(most.tests)  # beyond it in one of a hundred cases at most
+
+
+def test_products_within_sets_are_those_of_all_columns(rng: np.random.Generator) -> None:
+    truth, x = random_network(3, 2, rng=1), rng.standard_normal((500, 3))
+    state = refined_state(truth, lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(500)))
+    plan, (z, y) = _plan(state, rng.standard_normal((5, 4))), state.view.read(0, 500)
+    columns, outputs = _columns(plan, z)
+    gram, moment, _ = _Features(plan)(z, y)
+    whole, q = columns.T @ columns, plan.own
+    assert_allclose(moment, columns.T @ (y - outputs), atol=1e-10)
+    assert_allclose(gram[:q], whole[:q], atol=1e-10)
+    assert_allclose(np.diag(gram), np.diag(whole), atol=1e-10)
+    for chosen in plan.sets.values():
+        assert_allclose(gram[np.ix_(q + chosen, q + chosen)], whole[np.ix_(q + chosen, q + chosen)], atol=1e-10)
+    assert len(plan.sets) > 3 and np.count_nonzero(gram) < np.count_nonzero(whole)

@@ -55,16 +55,26 @@ class Alternative(NamedTuple):
     output: int = 0
 
 
-def strongest_alternative(state: State, probes: Array) -> Alternative:
+class Left(NamedTuple):
+    """The most telling set of features, and new units (rows w, b), those first that explain most of the residual alone."""
+
+    most: Alternative
+    units: Array
+
+
+def strongest_alternative(state: State, probes: Array) -> Left:
     """The most telling of all sets of features over all outputs; one or two passes over many rows.
 
-    `probes` are rows (w, b) of random units.
+    `probes` are rows (w, b) of random units, which are put in order.
     """
     plan = _plan(state, probes)
     names = tuple(plan.sets)
     view = state.many
     gram, moment, loss = view.sum(_Features(plan), stage="certificate")
     q = plan.own
+    columns = np.concatenate([np.arange(len(state.point.coefficients)), np.arange(len(gram) - len(probes), len(gram))])
+    alone = gains_alone(gram[np.ix_(columns, columns)], moment[columns], len(state.point.coefficients))
+    units = probes[np.argsort(-alone)]
     back = solve_spd(gram[:q, :q], np.hstack([gram[:q, q:], moment[:q]]))
     new = gram[q:, q:] - gram[q:, :q] @ back[:, : len(gram) - q]
     scores = moment[q:] - gram[q:, :q] @ back[:, len(gram) - q :]
@@ -79,14 +89,26 @@ def strongest_alternative(state: State, probes: Array) -> Alternative:
             found.append(Alternative(name, len(chosen), share, plain, tests, o))
     best = max(found, key=lambda one: one.evidence)
     if best.evidence < SUSPICIOUS + np.log10(max(tests, 1)):
-        return best
+        return Left(best, units)
     (squares,) = view.sum(_Squares(plan, back[:, : len(gram) - q]), stage="certificate")
     both = found[:1]
     for one in found[1:]:
         chosen = plan.sets[one.name][kept[plan.sets[one.name]]]
         scatter = squares[one.output][np.ix_(chosen, chosen)] * (rows / (rows - q))
         both.append(one._replace(evidence=min(one.evidence, _robust(scatter, scores[chosen, one.output], rows))))
-    return max(both, key=lambda one: one.evidence)
+    return Left(max(both, key=lambda one: one.evidence), units)
+
+
+def gains_alone(gram: Array, moment: Array, q: int) -> Array:
+    """What each feature from number q on explains if it is added alone to the first q; of its Gram matrix with the other new ones
+    the diagonal is needed."""
+    solved = solve_spd(gram[:q, :q], np.hstack([moment[:q], gram[:q, q:]]))
+    m = moment.shape[1]
+    left = moment[q:] - gram[q:, :q] @ solved[:, :m]
+    whole = np.diag(gram)[q:]
+    own = np.maximum(whole - np.sum(gram[:q, q:] * solved[:, m:], axis=0), 1e-10 * whole)
+    alone: Array = np.sum(left * left, axis=1) / np.maximum(own, np.finfo(float).tiny)  # a unit that is never on explains 0
+    return alone
 
 
 class _Plan(NamedTuple):
@@ -183,6 +205,7 @@ class _Features(_OfPlan):
         own = columns[:, :q]
         gram[:q, :q], gram[:q, q:] = own.T @ own, own.T @ columns[:, q:]
         gram[q:, :q] = gram[:q, q:].T
+        np.fill_diagonal(gram[q:, q:], np.einsum("nf,nf->f", columns[:, q:], columns[:, q:]))
         for chosen in self.plan.sets.values():
             new = slice(q + int(chosen[0]), q + int(chosen[-1]) + 1)
             gram[new, new] = columns[:, new].T @ columns[:, new]

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from laybare.certificate.alternatives import Alternative
 from laybare.certificate.bending import bends
 from laybare.certificate.claims import Certificate, Claim
 from laybare.certificate.drift import steady
@@ -28,7 +27,7 @@ from laybare.certificate.reasons import NOTHING, likely_reason
 from laybare.certificate.rivals import other_activations
 from laybare.certificate.spread import AWAY, Informed, Spread, inform, informing_gram, spread_of
 from laybare.certificate.starts import believed
-from laybare.certificate.structure import most_telling, nothing_left, residual_structure
+from laybare.certificate.structure import nothing_left, what_is_left
 from laybare.certificate.width import one_fewer
 from laybare.certificate.worth import CLEAR, price_of_a_unit
 from laybare.networks import Network
@@ -73,7 +72,7 @@ def certify(
     About eight passes; if there is noise, also the refits of one unit more and one fewer (`width`), each up to 40 steps.
     """
     state = state_of(network, problem, progress)
-    probes, other = _what_is_left(state, rng)
+    other, probes = what_is_left(state, rng)
     gram = informing_gram(state)
     informed = inform(state, gram) if state.some is state.view else None  # a missing unit is then looked for with that matrix
     more, (spread, held_out, fewer) = _side_by_side(
@@ -103,12 +102,6 @@ def certify(
     if not unexplained and found.verdict != "refuted":
         return found
     return replace(found, reason=likely_reason(state, other.name, missing=more.decisive))
-
-
-def _what_is_left(state: State, rng: Generator) -> tuple[Array, Alternative]:
-    """Units that explain most of the residual, and the kind of features that does."""
-    probes = np.empty((0, state.point.units.shape[1])) if state.exact else residual_structure(state, rng).units
-    return probes, most_telling(state, probes)
 
 
 def _spread_and_rest(

@@ -89,7 +89,7 @@ def one_more(state: State, units: Array, gram: Array | None) -> Claim:
 
 def _starts(state: State, units: Array) -> list[Point]:
     """Where a unit may be missing: the likeliest splits, then the first of `units`; the new unit stands last."""
-    likely = likely_splits(state.some, state.point, float(np.sqrt(state.noise)))
+    likely = likely_splits(state.some, state.point, float(np.sqrt(state.noise)), state.precision)
     few, many = state.view.size <= FEW_ROWS, state.some is not state.view
     nothing = np.zeros((1, state.view.outputs))
     new, splits = [*units[: MORE - many], *_at_farthest(state)], SPLITS if few else SPLITS - 1

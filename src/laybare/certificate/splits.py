@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.refinement.normal import Point
+from laybare.linear_algebra import Precision
+from laybare.refinement.normal import InPrecision, Point, outputs_of, pre_activations, with_ones
 from laybare.shapes import Array, Sums
 from laybare.source import Source
 
@@ -25,6 +26,10 @@ BELL = 0.5
 
 APART = 0.4
 """δ: half the distance of the two halves, relative to the row."""
+
+
+TINY = 1e-30
+"""Length below which a row is none."""
 
 
 class UnitSplit(NamedTuple):
@@ -36,42 +41,44 @@ class UnitSplit(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Bends:
+class _Bends(InPrecision):
     """(z, y) -> M of every unit (k, p, p), for readouts of length one and y in units of `sigma`; variance of its entries (k,)."""
 
     point: Point
     sigma: float
+    dtype: Precision = np.float64
 
     @property
     def row_floats(self) -> int:
         return 2 * self.point.width + 3 * int(self.point.units.shape[1])
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        point = self.point
-        X1 = point.extended(x)
-        U = X1 @ point.units.T
-        r = (y - point.features(x, U) @ point.coefficients) / self.sigma
+        point, ones = self.point, with_ones(self.point, x, self.dtype)
+        U = pre_activations(point, ones)
+        X1 = np.ascontiguousarray(ones[:, : point.units.shape[1]])
+        r = (y - outputs_of(point, ones, point.activation.in_precision(U))) / self.sigma
         readout = point.coefficients[: point.width]
         a = readout / np.maximum(np.linalg.norm(readout, axis=1), 1e-300)[:, None]
-        weights = (r @ a.T) * _bend(point, U)
+        weights = (r @ a.T).astype(self.dtype, copy=False) * _bend(point, U)
         squares = np.einsum("na,na->n", X1, X1) / X1.shape[1]
-        return np.stack([(X1 * w[:, None]).T @ X1 for w in weights.T]), np.einsum("nk,n->k", weights**2, squares**2)
+        bends = np.stack([(X1 * w[:, None]).T @ X1 for w in weights.T])
+        return bends.astype(np.float64, copy=False), np.einsum("nk,n->k", weights**2, squares**2, dtype=np.float64)
 
 
 def _bend(point: Point, u: Array) -> Array:
     """act'' of every unit; a bell at each kink, in the unit's own scale, for activations that have any."""
     if not point.activation.kinks:
-        return np.asarray(point.activation.second_derivative(u))
+        return np.asarray(point.activation.second_derivative(u)).astype(u.dtype, copy=False)
     dim = point.units.shape[1] - point.biases
-    scale = BELL * np.maximum(np.linalg.norm(point.units[:, :dim], axis=1), 1e-300)
+    scale = (BELL * np.maximum(np.linalg.norm(point.units[:, :dim], axis=1), TINY)).astype(u.dtype)
     return np.asarray(sum(np.exp(-0.5 * ((u - kink) / scale) ** 2) for kink in point.activation.kinks))
 
 
-def likely_splits(source: Source, point: Point, sigma: float) -> list[UnitSplit]:
+def likely_splits(source: Source, point: Point, sigma: float, dtype: Precision = np.float64) -> list[UnitSplit]:
     """The best split of every unit, the most telling first; `sigma` is the size of the residual. One pass."""
     if not point.width:
         return []
-    bends, spread = source.sum(_Bends(point, sigma), stage="certificate")
+    bends, spread = source.sum(_Bends(point, sigma, dtype), stage="certificate")
     best = (_best(point, i, M, s) for i, (M, s) in enumerate(zip(bends, spread, strict=True)))
     return sorted(best, key=lambda one: -one.sigmas)
 

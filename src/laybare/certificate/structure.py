@@ -7,18 +7,14 @@ new features explain in m outputs is at most s² χ²(p m).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 from numpy.random import Generator
 
-from laybare.certificate.alternatives import Alternative, strongest_alternative
+from laybare.certificate.alternatives import Alternative, Left, strongest_alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
-from laybare.linear_algebra import Precision, inner, solve_spd
-from laybare.refinement.normal import InPrecision, Point, outputs_of, pre_activations, with_ones
-from laybare.shapes import Array, Sums
+from laybare.refinement.normal import Point
+from laybare.shapes import Array
 
 SIGMAS = 4.0
 """Standard deviations that chance is allowed in every test of a certificate: one false alarm in 30,000."""
@@ -34,50 +30,14 @@ PROBES = 100
 """Random units among the features."""
 
 
-class Structure(NamedTuple):
-    """Share of the residual explained, number of new features, and the new units (rows w, b), best first."""
-
-    share: float
-    features: int
-    units: Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Probe(InPrecision):
-    """(z, y) -> Gram matrix of [F, act(w·z + b), z²], its product with the residual, the residual's sum of squares."""
-
-    point: Point
-    units: Array
-    squares: bool
-    dtype: Precision = np.float64
-
-    @property
-    def row_floats(self) -> int:
-        return 2 * (len(self.point.coefficients) + len(self.units) + self.squares * int(self.units.shape[1]))
-
-    def __call__(self, x: Array, y: Array) -> Sums:
-        point, X1 = self.point, with_ones(self.point, x, self.dtype)
-        p, H = point.units.shape[1], point.activation.in_precision(pre_activations(point, X1))
-        new = point.activation.in_precision(X1[:, :p] @ self.units.T.astype(self.dtype, copy=False))
-        z = X1[:, : p - point.biases]
-        linear = [*([X1[:, -1:]] if point.offset else []), *([z] if point.linear else [])]
-        phi = np.hstack([H, *linear, new, *([z * z] if self.squares else [])])
-        r = y - outputs_of(point, X1, H)
-        sums = inner(phi, phi), inner(phi, r.astype(self.dtype, copy=False)), np.asarray(np.sum(r * r))
-        return tuple(part.astype(np.float64, copy=False) for part in sums)
-
-
-def residual_structure(state: State, rng: Generator) -> Structure:
-    """Regress the residual of the used samples, or of enough of them, on new features: at most a quarter as many as it has
-    degrees of freedom."""
+def what_is_left(state: State, rng: Generator) -> Left:
+    """What explains the residual best, if anything but rounding is left: features, at most a quarter as many as it has degrees of
+    freedom, and random units by themselves."""
+    point = state.point
+    if state.exact:
+        return Left(Alternative("", 0, 0.0, 0.0, 1), np.empty((0, point.units.shape[1])))
     room = state.spare // (4 * state.view.outputs)
-    units = _random_units(state.point, max(1, min(PROBES, room)), rng)
-    statistic = _Probe(state.point, units, room >= len(units) + state.view.dim, state.precision)
-    gram, moment, loss = state.many.sum(statistic, stage="certificate")
-    q, p = len(state.point.coefficients), len(units)
-    share = float(np.sum(moment * solve_spd(gram, moment))) / float(loss) if loss > 0.0 else 0.0
-    order = np.argsort(-_alone(gram[: q + p, : q + p], moment[: q + p], q))
-    return Structure(share, len(gram) - q, units[order])
+    return strongest_alternative(state, _random_units(point, max(1, min(PROBES, room)), rng))
 
 
 def _random_units(point: Point, count: int, rng: Generator) -> Array:
@@ -87,22 +47,6 @@ def _random_units(point: Point, count: int, rng: Generator) -> Array:
     rows = rng.standard_normal((count, dim))
     rows *= (float(np.median(lengths)) if len(lengths) else 1.0) / np.linalg.norm(rows, axis=1)[:, None]
     return np.column_stack([rows, rng.standard_normal(count)]) if point.biases else rows
-
-
-def _alone(gram: Array, moment: Array, q: int) -> Array:
-    """What each feature from number q on explains if it is added alone to the first q."""
-    solved = solve_spd(gram[:q, :q], np.hstack([moment[:q], gram[:q, q:]]))
-    m = moment.shape[1]
-    left = moment[q:] - gram[q:, :q] @ solved[:, :m]
-    whole = np.diag(gram)[q:]
-    own = np.maximum(whole - np.sum(gram[:q, q:] * solved[:, m:], axis=0), 1e-10 * whole)
-    alone: Array = np.sum(left * left, axis=1) / np.maximum(own, np.finfo(float).tiny)  # a unit that is never on explains 0
-    return alone
-
-
-def most_telling(state: State, probes: Array) -> Alternative:
-    """The set of features that explains most of the residual, if anything is left; `probes` are rows of units."""
-    return Alternative("", 0, 0.0, 0.0, 1) if state.exact else strongest_alternative(state, probes)
 
 
 def nothing_left(found: Alternative) -> Claim:

@@ -17,7 +17,7 @@ import numpy as np
 from laybare.damping import Effort
 from laybare.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.refinement.levenberg import Refined
-from laybare.refinement.minimise import minimise
+from laybare.refinement.minimise import dear, minimise
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.shapes import Array, Progress
 from laybare.source import Source
@@ -46,12 +46,14 @@ def prune(
         lost = batch * parameters_per_unit(refined.point)
         exact, equations = refined.loss <= SOLVED_LOSS * scale, source.size * source.outputs
         spare = max(1, equations - parameter_count(refined.point))
+        at_once = width is not None and not exact and dear(source, refined.point)  # normal equations are formed once, then
         tried = quick(effort, refined.point) if exact else telling(effort, lost * float(np.log(equations)), spare)
+        tried = effort if at_once else tried
         shorter = minimise(source, without(refined.point, kept), scale, effort=tried, progress=progress)
         if shorter.trace.reason == "interrupted":
             return refined._replace(trace=refined.trace.then(shorter.trace))
         if _pays(source, refined.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
-            last = minimise(source, shorter.point, scale, effort=effort, progress=progress)
+            last = shorter if at_once else minimise(source, shorter.point, scale, effort=effort, progress=progress)
             refined = last._replace(trace=refined.trace.then(shorter.trace).then(last.trace))
             if last.trace.reason == "interrupted":
                 return refined
