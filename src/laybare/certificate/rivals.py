@@ -61,8 +61,9 @@ PRICE = 2.0
 STEEP = 2.0
 """Length of the rows that smooth rivals begin with, in widths of their bend, if those that were found have none of their own."""
 
-HOPELESS = 1.0
-"""Doubled log-likelihood ratio that a rival must gain in four steps to go on."""
+HOPELESS, REACH = 1.0, 20.0
+"""Doubled log-likelihood ratio that a rival must gain in four steps to go on; and where there are many rows, times what it gained
+in four steps that must make up for what it lacks."""
 
 
 class _Rival(NamedTuple):
@@ -100,13 +101,32 @@ def _tried(state: State, kind: Activation, own_loss: float) -> list[_Rival]:
     start = _start(state.point, free, state.view.outputs)
     if state.equations <= 2 * parameter_count(start):
         return [_Rival(kind.name, -np.inf, _limit(state.point, start))]
-    some = state.refit(start, _effort(state.some, start), state.some)
-    rival = _judged(state, state.some, own_loss, some)
     if state.some is state.view:
-        return [rival, *_with_fewer(state, own_loss, some), *_as_turned(state, own_loss, free)]
+        refit = state.refit(start, _effort(state.some, start))
+        rival = _judged(state, state.some, own_loss, refit)
+        return [rival, *_with_fewer(state, own_loss, refit), *_as_turned(state, own_loss, free)]
+    some = _while_it_may_win(state, start, own_loss)
+    rival = _judged(state, state.some, own_loss, some)
     if rival.gain > -CLEARLY:
         rival = _judged(state, state.view, float(state.fit.loss), state.refit(some.point, _effort(state.view, start)))
     return [rival]
+
+
+def _while_it_may_win(state: State, start: Point, own: float) -> Refined:
+    """A rival fitted to some of many rows, for as long as its steps may yet make up for what it lacks there."""
+    rows, spare, price = state.some, _spare(state.some, start), PRICE * (parameter_count(start) - state.unknowns)
+
+    def lacks(loss: float) -> float:
+        return spare * float(np.log(loss / own)) + price - CLEARLY
+
+    before = float(rows.sum(FitStatistic(start), stage="certificate")[2])
+    while True:
+        refit = state.refit(start, _effort(rows, start, lacks(before) / REACH), rows)
+        losses = [row.loss for row in refit.trace.rows]
+        gained = spare * float(np.log(losses[max(0, len(losses) - 5)] / losses[-1]))
+        if refit.trace.reason != "stalled" or lacks(refit.loss) <= 0.0 or REACH * gained <= lacks(refit.loss):
+            return refit
+        start, before = refit.point, refit.loss
 
 
 def _as_turned(state: State, own: float, free: Model) -> list[_Rival]:
@@ -130,10 +150,14 @@ def _with_fewer(state: State, own: float, rival: Refined) -> list[_Rival]:
     return [_judged(state, state.view, own, pruned)] if pruned.point.width < rival.point.width else []
 
 
-def _effort(rows: Source, point: Point) -> Effort:
-    """Until a step is far below the noise, or four gain next to nothing."""
-    spare = max(1, rows.size * rows.outputs - parameter_count(point))
-    return Effort(max_steps=40, settled=0.01, rough=0.01, stall_steps=4, stall_gain=min(0.1, HOPELESS / spare))
+def _effort(rows: Source, point: Point, hopeless: float = HOPELESS) -> Effort:
+    """Until a step is far below the noise, or four gain no more than `hopeless`."""
+    share = max(HOPELESS, hopeless) / _spare(rows, point)
+    return Effort(max_steps=40, settled=0.01, rough=0.01, stall_steps=4, stall_gain=min(0.1, share))
+
+
+def _spare(rows: Source, point: Point) -> int:
+    return max(1, rows.size * rows.outputs - parameter_count(point))
 
 
 def _judged(state: State, rows: Source, own: float, rival: Refined) -> _Rival:
