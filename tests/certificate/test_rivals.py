@@ -8,9 +8,11 @@ from hostile_recoveries import hostile, named
 
 import laybare as lb
 from laybare.certificate import rivals
+from laybare.certificate.fitted import state_of
 from laybare.certificate.rivals import AS_WELL, BETTER, HOPELESS, SHARPER
 from laybare.certificate.rivals import _limit as limit_of
 from laybare.refinement.normal import Model, Point
+from laybare.refinement.problem import pose
 from laybare.refinement.pruning import parameter_count
 
 GAIN = "gain of another activation"
@@ -68,6 +70,35 @@ def test_rivals_go_on_as_long_as_they_gain(monkeypatch: pytest.MonkeyPatch) -> N
         losses = [row.loss for row in rival.trace.rows]
         spare = rows.size - parameter_count(rival.point)
         assert len(losses) < 5 or rival.trace.reason == "settled" or spare * np.log(losses[-5] / losses[-1]) <= 1.01 * HOPELESS
+
+
+def steps_of_rivals(monkeypatch: pytest.MonkeyPatch, reach: float) -> tuple[int, dict[str, float]]:
+    """Steps on some of many rows, and what each rival gains there, where they go on for so many times what they lack."""
+    rng = np.random.default_rng(2)
+    truth = lb.random_network(6, 4, rng=rng)
+    x = rng.standard_normal((12_000, 6))
+    y = truth(x)
+    samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(12_000))
+    state = state_of(lb.refine(samples, truth).network, pose(samples, biases=True, rng=np.random.default_rng(0)))
+    assert state.some is not state.view
+    monkeypatch.setattr(rivals, "REACH", reach)
+    ended, judged = [], rivals._judged
+    with monkeypatch.context() as patched:
+        patched.setattr(rivals, "_judged", lambda *given: ended.append(given) or judged(*given))
+        own = state.own_on_some.loss
+        gains = {kind.name: rivals._tried(state, kind, own)[0].gain for kind in (lb.tanh, lb.softplus, lb.gelu)}
+    return sum(len(rival.trace.rows) - 1 for *_, rival in ended), gains
+
+
+def test_a_rival_that_cannot_make_up_for_what_it_lacks_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On some of many rows: fewer steps, and the same answer as that of those who go on."""
+    steps, gains = steps_of_rivals(monkeypatch, rivals.REACH)
+    more, long = steps_of_rivals(monkeypatch, 1e9)
+    assert steps < more
+    assert gains["tanh"] < -rivals.CLEARLY and long["tanh"] < -rivals.CLEARLY
+    for name, gain in gains.items():
+        assert (gain < -rivals.CLEARLY) == (long[name] < -rivals.CLEARLY)
+        assert gain < rivals.BETTER and long[name] < rivals.BETTER
 
 
 def test_a_sharp_rival_counts_where_one_more_unit_is_nearly_called_for() -> None:

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import laybare as lb
 from laybare.certificate import StandardErrors, fitted, spread, standard_errors
+from laybare.certificate.carrying import carried, standardised
 from laybare.certificate.fitted import State, state_of
 from laybare.certificate.neighbours import Neighbours
 from laybare.certificate.spread import inform, spread_of
@@ -136,8 +137,8 @@ def test_numbers_that_are_poorly_known_are_taken_in_double_precision(noisy_state
     assert_array_equal(told_gram(noisy_state, monkeypatch, 1), double)
 
 
-def ratios_of_errors(seed: int, monkeypatch: pytest.MonkeyPatch) -> Array:
-    """Errors from 580 of 7,980 rows for 29 numbers, over those from all rows."""
+def ratios_of_errors(seed: int, monkeypatch: pytest.MonkeyPatch, large: int = 1) -> Array:
+    """Errors from 580 of 7,980 rows for 29 numbers, over those from all rows; single precision from `large` numbers on."""
     rng = np.random.default_rng(seed)
     network, x = random_network(5, 4, rng=rng), rng.standard_normal((8400, 5))
     samples = lb.Samples(x, network(x) + 0.1 * rng.standard_normal(len(x)))
@@ -145,7 +146,7 @@ def ratios_of_errors(seed: int, monkeypatch: pytest.MonkeyPatch) -> Array:
     monkeypatch.setattr(spread, "neighbours_of", lambda *given, rng: Neighbours())
     every = flat(spread_of(state, inform(state), rng=rng).errors)
     with monkeypatch.context() as patched:
-        patched.setattr(normal, "LARGE_SYSTEM", 1)
+        patched.setattr(normal, "LARGE_SYSTEM", large)
         patched.setattr(fitted, "INFORMING_A_NUMBER", 20)
         patched.setattr(fitted, "FEWEST_INFORMING", 300)
         patched.setattr(fitted, "INFORMING", 0)
@@ -157,8 +158,9 @@ def ratios_of_errors(seed: int, monkeypatch: pytest.MonkeyPatch) -> Array:
     return some[every > 0] / every[every > 0]
 
 
-def test_errors_from_some_of_the_rows_are_near_those_from_all(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    ratios = ratios_of_errors(seed, monkeypatch)
+@pytest.mark.parametrize("large", [1, 300], ids=["single", "double"])
+def test_errors_from_some_of_the_rows_are_near_those_from_all(seed: int, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ratios = ratios_of_errors(seed, monkeypatch, large)
     assert np.any(ratios != 1.0)
     assert abs(np.mean(ratios) - 1.0) < 0.17  # four standard deviations, 0.042 over 60 seeds
 
@@ -168,3 +170,41 @@ def test_the_mean_inverse_of_few_rows_is_corrected(monkeypatch: pytest.MonkeyPat
     """Without the correction the mean over 60 seeds is 1.026; with it 1.0035, and its standard deviation is 0.0054."""
     means = [np.mean(ratios_of_errors(seed, monkeypatch)) for seed in range(60)]
     assert abs(np.mean(means) - 1.0) < 0.018
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_errors_of_each_unit_by_itself_are_the_same(outputs: int, rng: np.random.Generator) -> None:
+    """What a sandwich leaves out no error bar asks for."""
+    truth = random_network(4, 3, outputs=outputs, rng=rng)
+    x = rng.standard_normal((600, 4))
+    y = truth(x)
+    samples = lb.Samples(x, y + 0.1 * rng.standard_normal(y.shape))
+    state = state_of(lb.refine(samples, truth, rng=0).network, pose(samples, biases=True, rng=np.random.default_rng(0)))
+    informed = inform(state)
+    assert informed is not None
+    sandwiches = (spread._Sandwich(state.point, informed.inverse.matrix, 1.0, np.float64, whole) for whole in (True, False))
+    whole, blocks = sums = [state.view.sum(sandwich)[0] for sandwich in sandwiches]
+    assert_allclose(blocks[blocks != 0.0], whole[blocks != 0.0], rtol=1e-9)
+    assert np.count_nonzero(blocks) < 0.6 * np.count_nonzero(whole)
+    for transform in (state.problem.transform, standardised(state.problem.transform)):
+        for one, other in zip(*(carried(each, state.point, transform).errors for each in sums), strict=True):
+            assert one == pytest.approx(other, rel=1e-9)
+
+
+def test_a_unit_that_some_rows_do_not_know_is_left_to_all_of_them(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is active on one row in five hundred: of some rows none tells its numbers."""
+    network = lb.Network(lb.Layer(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.0, -2.9])), np.array([1.0, 3.0]))
+    x = rng.standard_normal((8400, 2))
+    samples = lb.Samples(x, network(x) + 0.01 * rng.standard_normal(len(x)))
+    state = state_of(lb.refine(samples, network, rng=0).network, pose(samples, biases=True, rng=np.random.default_rng(0)))
+    every = inform(state)
+    few = {"INFORMING_A_NUMBER": 40, "FEWEST_INFORMING": 300, "INFORMING": 0, "FEWEST_ROWS": 100, "SHARE": 100}
+    for name, value in few.items():
+        monkeypatch.setattr(fitted, name, value)
+    copy = replace(state)
+    some = inform(copy)
+    assert every is not None and some is not None
+    assert copy.informing.size < 500 and some.known == 1.0
+    assert_allclose(some.inverse.matrix, every.inverse.matrix, rtol=1e-6)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import laybare as lb
 from laybare.networks import sign_free
 from laybare.refinement import minimise as module
-from laybare.refinement import products
+from laybare.refinement import part_newton, products
 from laybare.refinement.conjugate import DampedSystem, Direction
 from laybare.refinement.levenberg import levenberg_marquardt, overfit, project
 from laybare.refinement.minimise import SMALL, deciding_refit, minimise, part_rows
@@ -17,7 +17,8 @@ from laybare.refinement.normal import Fit, FitStatistic, Step, StepStatistic, ne
 from laybare.refinement.part_curvature import PartCurvature, metric_of, normal_of
 from laybare.refinement.part_newton import newton_from_part
 from laybare.refinement.parts import some_rows
-from laybare.refinement.products import GradientStatistic, ProductStatistic, SlopeStatistic
+from laybare.refinement.products import GradientStatistic, ProductStatistic, SlopeStatistic, Tangents
+from laybare.source.views import reads_one_block
 
 from .conftest import full_point, perturbed, planted, standard
 
@@ -319,6 +320,40 @@ def test_passes_are_matrix_products_and_form_no_matrix_of_samples_by_parameters(
     assert Recorded.largest <= n * (dim + 1) < n * point.units.size / 5
     flops = sum(2 * left[0] * left[1] * right[1] for left, right in Recorded.products)
     assert flops <= {"gradient": 5, "slope": 8, "product": 8}[kind] * n * width * (dim + 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("activation", [lb.relu, lb.absolute, lb.tanh], ids=lambda a: a.name)
+def test_a_product_with_known_tangents_is_the_same(activation, dtype, rng):
+    problem = planted(6, 4, 2000, rng, activation=activation, outputs=2)
+    point, source = full_point(problem.truth), problem.source.kept()
+    v = split(point, rng.standard_normal(point.units.shape), rng.standard_normal(point.coefficients.shape))
+    assert reads_one_block(source, ProductStatistic(point, v, dtype))
+    *gradient, values, slopes = source.sum(GradientStatistic(point, dtype, tangents=True))
+    for one, other in zip(gradient, source.sum(GradientStatistic(point, dtype)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    known = source.sum(ProductStatistic(point, v, dtype, Tangents(values, slopes)))
+    for one, other in zip(known, source.sum(ProductStatistic(point, v, dtype)), strict=True):
+        assert_allclose(one, other, rtol=0.0, atol=100 * np.finfo(dtype).eps * np.abs(other).max())
+
+
+def test_tangents_wait_where_rows_are_one_block_only(rng, monkeypatch):
+    """A fit on few kept rows asks for them, one on many rows or on rows that are read anew does not."""
+    asked, plain = [], part_newton.GradientStatistic
+
+    def statistic(*given, **named):
+        asked.append(named.get("tangents", False))
+        return plain(*given, **named)
+
+    monkeypatch.setattr(part_newton, "GradientStatistic", statistic)
+    for n, kept, wanted in ((2000, True, True), (2000, False, False), (60_000, True, False)):
+        problem = planted(8, 4, n, rng, noise=0.1)
+        source = problem.source.kept() if kept else problem.source
+        asked.clear()
+        start = full_point(perturbed(problem.truth, 0.05, rng))
+        refined = newton_from_part(source, source, start, problem.scale)
+        assert any(asked) is wanted
+        assert_allclose(refined.loss, levenberg_marquardt(problem.source, start, problem.scale).loss, rtol=1e-3)
 
 
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])

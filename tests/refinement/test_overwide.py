@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -61,6 +63,49 @@ def test_an_interrupt_while_pruning_ends_the_search(rng, monkeypatch):
     monkeypatch.setattr(overwide, "prune", interrupted)
     refined = over_wide(problem.source, SIGN_FREE, 3, rng=rng)
     assert refined.trace.reason == "interrupted" and len(calls) == 1
+
+
+def searched_beside(problem, workers, *, progress=None):
+    """A search where every step is dear, in rows that are kept, on so many threads."""
+    source = problem.source.with_schedule(lb.Schedule(workers=workers)).kept()
+    return over_wide(source, SIGN_FREE, 3, rng=np.random.default_rng(3), progress=progress)
+
+
+def test_a_run_is_pruned_while_the_next_one_is_under_way(rng, monkeypatch):
+    """On two threads; where there is one, afterwards, with the same bits."""
+    monkeypatch.setattr(overwide, "CHEAP", 0.0)
+    problem, threads = planted(5, 3, 4000, rng, noise=0.05), []
+    plain = overwide.prune
+
+    def prune(*given, **named):
+        threads.append(threading.get_ident())
+        return plain(*given, **named)
+
+    monkeypatch.setattr(overwide, "prune", prune)
+    alone = searched_beside(problem, 1)
+    assert alone.agreed and set(threads) == {threading.get_ident()}
+    seen, begun = set(), len(threads)
+    for _ in range(5):  # whoever asks takes the first part that nobody has begun
+        beside = searched_beside(problem, 2)
+        seen |= set(threads[begun:])
+        np.testing.assert_array_equal(beside.point.units, alone.point.units)
+        assert beside.agreed and [row.loss for row in beside.trace.rows] == [row.loss for row in alone.trace.rows]
+    assert seen - {threading.get_ident()}
+
+
+@pytest.mark.parametrize("step", [2, 9])
+def test_an_interrupt_of_either_ends_both(step, rng, monkeypatch):
+    monkeypatch.setattr(overwide, "CHEAP", 0.0)
+    problem, left, repairing = planted(5, 3, 4000, rng, noise=0.05), [step], []
+
+    def interrupt(event):
+        repairing.append(event.stage == "repairing")
+        left[0] -= any(repairing)
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    refined = searched_beside(problem, 2, progress=interrupt)
+    assert refined.trace.reason == "interrupted" and refined.point.width in (3, 5)
 
 
 def test_an_interrupt_of_the_refit_after_a_removal_ends_the_pruning(rng, monkeypatch):

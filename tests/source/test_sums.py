@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from laybare.shapes import Array, Event, Sums
 from laybare.source import GRAIN, Samples, Schedule, add_up, block_rows
-from laybare.source.sums import even_rows
+from laybare.source.sums import even_pair, even_rows
 
 
 def gram(x: Array, y: Array) -> Sums:
@@ -138,3 +138,11 @@ def test_a_statistic_in_single_precision_gets_kept_rows_with_a_one_behind(rng):
     assert plain.shape == (4, 4)
     tight = Samples(x, y, schedule=Schedule(keep_bytes=8 * 3000 * 5)).kept()
     assert tight.sum(Single())[0].shape == (4, 4)
+
+
+@given(rows=st.integers(1, 100 * GRAIN))
+def test_an_even_pair_is_nearly_as_many_rows(rows: int) -> None:
+    pair = even_pair(rows)
+    assert abs(pair - rows) <= rows / 8
+    assert pair == rows or pair % (2 * GRAIN) == 0
+    assert even_pair(pair) == pair
