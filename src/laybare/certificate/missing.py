@@ -30,6 +30,7 @@ from laybare.certificate.further_unit import (
 )
 from laybare.certificate.likelihood import Gain, robust_gain
 from laybare.certificate.splits import likely_splits, split_unit
+from laybare.certificate.starts import MET
 from laybare.certificate.structure import SIGMAS
 from laybare.certificate.worth import CLEAR, effort_of, price_of_a_unit, worth_of
 from laybare.refinement.normal import Point
@@ -39,6 +40,8 @@ from laybare.shapes import Array, Sums
 from laybare.source import Source
 from laybare.source.sums import even_pair
 from laybare.source.views import KeptRows, block_results
+
+MORE_UNITS = "gain of one more unit"
 
 MORE, SPLITS = 2, 3
 """Starts: the best new units (one less where many rows tell which way they bend), and the likeliest splits (one less where many
@@ -81,10 +84,16 @@ def one_more(state: State, units: Array, gram: Array | None) -> Claim:
         gain = _gain(state, best) if value >= limit else gain
         value /= gain.local
     return Claim(
-        "gain of one more unit", value, limit, value < limit, "tested",
+        MORE_UNITS, value, limit, value < limit, "tested",
         "how much more likely another unit makes the used samples, against what its free numbers would gain from noise; more "
         f"than the threshold means that a unit may be missing, more than {CLEAR:g} times as much that one is.",
         decisive=min(value, gain.counted) >= CLEAR * limit)
+
+
+def too_narrow(claims: tuple[Claim, ...]) -> bool:
+    """Whether a unit is missing although two searches agree on the best network of this width: none of that width is better."""
+    missing = any(claim.name == MORE_UNITS and claim.decisive for claim in claims)
+    return missing and any(claim.name == MET and claim.value >= 2.0 for claim in claims)
 
 
 def _starts(state: State, units: Array) -> list[Point]:

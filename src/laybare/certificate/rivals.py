@@ -75,13 +75,15 @@ class _Rival(NamedTuple):
 
 
 def other_activations(state: State, left: Alternative, more: Claim) -> tuple[Claim, ...]:
-    """Whether another activation fits better; nothing where nothing is suspicious, or the network knows no rival.
+    """Whether another activation fits better; nothing where nothing is suspicious, where many rows say already that a unit is
+    missing, or where the network knows no rival.
 
     A sharp rival has to be no better than others where one unit `more` is nearly called for: noise seldom grants both.
     """
     own = state.point.activation
     cheap = state.equations * state.unknowns**2 <= CHEAP
-    tried = cheap or left.evidence - np.log10(max(left.tests, 1)) >= SUSPICIOUS
+    suspicious = left.evidence - np.log10(max(left.tests, 1)) >= SUSPICIOUS
+    tried = cheap or (suspicious and not more.decisive)  # which refutes by itself
     if state.exact or not tried or own not in KINDS or not state.point.width:
         return ()
     own_loss = float(state.fit.loss) if state.some is state.view else state.own_on_some.loss

@@ -125,7 +125,7 @@ def _by_choice(
     def fit(method: Method) -> Recovery:
         return _recovered(source, method, width, begun, rng, clock, problem=problem if method.biases else None)
 
-    return recover_by_choice(choice, fit, clock, progress=clock.progress)
+    return recover_by_choice(choice, fit, clock, told=width is not None, progress=clock.progress)
 
 
 def _by_lines(

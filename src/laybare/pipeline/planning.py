@@ -33,7 +33,7 @@ from laybare.refinement.products import GradientStatistic, ProductStatistic
 from laybare.shapes import Array, Statistic
 from laybare.source import Samples, Schedule, block_rows
 
-READING, LEAST_SQUARES, GRADIENTS, PRODUCTS = 6, 14, 8, 10
+READING, LEAST_SQUARES, GRADIENTS, PRODUCTS = 6, 8, 5, 7
 """Passes over all rows where there are more than SMALL unknowns, by kind."""
 
 STEPS = 10

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from laybare.certificate import Claim
+from laybare.certificate.missing import too_narrow
 from laybare.errors import LaybareError
 from laybare.methods import Method
 from laybare.methods.choosing import Candidate, Choice
@@ -31,8 +32,10 @@ SAME = 2.0
 Fitter: TypeAlias = Callable[[Method], Recovery]
 
 
-def recover_by_choice(choice: Choice, fit: Fitter, clock: Clock, *, progress: Progress | None = None) -> Recovery:
-    """The best of the candidates, with claims that say which were tried and which activations fit as well.
+def recover_by_choice(
+    choice: Choice, fit: Fitter, clock: Clock, *, told: bool = False, progress: Progress | None = None
+) -> Recovery:
+    """The best of the candidates, with claims that say which were tried and which activations fit as well; `told`: the width is.
 
     A method that refuses is passed over; if all do, the first refusal is raised.
     """
@@ -40,7 +43,7 @@ def recover_by_choice(choice: Choice, fit: Fitter, clock: Clock, *, progress: Pr
     notes: list[str] = []
     refusals: list[LaybareError] = []
     for n, candidate in enumerate(choice.candidates, 1):
-        if tried and (clock.elapsed > NEXT_WITHIN or clock.over or not _go_on([one for _, one in tried], candidate)):
+        if tried and (clock.elapsed > NEXT_WITHIN or clock.over or not _go_on([one for _, one in tried], candidate, told=told)):
             continue
         tell(progress, "method", n, len(choice.candidates), candidate.reason)
         try:
@@ -58,15 +61,16 @@ def recover_by_choice(choice: Choice, fit: Fitter, clock: Clock, *, progress: Pr
     return replace(best, certificate=replace(best.certificate, claims=(*best.certificate.claims, *claims)))
 
 
-def _go_on(tried: list[Recovery], candidate: Candidate) -> bool:
-    """Whether the next candidate may be better; or another activation as good, where noise hides which is right."""
+def _go_on(tried: list[Recovery], candidate: Candidate, *, told: bool) -> bool:
+    """Whether the next candidate may be better; or another activation as good, where noise hides which is right. No way to look
+    for the same units is better where a width that was told is too small."""
     if any(trace.reason == "interrupted" for trace in tried[-1].traces):
         return False
     best = min(tried, key=_rank)
     units = {one.network.activation for one in tried}
     new = candidate.method.activation not in units
     if best.certificate.verdict == "refuted" or _structured(best):
-        return new or len(units) == 1
+        return new or (len(units) == 1 and not (told and too_narrow(best.certificate.claims)))
     return new and len(units) > 1 and best.certificate.explained < 1.0 - 1e-12
 
 
