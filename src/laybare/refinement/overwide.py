@@ -9,9 +9,7 @@ two runs whose losses differ by no more than that are pruned, and if they end at
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +24,9 @@ from laybare.refinement.normal import Fit, FitStatistic, Model, Point
 from laybare.refinement.peeling import missing_units
 from laybare.refinement.pruning import elimination_order, parameter_count, parameters_per_unit, prune, with_units, without
 from laybare.refinement.variation import total_variation
-from laybare.shapes import Array, Event, Progress, Sums, tell
+from laybare.shapes import Array, Progress, Sums, tell
 from laybare.source import Source
-from laybare.source.lanes import lanes, side_by_side
+from laybare.source.lanes import lanes, until_interrupted
 
 CLOSE = 1e-5
 """Relative loss at which a matrix-free search hands over to pruning if the width is told: with spare units the rest is slow."""
@@ -235,26 +233,21 @@ def _while_pruning(hunt: _Hunt, start: Point, floor: float, best: Refined, width
 
     An interrupt ends both, and the run is said to be interrupted.
     """
-    over: list[bool] = []
 
-    def heard(event: Event) -> None:
-        if over:
-            raise KeyboardInterrupt
-        if hunt.progress is not None:
-            hunt.progress(event)
+    def run_on(progress: Progress) -> Refined:
+        run = hunt._replace(progress=progress).minimise(start, floor)
+        run.trace.pass_on_interrupt()
+        return run
 
-    def to_its_end(part: Callable[[], Refined]) -> Refined:
-        refined = part()
-        refined.trace.pass_on_interrupt()
-        return refined
+    def prune_best(progress: Progress) -> Refined:
+        pruned = _pruned(hunt._replace(progress=progress), best, width)
+        pruned.trace.pass_on_interrupt()
+        return pruned
 
-    beside = hunt._replace(progress=heard)
-    parts = partial(beside.minimise, start, floor), partial(_pruned, beside, best, width)
-    try:
-        run, pruned = side_by_side(hunt.source, *(partial(to_its_end, part) for part in parts))
-    except KeyboardInterrupt:
-        over.append(True)
+    ended = until_interrupted(hunt.source, hunt.progress, run_on, prune_best)
+    if ended is None:
         return best._replace(trace=Trace(best.trace.rows[-1:], "interrupted")), None
+    run, pruned = ended
     return run, pruned
 
 

@@ -6,11 +6,13 @@ Dense algebra between passes, and passes over few rows, keep one core only: wher
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from laybare.blas import single_blas_thread
+from laybare.shapes import Event, Progress
 from laybare.source.protocol import Source
 from laybare.source.threads import in_order
 from laybare.source.views import KeptRows
@@ -24,6 +26,26 @@ def side_by_side(source: Source, *parts: Callable[[], Any]) -> list[Any]:
             return parts[number]()
 
     return list(in_order(one, range(len(parts)), min(lanes(source), len(parts))))
+
+
+def until_interrupted(
+    source: Source, progress: Progress | None, *parts: Callable[[Progress], Any]
+) -> list[Any] | None:
+    """The same for parts that tell of their steps: an interrupt of one, or of whoever hears of them, ends all of them at their
+    next step, unheard. Nothing is returned then."""
+    over: list[bool] = []
+
+    def heard(event: Event) -> None:
+        if over:
+            raise KeyboardInterrupt
+        if progress is not None:
+            progress(event)
+
+    try:
+        return side_by_side(source, *(partial(part, heard) for part in parts))
+    except KeyboardInterrupt:
+        over.append(True)
+        return None
 
 
 def lanes(source: Source) -> int:
