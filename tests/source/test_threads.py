@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from laybare.source.threads import AHEAD, in_order, meanwhile
+from laybare.source.threads import AHEAD, Later, in_order
 
 
 def test_results_come_in_order_though_early_blocks_take_longest() -> None:
@@ -171,25 +171,30 @@ def test_a_pass_that_is_under_way_takes_over_a_thread_that_becomes_idle() -> Non
     assert len(set(seen[:4])) == 1 and len(set(seen)) == 2
 
 
-def test_what_is_done_meanwhile_is_waited_for() -> None:
-    begun = time.perf_counter()
-    asked = meanwhile(lambda: time.sleep(0.2) or threading.get_ident(), 2)  # type: ignore[func-returns-value]
-    assert time.perf_counter() - begun < 0.15
-    assert asked() != threading.get_ident()
-
-
-def test_an_error_of_what_is_done_meanwhile_is_raised_by_whoever_asks() -> None:
-    asked = meanwhile(lambda: 1 // 0, 2)
-    with pytest.raises(ZeroDivisionError):
-        asked()
-
-
-def test_without_another_thread_it_is_done_when_it_is_asked_for() -> None:
+def test_what_is_begun_early_is_waited_for() -> None:
     seen: list[int] = []
-    asked = meanwhile(lambda: seen.append(threading.get_ident()), 1)
-    assert not seen
-    asked()
-    assert seen == [threading.get_ident()]
+    later = Later(lambda: seen.append(threading.get_ident()) or time.sleep(0.2), 2)  # type: ignore[func-returns-value]
+    begun = time.perf_counter()
+    later.begin()
+    later.begin()
+    assert time.perf_counter() - begun < 0.15
+    later.result()
+    assert len(seen) == 1 and seen[0] != threading.get_ident()
+
+
+def test_an_error_of_what_is_begun_early_is_raised_by_whoever_wants_it() -> None:
+    later = Later(lambda: 1 // 0, 2)
+    later.begin()
+    with pytest.raises(ZeroDivisionError):
+        later.result()
+
+
+@pytest.mark.parametrize(("threads", "begun"), [(1, True), (2, False)])
+def test_what_nobody_begins_is_done_when_it_is_wanted(*, threads: int, begun: bool) -> None:
+    later = Later(threading.get_ident, threads)
+    if begun:
+        later.begin()
+    assert later.result() == threading.get_ident()
 
 
 def test_a_pass_that_nobody_finished_does_not_hold_up_the_end() -> None:

@@ -25,7 +25,7 @@ from laybare.networks import Network
 from laybare.pipeline.arguments import meant
 from laybare.pipeline.black_box import read_black_box
 from laybare.pipeline.clock import LONGEST, LONGEST_CHOSEN, Clock, time_is_up
-from laybare.pipeline.passes import listened_to
+from laybare.pipeline.passes import at_first_step, listened_to
 from laybare.pipeline.probabilities import away_from_certainty
 from laybare.pipeline.provenance import provenance_of
 from laybare.pipeline.recovery import Recovery
@@ -38,7 +38,7 @@ from laybare.refinement.pruning import parameter_count
 from laybare.shapes import Progress, tell
 from laybare.source import Oracle, Source
 from laybare.source.checkpoint import with_checkpoint
-from laybare.source.threads import meanwhile
+from laybare.source.threads import Later
 
 
 def recover(
@@ -78,15 +78,16 @@ def recover(
     draws = np.random.default_rng(rng)
     with shown(progress) as told:
         tell(told, "reading")
-        origin = meanwhile(
+        origin = Later(
             partial(provenance_of, "recover", source, rng, method=method, width=width, activation=activation),
             source.schedule.threads(2))
         if checkpoint is not None:
             source = with_checkpoint(
                 source, checkpoint, verb="recover", method=method, width=width, activation=activation, rng=draws)
         source, told = listened_to(source, told)
-        found = _found(source, method, width, activation, rng=draws, progress=told, seconds=seconds)
-    return replace(found, provenance=origin())
+        found = _found(
+            source, method, width, activation, rng=draws, progress=at_first_step(told, origin.begin), seconds=seconds)
+    return replace(found, provenance=origin.result())
 
 
 def _numbers_of_any_size() -> np.errstate:
@@ -188,18 +189,18 @@ def refine(
     """Refinement and certificate only, from any start; the start's biases are refined if it has any. Checkpoint as in recover."""
     begun, draws = time.perf_counter(), np.random.default_rng(rng)
     _check_start(source, start)
-    origin = meanwhile(
-        partial(provenance_of, "refine", source, rng, start=start.architecture), source.schedule.threads(2))
+    origin = Later(partial(provenance_of, "refine", source, rng, start=start.architecture), source.schedule.threads(2))
     source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=draws)
     with single_blas_thread(), _numbers_of_any_size(), shown(progress) as told:
         source, told = listened_to(source, told)
+        told = at_first_step(told, origin.begin)
         problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=told)
         white = problem.white(start)
         _check_equations(problem, white)
         fit = refit(problem, white, progress=told)
         found = _certified(
             problem, fit, start=start, method=None, begun=begun, rng=draws, progress=told, queries=_queries(source))
-    return replace(found, provenance=origin())
+    return replace(found, provenance=origin.result())
 
 
 def _certified(

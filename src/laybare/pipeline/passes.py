@@ -7,6 +7,7 @@ nothing would move. Passes that are quick are not told of.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -49,3 +50,15 @@ def listened_to(source: Any, progress: Progress | None) -> tuple[Any, Progress |
     listener = PassListener(progress)
     schedule = replace(source.schedule, progress=listener.block)
     return source.scheduled(schedule) if isinstance(source, Oracle) else source.with_schedule(schedule), listener.step
+
+
+def at_first_step(progress: Progress | None, begin: Callable[[], None]) -> Progress:
+    """The same progress; a solver's first step begins what can wait until few rows are worked on, which keep one core only."""
+
+    def heard(event: Event) -> None:
+        if event.stage == "refining":
+            begin()
+        if progress is not None:
+            progress(event)
+
+    return heard

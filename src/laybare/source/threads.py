@@ -132,27 +132,36 @@ class Team(Generic[T]):
                 _BUSY.discard(this)
 
 
-def meanwhile(task: Callable[[], T], threads: int) -> Callable[[], T]:
-    """Begin `task` on another thread, where there may be so many; whoever calls what is returned waits for its result, or has its
-    error raised. Without another thread it is done then."""
-    if threads <= 1:
-        return task
-    answers: SimpleQueue[Answer[T]] = SimpleQueue()
+class Later(Generic[T]):
+    """Something that is wanted in the end, done on another thread as soon as somebody says that one is idle; else when it is
+    wanted."""
 
-    def work() -> None:
-        try:
-            answers.put(Answer(0, task(), None))
-        except BaseException as error:
-            answers.put(Answer(0, None, error))
+    def __init__(self, task: Callable[[], T], threads: int) -> None:
+        self.task, self.answers = task, SimpleQueue[Answer[T]]()
+        self.waiting: list[Task] = [self._work] if threads > 1 else []
+        self.begun = False
 
-    def result() -> T:
-        answer = answers.get()
+    def begin(self) -> None:
+        """Only the first time, and only where there may be another thread."""
+        with suppress(IndexError):
+            work = self.waiting.pop()
+            self.begun = True
+            _hired().put(work)
+
+    def result(self) -> T:
+        """What it returned; or its error is raised."""
+        if not self.begun:
+            return self.task()
+        answer = self.answers.get()
         if answer.error is not None:
             raise answer.error
         return answer.result  # type: ignore[return-value]  # there is one if there is no error
 
-    _hired().put(work)
-    return result
+    def _work(self) -> None:
+        try:
+            self.answers.put(Answer(0, self.task(), None))
+        except BaseException as error:
+            self.answers.put(Answer(0, None, error))
 
 
 def _hired() -> SimpleQueue[Task]:
