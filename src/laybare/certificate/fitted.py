@@ -14,7 +14,7 @@ from laybare.networks import Network
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import dear, deciding_refit
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, point_of, quick_precision, step_of
-from laybare.refinement.part_curvature import PartNormal, normal_of
+from laybare.refinement.part_curvature import ANY_SIZE, PartNormal, normal_of
 from laybare.refinement.parts import enough_rows, some_and_others
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import columns_of, parameter_count, without
@@ -156,8 +156,10 @@ class State:
 
     @property
     def precision(self) -> Precision:
-        """Of sums in which residuals enter and that need not be exact: single where that pays and residuals are not rounding."""
-        return quick_precision(self.point) if self.noise >= SEEN_SINGLE * self.variance else np.float64
+        """Of sums in which residuals enter and that need not be exact: single where that pays, residuals are not rounding, and
+        numbers of that precision hold the coefficients."""
+        held = 1.0 / ANY_SIZE < float(np.abs(self.point.coefficients).max(initial=0.0)) < ANY_SIZE
+        return quick_precision(self.point) if held and self.noise >= SEEN_SINGLE * self.variance else np.float64
 
     @property
     def explained(self) -> float:

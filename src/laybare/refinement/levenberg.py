@@ -20,6 +20,7 @@ import numpy as np
 
 from laybare.damping import Effort, Place, Trace, Trial, check_finite, damped_descent
 from laybare.errors import InvalidInput
+from laybare.levels import EPS
 from laybare.linear_algebra import Precision, solve_spd
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic
 from laybare.shapes import Array, Progress
@@ -61,12 +62,15 @@ def overfit(source: Source, point: Point) -> float:
 
 
 def project(point: Point, fit: Fit) -> tuple[Point, float]:
-    """The same hidden rows with the best coefficients, and the residual sum of squares there; NaN for rows that overflow."""
+    """The same hidden rows with the best coefficients, and the residual sum of squares there; NaN for rows that overflow.
+
+    Where readouts have grown until their outputs are rounding, what is left of a huge residual must not pass for an exact fit.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         change = solve_spd(fit.gram, fit.moment)
-        loss = float(fit.loss) - float(np.sum(change * fit.moment))  # at an exact fit rounding may take it below zero
+        loss = float(fit.loss) - float(np.sum(change * fit.moment))  # known up to the rounding of what it is taken from
         moved = point.moved(point.units, point.coefficients + change)
-    return moved, max(loss, 0.0) if np.isfinite(loss) else np.nan
+    return moved, max(loss, EPS * float(fit.loss)) if np.isfinite(loss) else np.nan
 
 
 class _System(NamedTuple):
