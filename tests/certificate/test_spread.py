@@ -208,3 +208,13 @@ def test_a_unit_that_some_rows_do_not_know_is_left_to_all_of_them(
     assert every is not None and some is not None
     assert copy.informing.size < 500 and some.known == 1.0
     assert_allclose(some.inverse.matrix, every.inverse.matrix, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("size", "single"), [(1.0, True), (1e20, False), (1e-20, False), (1e60, False)])
+def test_coefficients_that_single_precision_does_not_hold_are_seen_in_double(
+    size: float, single: bool, noisy_state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(normal, "LARGE_SYSTEM", 1)
+    point = noisy_state.point
+    state = replace(noisy_state, point=point.moved(point.units, size * point.coefficients))
+    assert (state.precision is np.float32) is single

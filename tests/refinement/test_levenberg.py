@@ -11,8 +11,8 @@ import laybare as lb
 from laybare.damping import Effort
 from laybare.errors import InvalidInput
 from laybare.networks import sign_free
-from laybare.refinement.levenberg import levenberg_marquardt
-from laybare.refinement.normal import network_of, point_of
+from laybare.refinement.levenberg import levenberg_marquardt, project
+from laybare.refinement.normal import Fit, network_of, point_of
 from laybare.refinement.variation import total_variation
 
 from .conftest import full_point, perturbed, planted
@@ -166,3 +166,15 @@ def test_excess_error_of_ten_by_ten_is_the_theoretical_one(seed):
         excess = np.mean((network_of(refined.point, vector=False)(x) - clean) ** 2)
         ratios.append(excess / (0.2**2 * 190 / (10_000 * 10)))
     assert abs(np.mean(ratios) - 1.0) < 0.15  # 4 sigma: 4 · 0.103 / sqrt(8) = 0.146
+
+
+@pytest.mark.parametrize("size", [1.0, 1e45])
+def test_a_residual_that_is_explained_but_for_rounding_is_not_known_to_vanish(size, rng):
+    """Readouts had grown to 1e60, each making up for the rounding of the last; less than nothing was left of a residual of 1e45,
+    and that passed for an exact fit (`wrong activation` 401163 of the hostile cases)."""
+    point = full_point(planted(2, 2, 50, rng).truth)
+    columns = rng.standard_normal((50, 3))
+    left = size * columns @ rng.standard_normal((3, 1)) * (1.0 + 1e-15 * rng.standard_normal((50, 1)))
+    fit = Fit(columns.T @ columns, columns.T @ left * (1.0 + 1e-15), np.asarray(np.sum(left**2)), np.array(50.0))
+    loss = project(point, fit)[1]
+    assert 1e-16 * size**2 < loss < 1e-10 * size**2
