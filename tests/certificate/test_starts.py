@@ -6,6 +6,7 @@ import pytest
 from hostile_recoveries import failed, hostile
 
 from laybare.certificate import Claim
+from laybare.certificate.missing import MORE_UNITS
 from laybare.certificate.starts import ALONE, MET, believed, met
 
 
@@ -14,11 +15,17 @@ def worth(times: float) -> Claim:
     return Claim("loss of one unit fewer", 50.0 * times, 50.0, times > 1.0, "tested", "")
 
 
-@pytest.mark.parametrize(("agreed", "times", "passed"), [
-    (True, 1.01, True), (False, 1.01, False), (False, 0.99 * ALONE, False), (False, ALONE, True), (False, 9.0, True)])
-def test_one_start_is_enough_where_every_unit_is_worth_much(*, agreed: bool, times: float, passed: bool) -> None:
+def fresh(ratio: float) -> Claim:
+    """The claim of the fresh residual, which chance may make three times as large."""
+    return Claim("fresh residual over used residual", ratio, 3.0, ratio <= 3.0, "tested", "", decisive=True)
+
+
+@pytest.mark.parametrize(("agreed", "times", "ratio", "passed"), [
+    (True, 1.01, 1.0, True), (False, 1.01, 1.0, False), (False, 0.99 * ALONE, 1.0, False), (False, ALONE, 1.0, True),
+    (False, 9.0, 0.3, True), (False, 9.0, 1.99, True), (False, 9.0, 2.01, False), (True, 9.0, 2.9, True)])
+def test_one_start_is_enough_where_nothing_is_strange(*, agreed: bool, times: float, ratio: float, passed: bool) -> None:
     other = Claim("refinement finished", 1.0, 1.0, True, "tested", "")
-    claim, same = believed((met(agreed=agreed), other), worth(times))
+    claim, same = believed((met(agreed=agreed), other), worth(times), fresh(ratio))
     assert claim.name == MET and claim.passed is passed and not claim.decisive
     assert claim.kind == ("assumed" if passed and not agreed else "tested") and claim.direction == "at least"
     assert same is other
@@ -30,3 +37,15 @@ def test_a_unit_that_follows_noise_and_was_found_once_only_is_not_verified(seed:
     found, right = hostile("plain", seed)
     assert not right and found.certificate.verdict == "doubtful"
     assert MET in failed(found)
+
+
+def test_units_that_traded_weight_and_were_found_once_only_are_not_verified() -> None:
+    """A weight was off by eight standard errors; the fresh residual was strange, but not more so than chance may make it."""
+    found, right = hostile("plain", 411090)
+    assert not right and failed(found) == {MET}
+
+
+def test_opposite_units_that_look_like_a_linear_part_are_not_verified() -> None:
+    """Four units had become two with a linear part: one more gained nearly what it had to."""
+    found, right = hostile("few", 410542)
+    assert not right and failed(found) == {MORE_UNITS}

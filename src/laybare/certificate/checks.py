@@ -78,9 +78,11 @@ def certify(
     more, (spread, held_out, fewer) = _side_by_side(
         state, partial(one_more, state, probes, gram if informed is None else informed.gram),
         partial(_spread_and_rest, state, informed, gram, rng))
+    fresh, bound = held_out.claims(state)
     claims = [
         _enough_samples(state),
-        *held_out.claims(state),
+        fresh,
+        bound,
         nothing_left(other),
         *other_activations(state, other, more),
         more,
@@ -96,7 +98,7 @@ def certify(
     ]
     noise = float(np.sqrt(state.noise))
     found = Certificate(
-        (*claims, *believed(extra, fewer)), spread.errors, noise, state.explained, _visible(state), held_out.fresh,
+        (*claims, *believed(extra, fewer, fresh)), spread.errors, noise, state.explained, _visible(state), held_out.fresh,
         held_out.fresh_error)
     unexplained = found.verdict == "doubtful" and state.explained < NOTHING
     if not unexplained and found.verdict != "refuted":

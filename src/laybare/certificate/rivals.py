@@ -21,6 +21,7 @@ from laybare.activations import Activation, gelu, relu, softplus, tanh
 from laybare.certificate.alternatives import SUSPICIOUS, Alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
+from laybare.certificate.worth import price_of_a_unit
 from laybare.damping import Effort
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import FitStatistic, Model, Point
@@ -48,7 +49,7 @@ SHARP = 3.5
 """Standard deviations of a unit's sum, in widths of its bend, from which it is sharp."""
 
 NEARLY = 0.85
-"""Share of its threshold from which the gain of one more unit is suspicious. Right networks beside sharp rivals that gain more
+"""Share of the price of a unit from which the gain of one more is suspicious. Right networks beside sharp rivals that gain more
 than 3 stood at .8 or below (thirty of them), a function that is no network at .97."""
 
 BENDS = {gelu.name: 1.0, softplus.name: np.pi / np.sqrt(3.0)}
@@ -88,7 +89,7 @@ def other_activations(state: State, left: Alternative, more: Claim) -> tuple[Cla
         return ()
     own_loss = float(state.fit.loss) if state.some is state.view else state.own_on_some.loss
     rivals = [one for kind in KINDS if kind != own for one in _tried(state, kind, own_loss)]
-    if more.value > NEARLY * more.threshold:
+    if more.value > NEARLY * price_of_a_unit(state):
         rivals = [one._replace(limit=min(one.limit, BETTER)) for one in rivals]
     best, clear = max(rivals, key=lambda one: one.gain - one.limit), any(one.gain >= CLEARLY for one in rivals)
     return (Claim(

@@ -18,6 +18,10 @@ ALONE = 1.5
 """Times what is needed that the least important unit must be worth, if a search ended there once only. Wrong networks that had
 passed stood at 1.01 and 1.04, three in four of the right ones above."""
 
+HALFWAY = 0.5
+"""Share of what chance may add to the fresh residual beyond which a network that a search ended at once only is not believed: two
+standard deviations. Two units that had traded weight stood at 0.68, a number eight standard errors off."""
+
 
 def met(*, agreed: bool) -> Claim:
     """Whether two searches that began elsewhere ended at the same fit."""
@@ -28,9 +32,11 @@ def met(*, agreed: bool) -> Claim:
         "every unit being worth much more than its numbers.")
 
 
-def believed(claims: tuple[Claim, ...], fewer: Claim) -> tuple[Claim, ...]:
-    """These claims, where that of `met` asks for two starts if a unit is hardly needed, by the claim of one unit `fewer`."""
-    if fewer.value >= ALONE * fewer.threshold:
+def believed(claims: tuple[Claim, ...], fewer: Claim, fresh: Claim) -> tuple[Claim, ...]:
+    """These claims, where that of `met` asks for two starts if a unit is hardly needed, by the claim of one unit `fewer`, or if
+    the `fresh` residual is larger than the used one by more than chance often makes it."""
+    strange = fresh.value - 1.0 > HALFWAY * (fresh.threshold - 1.0)
+    if fewer.value >= ALONE * fewer.threshold and not strange:
         return claims
     return tuple(
         replace(claim, threshold=2.0, passed=False, kind="tested") if claim.name == MET and claim.value < 2.0 else claim
