@@ -78,12 +78,12 @@ def certify(
     more, (spread, held_out, fewer) = _side_by_side(
         state, partial(one_more, state, probes, gram if informed is None else informed.gram),
         partial(_spread_and_rest, state, informed, gram, rng))
-    fresh, bound = held_out.claims(state)
+    (fresh, bound), left = held_out.claims(state), nothing_left(other)
     claims = [
         _enough_samples(state),
         fresh,
         bound,
-        nothing_left(other),
+        left,
         *other_activations(state, other, more),
         more,
         fewer,
@@ -98,7 +98,7 @@ def certify(
     ]
     noise = float(np.sqrt(state.noise))
     found = Certificate(
-        (*claims, *believed(extra, fewer, fresh)), spread.errors, noise, state.explained, _visible(state), held_out.fresh,
+        (*claims, *believed(extra, fewer, fresh, left)), spread.errors, noise, state.explained, _visible(state), held_out.fresh,
         held_out.fresh_error)
     unexplained = found.verdict == "doubtful" and state.explained < NOTHING
     if not unexplained and found.verdict != "refuted":

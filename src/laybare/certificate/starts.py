@@ -19,8 +19,9 @@ ALONE = 1.5
 passed stood at 1.01 and 1.04, three in four of the right ones above."""
 
 HALFWAY = 0.5
-"""Share of what chance may add to the fresh residual beyond which a network that a search ended at once only is not believed: two
-standard deviations. Two units that had traded weight stood at 0.68, a number eight standard errors off."""
+"""Share of what chance may add to the fresh residual, or of what features may explain of the used one, beyond which a network that
+a search ended at once only is not believed: what chance alone seldom does. Units that had traded weight stood at 0.68 of the
+former, a number eight standard errors off; a unit in another's place stood at 0.67 of the latter."""
 
 
 def met(*, agreed: bool) -> Claim:
@@ -32,10 +33,10 @@ def met(*, agreed: bool) -> Claim:
         "every unit being worth much more than its numbers.")
 
 
-def believed(claims: tuple[Claim, ...], fewer: Claim, fresh: Claim) -> tuple[Claim, ...]:
+def believed(claims: tuple[Claim, ...], fewer: Claim, fresh: Claim, left: Claim) -> tuple[Claim, ...]:
     """These claims, where that of `met` asks for two starts if a unit is hardly needed, by the claim of one unit `fewer`, or if
-    the `fresh` residual is larger than the used one by more than chance often makes it."""
-    strange = fresh.value - 1.0 > HALFWAY * (fresh.threshold - 1.0)
+    the `fresh` residual is larger than the used one, or more is `left` in that, than chance often makes it."""
+    strange = fresh.value - 1.0 > HALFWAY * (fresh.threshold - 1.0) or left.value > HALFWAY * left.threshold
     if fewer.value >= ALONE * fewer.threshold and not strange:
         return claims
     return tuple(
