@@ -19,8 +19,8 @@ ALONE = 1.5
 passed stood at 1.01 and 1.04, three in four of the right ones above."""
 
 HALFWAY = 0.5
-"""Share of what chance may add to the fresh residual, or of what features may explain of the used one, beyond which a network that
-a search ended at once only is not believed: what chance alone seldom does. Units that had traded weight stood at 0.68 of the
+"""Share of what chance may add to the fresh residual, or of what features may explain of the used one, beyond which a network
+that a search ended at once only is not believed: what chance alone seldom does. Units that had traded weight stood at 0.68 of the
 former, a number eight standard errors off; a unit in another's place stood at 0.67 of the latter."""
 
 
