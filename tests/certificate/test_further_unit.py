@@ -11,11 +11,24 @@ from numpy.testing import assert_allclose
 import laybare as lb
 from laybare.certificate.confirming import Sighting, confirmed
 from laybare.certificate.curved import curved_units
-from laybare.certificate.further_unit import NEW, NewUnits, Together, _Beside, foretold, linearised, settle_beside
+from laybare.certificate.further_unit import (
+    NEW,
+    NewUnits,
+    Together,
+    _Beside,
+    foretold,
+    held_information,
+    settle_beside,
+    without_unit,
+)
 from laybare.damping import Effort
 from laybare.refinement.normal import Model, Point, StepStatistic
 from laybare.shapes import Array
 from laybare.studies.hostile_cases import FAMILIES
+
+
+def linearised(gram, point, left_out=None):
+    return without_unit(held_information(gram, point), point, left_out)
 
 
 def jacobian(point: Point, x: Array) -> Array:

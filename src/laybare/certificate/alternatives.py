@@ -189,7 +189,7 @@ class _OfPlan:
 class _Features(_OfPlan):
     """(z, y) -> Gram matrix of all columns, its product with the residual, the residual's squares by output.
 
-    Products of features from different sets, which nobody asks for, are left zero: half of the time, or two thirds.
+    Products of features from different sets, which nobody asks for, are left zero.
     """
 
     plan: _Plan

@@ -50,13 +50,9 @@ class NewUnits(NamedTuple):
     others: Linearised
 
 
-def linearised(gram: Array, point: Point, left_out: int | None = None) -> Linearised:
-    """From the Gram matrix of a step at `point` (`normal.Step`); without the unit `left_out`, if any. P³/3 operations."""
-    return without_unit(held_information(gram, point), point, left_out)
-
-
 def held_information(gram: Array, point: Point) -> Array:
-    """JᵀJ from the Gram matrix of a step, with the gauge held, in the precision that is quick for so many numbers."""
+    """JᵀJ from the Gram matrix of a step at `point` (`normal.Step`), with the gauge held, in the precision that is quick for so
+    many numbers."""
     matrix, p = information(step_of(gram), point), point.units.shape[1]
     strength = float(np.diag(matrix)[: point.units.size].mean()) if point.width else 1.0
     if point.activation.degree is not None:
@@ -68,7 +64,7 @@ def held_information(gram: Array, point: Point) -> Array:
 
 
 def without_unit(matrix: Array, point: Point, left_out: int | None) -> Linearised:
-    """The others, from the information of all; all of them if none is left out."""
+    """The others, from the information of all; all of them if none is left out. P³/3 operations."""
     if left_out is None:
         return Linearised(point, definite(matrix, matrix.dtype.type))
     (k, p), m = point.units.shape, point.coefficients.shape[1]

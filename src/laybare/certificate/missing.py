@@ -91,7 +91,7 @@ def one_more(state: State, units: Array, gram: Array | None) -> Claim:
     return Claim(
         MORE_UNITS, value, allowed, value < allowed, "tested",
         "how much more likely another unit makes the used samples, against what its free numbers would gain from noise; more "
-        f"than the threshold means that a unit may be missing, more than {CLEAR:g} times as much that one is.",
+        f"than the threshold means that a unit may be missing, more than {CLEAR * limit:.3g} that one is.",
         decisive=min(value, gain.counted) >= CLEAR * limit)
 
 

@@ -126,7 +126,7 @@ def _while_it_may_win(state: State, start: Point, own: float) -> Refined:
     while True:
         refit = state.refit(start, _effort(rows, start, lacks(before) / REACH), rows)
         losses = [row.loss for row in refit.trace.rows]
-        gained = spare * float(np.log(losses[max(0, len(losses) - 5)] / losses[-1]))
+        gained = spare * float(np.log(losses[max(0, len(losses) - 5)]) - np.log(losses[-1]))
         if refit.trace.reason != "stalled" or gained <= HOPELESS or not 0.0 < lacks(refit.loss) < REACH * gained:
             return refit
         start, before = refit.point, refit.loss

@@ -179,7 +179,7 @@ class _Sandwich(InPrecision):
     """(z, y) -> H⁻¹ Σ_n s_n s_nᵀ H⁻¹ with s_n = J_nᵀ r_n / (1 - h_n), y in so many of `unit`; h_n: mean leverage of its outputs.
 
     With one output H⁻¹ J_nᵀ, which the leverages need, is all: its squares are added up, each row weighted. `dtype` is the
-    precision of products inside a block. Of each unit by itself unless `whole`: zero elsewhere, which saves a third of the time.
+    precision of products inside a block. Of each unit by itself unless `whole`: zero elsewhere.
     """
 
     point: Point
