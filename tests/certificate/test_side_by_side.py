@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.certificate import checks
+from laybare.certificate import checks, fitted
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_same_claims_at_once_and_one_after_the_other(
     alone = lb.recover(lb.Samples(*noisy), width=3, rng=0).certificate
     assert seen == {threading.get_ident()}
     seen.clear()
-    monkeypatch.setattr(checks, "SIDE_BY_SIDE", 0.0)
+    monkeypatch.setattr(fitted, "AT_ONCE", 0.0)
     for workers in (1, 2, 3):
         found = lb.recover(lb.Samples(*noisy, schedule=lb.Schedule(workers=workers)), width=3, rng=0).certificate
         assert found.claims == alone.claims
@@ -46,7 +46,7 @@ def test_an_error_in_one_part_is_raised(noisy: tuple[np.ndarray, np.ndarray], mo
     def fails(state: object) -> None:
         raise lb.LaybareError("Seen.", "Why.", "What to do.")
 
-    monkeypatch.setattr(checks, "SIDE_BY_SIDE", 0.0)
+    monkeypatch.setattr(fitted, "AT_ONCE", 0.0)
     monkeypatch.setattr(checks, "one_fewer", fails)
     with pytest.raises(lb.LaybareError, match="Seen"):
         lb.recover(lb.Samples(*noisy, schedule=lb.Schedule(workers=2)), width=3, rng=0)
@@ -55,7 +55,7 @@ def test_an_error_in_one_part_is_raised(noisy: tuple[np.ndarray, np.ndarray], mo
 def test_a_journal_sees_one_pass_after_the_other(
     noisy: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(checks, "SIDE_BY_SIDE", 0.0)
+    monkeypatch.setattr(fitted, "AT_ONCE", 0.0)
     seen = threads_of(monkeypatch)
     lb.recover(lb.Samples(*noisy, schedule=lb.Schedule(workers=2)), width=3, rng=0, checkpoint=tmp_path)
     assert seen == {threading.get_ident()}

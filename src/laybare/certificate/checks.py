@@ -9,10 +9,8 @@ that a unit of some size could not hide in it. `docs/certificate.md` has the rul
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -33,7 +31,6 @@ from laybare.certificate.worth import CLEAR, price_of_a_unit
 from laybare.networks import Network
 from laybare.refinement.problem import LOOKED_AT, Problem
 from laybare.shapes import Array, Progress
-from laybare.source.lanes import side_by_side
 from laybare.source.rounding import representation
 
 ENOUGH = 1.2
@@ -56,9 +53,6 @@ wrong ones that nothing else had caught 5.3 to 8.3."""
 HIDDEN = 0.07
 """Share of the standard deviation of y that a further unit must not exceed unseen: half a per cent of the variance."""
 
-SIDE_BY_SIDE = 1e9
-"""n·P² from which the certificate takes a time that is seen."""
-
 TIED, MOVES, NEAR, LEVEL = 2, 0.25, 0.1, 0.8
 """Labels that may tie; more may if the outputs there differ by less than so many standard deviations of the noise, and if of all
 rows within a tenth of that at least such a share ties."""
@@ -75,8 +69,8 @@ def certify(
     other, probes = what_is_left(state, rng)
     gram = informing_gram(state)
     informed = inform(state, gram) if state.some is state.view else None  # a missing unit is then looked for with that matrix
-    more, (spread, held_out, fewer) = _side_by_side(
-        state, partial(one_more, state, probes, gram if informed is None else informed.gram),
+    more, (spread, held_out, fewer) = state.at_once(
+        partial(one_more, state, probes, gram if informed is None else informed.gram),
         partial(_spread_and_rest, state, informed, gram, rng))
     (fresh, bound), left = held_out.claims(state), nothing_left(other)
     claims = [
@@ -111,13 +105,6 @@ def _spread_and_rest(
 ) -> tuple[Spread, HeldOutErrors, Claim]:
     informed = inform(state, gram) if informed is None else informed
     return spread_of(state, informed, rng=rng), held_out_errors(state), one_fewer(state)
-
-
-def _side_by_side(state: State, *parts: Callable[[], Any]) -> list[Any]:
-    """Parts that know nothing of each other, at once where that pays."""
-    if state.equations * state.unknowns**2 < SIDE_BY_SIDE:
-        return [part() for part in parts]
-    return side_by_side(state.view, *parts)
 
 
 def _enough_samples(state: State) -> Claim:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import columns_of, parameter_count, without
 from laybare.shapes import Array, Progress
 from laybare.source import Source
+from laybare.source.lanes import side_by_side
 from laybare.source.sums import even_pair
 
 ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 4, 4000, 24
@@ -39,6 +42,10 @@ SEEN_SINGLE = 1e-8
 ROUNDED, FINE = 16.0, 1e-10
 """Residuals of labels that were rounded are exact up to 4 times their rounding (16 in squares), if that is fine: 1e-5 of the
 spread of y (1e-10 in squares), as float32 and six decimals are. Coarser rounding is noise, and is tested as noise."""
+
+
+AT_ONCE = 3e8
+"""n·P² from which parts of a certificate that know nothing of each other are worth a core each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +69,12 @@ class State:
         source = self.view if rows is None else rows
         scale = self.variation * source.size / self.view.size
         return deciding_refit(source, start, scale, nearby=nearby, effort=effort, progress=self.progress)
+
+    def at_once(self, *parts: Callable[[], Any]) -> list[Any]:
+        """What parts return that know nothing of each other: side by side where that pays."""
+        if self.equations * self.unknowns**2 < AT_ONCE:
+            return [part() for part in parts]
+        return side_by_side(self.view, *parts)
 
     @cached_property
     def informing(self) -> Source:

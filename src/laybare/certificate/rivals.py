@@ -13,6 +13,8 @@ does not need, too. Of many rows some are asked first: a rival that is clearly w
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +90,8 @@ def other_activations(state: State, left: Alternative, more: Claim) -> tuple[Cla
     if state.exact or not tried or own not in KINDS or not state.point.width:
         return ()
     own_loss = float(state.fit.loss) if state.some is state.view else state.own_on_some.loss
-    rivals = [one for kind in KINDS if kind != own for one in _tried(state, kind, own_loss)]
+    of_kinds = state.at_once(*(partial(_tried, state, kind, own_loss) for kind in KINDS if kind != own))
+    rivals: list[_Rival] = list(chain.from_iterable(of_kinds))
     if more.value > NEARLY * price_of_a_unit(state):
         rivals = [one._replace(limit=min(one.limit, BETTER)) for one in rivals]
     best, clear = max(rivals, key=lambda one: one.gain - one.limit), any(one.gain >= CLEARLY for one in rivals)
