@@ -108,7 +108,7 @@ if TYPE_CHECKING:
     from laybare.pipeline import Audit, Recovery, audit, load, recover, refine
     from laybare.planted import random_network
     from laybare.refinement.descent import Descent
-    from laybare.refinement.overwide import Search
+    from laybare.refinement.hunt import Search
     from laybare.source import (
         DaskEngine,
         DaskSamples,

@@ -17,7 +17,7 @@ from laybare.networks import max_angle
 from laybare.networks.polynomials import multilinear
 from laybare.planted import gaussian_rows
 from laybare.planted.high_thresholds import PlantedTarget, polynomial_top
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 
 FIRST, RUNS, CONTROLS = 1000, 20, 5
 EXACT, NEAR = 1e-10, 0.02

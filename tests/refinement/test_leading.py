@@ -5,8 +5,8 @@ import pytest
 
 import laybare as lb
 from laybare.pipeline import search as pipeline_search
+from laybare.refinement.hunt import Search
 from laybare.refinement.leading import leading_directions, search_leading
-from laybare.refinement.overwide import Search
 from laybare.refinement.problem import pose
 from laybare.refinement.sign_free import sign_free_model
 

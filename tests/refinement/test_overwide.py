@@ -10,11 +10,12 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.errors import TooFewSamples
-from laybare.refinement import overwide, pruning
+from laybare.refinement import hunt, pruning
+from laybare.refinement.hunt import Search
 from laybare.refinement.levenberg import levenberg_marquardt
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, network_of
-from laybare.refinement.overwide import Search, over_wide
+from laybare.refinement.overwide import over_wide
 from laybare.refinement.pruning import elimination_order, parameter_count, prune, without
 from laybare.refinement.variation import total_variation
 
@@ -60,7 +61,7 @@ def test_an_interrupt_while_pruning_ends_the_search(rng, monkeypatch):
         calls.append(refined.point.width)
         return refined._replace(trace=refined.trace._replace(reason="interrupted"))
 
-    monkeypatch.setattr(overwide, "prune", interrupted)
+    monkeypatch.setattr(hunt, "prune", interrupted)
     refined = over_wide(problem.source, SIGN_FREE, 3, rng=rng)
     assert refined.trace.reason == "interrupted" and len(calls) == 1
 
@@ -73,15 +74,15 @@ def searched_beside(problem, workers, *, progress=None):
 
 def test_a_run_is_pruned_while_the_next_one_is_under_way(rng, monkeypatch):
     """On two threads; where there is one, afterwards, with the same bits."""
-    monkeypatch.setattr(overwide, "CHEAP", 0.0)
+    monkeypatch.setattr(hunt, "CHEAP", 0.0)
     problem, threads = planted(5, 3, 4000, rng, noise=0.05), []
-    plain = overwide.prune
+    plain = hunt.prune
 
     def prune(*given, **named):
         threads.append(threading.get_ident())
         return plain(*given, **named)
 
-    monkeypatch.setattr(overwide, "prune", prune)
+    monkeypatch.setattr(hunt, "prune", prune)
     alone = searched_beside(problem, 1)
     assert alone.agreed and set(threads) == {threading.get_ident()}
     seen, begun = set(), len(threads)
@@ -95,7 +96,7 @@ def test_a_run_is_pruned_while_the_next_one_is_under_way(rng, monkeypatch):
 
 @pytest.mark.parametrize("step", [2, 9])
 def test_an_interrupt_of_either_ends_both(step, rng, monkeypatch):
-    monkeypatch.setattr(overwide, "CHEAP", 0.0)
+    monkeypatch.setattr(hunt, "CHEAP", 0.0)
     problem, left, repairing = planted(5, 3, 4000, rng, noise=0.05), [step], []
 
     def interrupt(event):

@@ -98,7 +98,7 @@ def one_more(state: State, units: Array, gram: Array | None) -> Claim:
 def too_narrow(claims: tuple[Claim, ...]) -> bool:
     """Whether a unit is missing although two searches agree on the best network of this width: none of that width is better."""
     missing = any(claim.name == MORE_UNITS and claim.decisive for claim in claims)
-    return missing and any(claim.name == MET and claim.value >= 2.0 for claim in claims)
+    return missing and any(claim.name == MET and np.isfinite(claim.value) for claim in claims)
 
 
 def _starts(state: State, units: Array) -> list[Point]:

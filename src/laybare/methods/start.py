@@ -17,7 +17,7 @@ from laybare.certificate import Claim
 from laybare.errors import InvalidInput
 from laybare.levels import SOLVED_LOSS
 from laybare.networks import Network
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.shapes import Progress
 from laybare.source import Source
 

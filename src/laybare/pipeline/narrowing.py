@@ -37,5 +37,5 @@ def supported(problem: Problem, found: Refined, *, progress: Progress | None = N
             break
         tell(progress, "narrowing", detail=f"{fewer.point.width} units")
         refit = minimise(problem.used, fewer.point, problem.variation, progress=progress)
-        found = refit._replace(trace=found.trace.then(refit.trace), agreed=found.agreed)
+        found = refit._replace(trace=found.trace.then(refit.trace), runs=found.runs)
     return found

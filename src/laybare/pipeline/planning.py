@@ -25,10 +25,10 @@ from laybare.certificate.spread import LARGEST
 from laybare.certificate.structure import PROBES
 from laybare.errors import InvalidInput
 from laybare.pipeline.search import DEAR, FEWEST, SAMPLES_A_NUMBER
+from laybare.refinement.hunt import Search
 from laybare.refinement.leading import FEW
 from laybare.refinement.minimise import SMALL
 from laybare.refinement.normal import FitStatistic, Model, Point, StepStatistic, split
-from laybare.refinement.overwide import Search
 from laybare.refinement.products import GradientStatistic, ProductStatistic
 from laybare.shapes import Array, Statistic
 from laybare.source import Samples, Schedule, block_rows

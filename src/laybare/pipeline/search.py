@@ -21,11 +21,12 @@ from laybare.methods import Outcome
 from laybare.networks import Layer, Network
 from laybare.pipeline.narrowing import supported
 from laybare.pipeline.signs import settle_signs, unfolded_by
+from laybare.refinement.hunt import Search, random_units
 from laybare.refinement.leading import Leading, leading_directions, search_leading
 from laybare.refinement.levenberg import Refined, project
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Fit, FitStatistic, Model, network_of, point_of
-from laybare.refinement.overwide import FIRST_WIDTH, Search, beside_spares, over_wide, random_units
+from laybare.refinement.overwide import FIRST_WIDTH, beside_spares, over_wide
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import parameter_count
 from laybare.refinement.sign_free import sign_free_model
@@ -105,7 +106,7 @@ def find_fit(
     model = Model(activation, biases=biases) if signed else sign_free_model(activation, biases=biases)
     known = _rows(first, biases=biases)
     rows = _first_rows(problem.used, model, search, width or 2 * len(known))
-    found = _searched(_Task(problem, model, width, search, bare, rng, progress), known, rows)
+    found = _searched(_Task(problem, model, width, search, bare, not bare, rng, progress), known, rows)
     return _settled(problem, found, activation, progress)
 
 
@@ -142,7 +143,7 @@ def _settled(problem: Problem, searched: Searched, activation: Activation, progr
     if not searched.whole and not again.interrupted and _worse(problem, searched, again.outcome.loss):
         return _settled(problem, _on_all_rows(problem, searched, progress), activation, progress)
     if found.loss > SOLVED_LOSS * problem.variation:
-        claims = (*claims, met(agreed=found.agreed))
+        claims = (*claims, met(found.runs))
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
     return NetworkFit(again.outcome._replace(agreed=found.agreed), trace, (*claims, *again.claims), searched)
 
@@ -155,7 +156,7 @@ def _on_all_rows(problem: Problem, searched: Searched, progress: Progress | None
     effort = replace(searched.effort, settled=max(searched.effort.settled, ALMOST))
     last = minimise(problem.used, found.point, problem.variation, near=True, effort=effort, progress=progress)
     return searched._replace(
-        fit=last._replace(trace=found.trace.then(last.trace), agreed=found.agreed), equations=problem.equations, whole=True)
+        fit=last._replace(trace=found.trace.then(last.trace), runs=found.runs), equations=problem.equations, whole=True)
 
 
 def _worse(problem: Problem, searched: Searched, loss: float) -> bool:
@@ -217,13 +218,14 @@ def _first_rows(source: Source, model: Model, search: Search, width: int) -> int
 
 
 class _Task(NamedTuple):
-    """What does not change from one part of the rows to the next."""
+    """What does not change from one part of the rows to the next; `bare` and `blind` as for `over_wide`."""
 
     problem: Problem
     model: Model
     width: int | None
     search: Search
     bare: bool
+    blind: bool
     rng: Generator
     progress: Progress | None
 
@@ -233,8 +235,8 @@ def _searched(task: _Task, known: Array, rows: int) -> Searched:
     whole = task.problem.used
     if 2 * rows > whole.size:
         return _told(task, over_wide(
-            whole, task.model, task.width, known, search=task.search, bare=task.bare, scale=task.problem.variation, rng=task.rng,
-            progress=task.progress))
+            whole, task.model, task.width, known, search=task.search, bare=task.bare, blind=task.blind,
+            scale=task.problem.variation, rng=task.rng, progress=task.progress))
     share = rows / whole.size
     part = whole.split(share, rng=task.rng).first.kept()
     short = replace(task.search, effort=replace(task.search.effort, floor=max(task.search.effort.floor, ROUNDING_LOSS)))
@@ -246,9 +248,9 @@ def _searched(task: _Task, known: Array, rows: int) -> Searched:
     if found is None:
         found = over_wide(
             part, task.model, task.width, known if lead is None else lead.rows, search=short, bare=task.bare or lead is not None,
-            scale=scale, rng=task.rng, progress=task.progress)
+            blind=task.blind and lead is None, scale=scale, rng=task.rng, progress=task.progress)
     if found.loss > SOLVED_LOSS * scale and not found.agreed and found.trace.reason != "interrupted":
-        again = task._replace(search=replace(task.search, hops=min(task.search.hops, AGAIN)))
+        again = task._replace(search=replace(task.search, hops=min(task.search.hops, AGAIN)), blind=False)
         return _searched(again, found.point.units, GROWTH * rows)
     return _told(task, found, part)
 
@@ -292,7 +294,7 @@ def _from_lead(task: _Task, part: Source, scale: float, lead: Leading) -> Refine
     better = found.loss / part.size < lead.loss and found.point.width <= len(lead.rows)
     if not better and found.trace.reason != "interrupted":
         return None
-    return found._replace(trace=lead.fit.trace.then(found.trace), agreed=True)
+    return found._replace(trace=lead.fit.trace.then(found.trace), runs=lead.fit.runs)
 
 
 def _as_lifted(task: _Task, lead: Leading) -> Refined:

@@ -19,9 +19,10 @@ from numpy.random import Generator
 from laybare.moments import SecondMoment, measure_with_noise
 from laybare.moments.fit import HermiteFit, fit_hermite
 from laybare.moments.residual import Residual
+from laybare.refinement.hunt import Search, random_units
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Model
-from laybare.refinement.overwide import Search, over_wide, random_units
+from laybare.refinement.overwide import over_wide
 from laybare.refinement.parts import enough_rows
 from laybare.refinement.variation import total_variation
 from laybare.shapes import Array, Progress

@@ -34,13 +34,17 @@ that is seen, and the least damping that keeps such a matrix definite."""
 class Refined(NamedTuple):
     """Where the solver stopped, the residual sum of squares there (least squares in the readout), and how it got there.
 
-    `agreed` says that a second run, from other units, ended at the same loss.
+    `runs` from other units were made until two of them ended here; 0: no two did.
     """
 
     point: Point
     loss: float
     trace: Trace
-    agreed: bool = False
+    runs: int = 0
+
+    @property
+    def agreed(self) -> bool:
+        return self.runs > 0
 
 
 def levenberg_marquardt(
@@ -76,6 +80,8 @@ def project(point: Point, fit: Fit) -> tuple[Point, float]:
 class _System(NamedTuple):
     point: Point
     schur: Array
+    held: Array  # P Schur P + gauge
+    weight: Array  # of the damping
     gradient: Array
     back: Array  # G⁻¹ FᵀXs: how the coefficients follow the rows
     coefficients: Array
@@ -126,15 +132,16 @@ def _system(step: Step, point: Point) -> _System:
     schur, back = reduced(step, point, coefficients)
     left = (step.moment[q:] - step.gram[:q, q:].T @ change).reshape(k, p, m)
     gradient = (left * coefficients[:k, None, :]).sum(axis=2).ravel()
-    return _System(point, schur, gradient, back, coefficients)
+    weight = damping_weight(schur)
+    held = with_gauge(schur, point.normals, weight.reshape(k, p))
+    return _System(point, schur, held, weight, gradient, back, coefficients)
 
 
 def _trial(system: _System, damping: float) -> Trial[Point]:
     point = system.point
     k, p = point.units.shape
-    weight = damping_weight(system.schur)
-    matrix = with_gauge(system.schur, point.normals, weight.reshape(k, p))
-    matrix[np.diag_indices(k * p)] += damping * weight
+    matrix = system.held.copy()
+    matrix[np.diag_indices(k * p)] += damping * system.weight
     delta = solve_spd(matrix, tangent(system.gradient.reshape(k, p), point.normals).ravel())
     delta = _capped(point, tangent(delta.reshape(k, p), point.normals)).ravel()
     predicted = float(delta @ (2.0 * system.gradient - system.schur @ delta))

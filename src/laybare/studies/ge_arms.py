@@ -22,9 +22,9 @@ from laybare.methods.symmetric_inputs.routes import SpectralRoute
 from laybare.networks import Layer, Network, compare, mean_squared_error, normalised_squared_errors
 from laybare.pipeline import recover
 from laybare.refinement.descent import adam, lbfgs
+from laybare.refinement.hunt import random_units
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.normal import Model, Point, network_of
-from laybare.refinement.overwide import random_units
 from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
 from laybare.source import Samples, Symmetric

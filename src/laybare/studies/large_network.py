@@ -19,10 +19,11 @@ from laybare.decomposition import joint_diagonalisation, loadings
 from laybare.moments import Residual, fit_hermite, projected_tensors, refine_subspace
 from laybare.networks import Network, compare
 from laybare.planted import random_network
+from laybare.refinement.hunt import Search
 from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import Model, network_of
-from laybare.refinement.overwide import Search, over_wide
+from laybare.refinement.overwide import over_wide
 from laybare.refinement.variation import total_variation
 from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source

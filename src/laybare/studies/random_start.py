@@ -16,7 +16,7 @@ from laybare.methods import RandomStart
 from laybare.networks import compare
 from laybare.pipeline import recover
 from laybare.planted import random_network
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.source import Samples
 from laybare.studies.study import EXACT_ERROR, Count, Study, StudyResult, headings, over, tally
 

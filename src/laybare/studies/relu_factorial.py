@@ -18,7 +18,8 @@ from laybare.activations import relu
 from laybare.methods.general_relu.routes import JointSpan
 from laybare.networks import Network
 from laybare.planted import random_network
-from laybare.refinement.overwide import Search, over_wide
+from laybare.refinement.hunt import Search
+from laybare.refinement.overwide import over_wide
 from laybare.refinement.sign_free import sign_free_model
 from laybare.refinement.variation import total_variation
 from laybare.shapes import Array

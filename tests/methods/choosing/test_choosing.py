@@ -123,15 +123,15 @@ def test_activations_that_fit_equally_well_are_ties(held_out: float, ties: int, 
     assert found.certificate.verdict == ("doubtful" if ties else "verified")
 
 
-@pytest.mark.parametrize(("told", "starts", "tried"), [(True, 2.0, 1), (True, 1.0, 2), (False, 2.0, 2)])
-def test_a_told_width_that_is_too_small_is_too_small_for_every_method(told: bool, starts: float, tried: int) -> None:
+@pytest.mark.parametrize(("told", "runs", "tried"), [(True, 2.0, 1), (True, np.inf, 2), (False, 2.0, 2)])
+def test_a_told_width_that_is_too_small_is_too_small_for_every_method(told: bool, runs: float, tried: int) -> None:
     """Unless no two searches agree that this is the best network of that width, or the width was not told."""
     x = np.random.default_rng(0).standard_normal((3000, 20))
     choice = lb.choose(lb.Samples(x, np.maximum(x @ np.eye(20)[:, :4], 0.0).sum(axis=1)), 3, lb.relu)
     assert len(choice.candidates) > 1 and {one.method.activation for one in choice.candidates} == {lb.relu}
     refuted = outcome(lb.relu, "refuted", 0.3)
     missing = lb.Claim(MORE_UNITS, 90.0, 10.0, False, "tested", "", decisive=True)
-    claims = (missing, lb.Claim(MET, starts, 1.0, True, "tested", ""))
+    claims = (missing, lb.Claim(MET, runs, 100.0, bool(np.isfinite(runs)), "tested", ""))
     ended = replace(refuted, certificate=replace(refuted.certificate, claims=claims))
     found = recover_by_choice(choice, lambda method: ended, Clock(None, np.inf), told=told)
     claim = next(one for one in found.certificate.claims if one.name == "methods tried")

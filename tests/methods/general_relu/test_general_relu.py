@@ -13,7 +13,7 @@ from laybare.methods.general_relu.method import unsolved
 from laybare.methods.general_relu.routes import JointSpan
 from laybare.moments import controlled_moments, packed_moments, population_moments
 from laybare.planted import gaussian_rows, smoothed_network
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.refinement.pruning import parameter_count
 from laybare.refinement.sign_free import sign_free_model
 from laybare.studies.relu_factorial import share_found

@@ -16,7 +16,7 @@ from laybare.methods.landscape_design.printed import PrintedDesign
 from laybare.methods.landscape_design.routes import PolarRoute, TensorRoute, WhitenedRoute
 from laybare.networks import unsigned_error
 from laybare.planted import gaussian_rows, orthonormal_weights
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.studies.designed import SHAPES, DesignedShape, Make, f_prime, f_with, f_with_ridge, g_with, land
 from laybare.studies.population_loss import relu_end
 

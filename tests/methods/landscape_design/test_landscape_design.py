@@ -19,7 +19,7 @@ from laybare.methods.landscape_design.printed import PrintedDesign
 from laybare.methods.landscape_design.routes import PolarRoute, TensorRoute, WhitenedRoute
 from laybare.networks import unsigned_error
 from laybare.planted import gaussian_rows
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 
 ONE_START = Search(spares=0, hops=0)
 EXACT = 1e-8

@@ -10,7 +10,7 @@ import laybare as lb
 from laybare.methods.symmetric_inputs.routes import SpectralRoute
 from laybare.networks import normalised_squared_errors
 from laybare.planted import mixture_inputs, orthonormal_weights
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.source import paired_inputs
 from laybare.studies.ge_arms import conditioned
 

@@ -13,9 +13,9 @@ from laybare.methods.symmetric_inputs.claims import symmetric_inputs
 from laybare.methods.symmetric_inputs.routes import SpectralRoute
 from laybare.networks import normalised_squared_errors
 from laybare.planted import mixture_inputs, orthonormal_weights
+from laybare.refinement.hunt import Search
 from laybare.refinement.minimise import minimise
 from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.overwide import Search
 from laybare.refinement.pruning import parameter_count
 from laybare.refinement.variation import total_variation
 from laybare.source import paired_inputs

@@ -14,7 +14,7 @@ from laybare.methods.tensor_init.printed import second_tensor
 from laybare.methods.tensor_init.routes import decomposed, informative_orders
 from laybare.moments import population_moments
 from laybare.planted import gaussian_rows
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.shapes import Event
 
 RELU2 = lb.power_relu(2)

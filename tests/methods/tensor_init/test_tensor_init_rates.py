@@ -15,7 +15,7 @@ from laybare.certificate.spread import standard_errors
 from laybare.methods.tensor_init.printed import moments_then_descent
 from laybare.methods.tensor_init.routes import RefinedMoments
 from laybare.refinement.descent import Descent
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.studies import zhong
 from laybare.theory.expected import expected_hessian
 

@@ -16,7 +16,7 @@ from laybare.methods.general_relu.routes import JointSpan
 from laybare.methods.start import CountingRoute, Start, network_at
 from laybare.moments import Normality, normality
 from laybare.networks import Network
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.shapes import Progress, tell
 from laybare.source import Source
 

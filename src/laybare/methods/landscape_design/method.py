@@ -15,7 +15,7 @@ from laybare.methods.landscape_design.printed import PrintedDesign
 from laybare.methods.landscape_design.routes import TensorRoute
 from laybare.methods.start import Route, Start
 from laybare.methods.tensor_init.method import check_size
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.shapes import Progress, tell
 from laybare.source import Source
 

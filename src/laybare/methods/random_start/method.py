@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.methods.start import Start
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.shapes import Progress
 from laybare.source import Source
 

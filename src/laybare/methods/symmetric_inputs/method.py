@@ -13,7 +13,7 @@ from laybare.methods.symmetric_inputs.claims import CountedWidth, symmetric_inpu
 from laybare.methods.symmetric_inputs.needs import ChoosyRoute, slope_of
 from laybare.methods.symmetric_inputs.printed import PracticalRoute, PrintedNeurons
 from laybare.methods.symmetric_inputs.routes import AnnihilatorRoute, SpectralRoute
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.shapes import Progress, tell
 from laybare.source import Source
 

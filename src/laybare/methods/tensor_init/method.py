@@ -15,7 +15,7 @@ from laybare.methods.tensor_init.printed import PrintedDescent, PrintedMoments
 from laybare.methods.tensor_init.routes import RefinedMoments, informative_orders
 from laybare.moments.parity import check_parity
 from laybare.refinement.descent import Descent
-from laybare.refinement.overwide import Search
+from laybare.refinement.hunt import Search
 from laybare.shapes import Progress, tell
 from laybare.source import Source
 
