@@ -54,9 +54,16 @@ def blas_threads() -> int:
     return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
 
 
-def peak_memory(run: Callable[[], object]) -> int:
-    """Bytes by which the process grows at most while `run` works (Linux: resident set; elsewhere: Python's own allocations)."""
-    return _resident_peak(run) if STATM.exists() else _traced_peak(run)
+def peak_memory(run: Callable[[], object], *, own: bool = False) -> int:
+    """Bytes by which the process grows at most while `run` works (Linux: resident set; elsewhere: Python's own allocations).
+
+    `own`: all that the process has at most, without pages of files, which the system takes back when it needs them.
+    """
+    if not STATM.exists():
+        return _traced_peak(run)
+    with _sampling(_own_bytes if own else _resident_bytes) as seen:
+        run()
+    return max(seen) if own else max(seen) - seen[0]
 
 
 STATM = Path("/proc/self/statm")
@@ -64,14 +71,13 @@ SAMPLE_SECONDS = 0.0005
 """Much shorter than one block of a pass takes."""
 
 
-def _resident_peak(run: Callable[[], object]) -> int:
-    with _sampling(_resident_bytes) as seen:
-        run()
-    return max(seen) - seen[0]
-
-
 def _resident_bytes() -> int:
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _own_bytes() -> int:
+    _, resident, shared, *_ = map(int, STATM.read_text().split())
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager

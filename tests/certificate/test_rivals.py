@@ -80,12 +80,12 @@ def steps_of_rivals(monkeypatch: pytest.MonkeyPatch, reach: float) -> tuple[int,
     y = truth(x)
     samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(12_000))
     state = state_of(lb.refine(samples, truth).network, pose(samples, biases=True, rng=np.random.default_rng(0)))
-    assert state.some is not state.view
+    assert state.few is not state.view
     monkeypatch.setattr(rivals, "REACH", reach)
     ended, judged = [], rivals._judged
     with monkeypatch.context() as patched:
         patched.setattr(rivals, "_judged", lambda *given: ended.append(given) or judged(*given))
-        own = state.own_on_some.loss
+        own = state.own_on_few
         gains = {kind.name: rivals._tried(state, kind, own)[0].gain for kind in (lb.tanh, lb.softplus, lb.gelu)}
     return sum(len(rival.trace.rows) - 1 for *_, rival in ended), gains
 

@@ -94,13 +94,21 @@ class State:
 
     @property
     def _rows_of_some(self) -> int:
-        rows = max(FEWEST_ROWS, ROWS_AN_UNKNOWN * self.unknowns // self.view.outputs, self.view.size // SHARE)
-        return even_pair(rows)
+        return even_pair(max(self._fewest_rows, self.view.size // SHARE))
+
+    @property
+    def _fewest_rows(self) -> int:
+        return max(FEWEST_ROWS, ROWS_AN_UNKNOWN * self.unknowns // self.view.outputs)
 
     @property
     def some(self) -> Source:
         """Some of the used rows, at random, on which much can be tried: one of 24 or more; all where that is not much less."""
         return self.some_and_rest[0]
+
+    @cached_property
+    def few(self) -> Source:
+        """As few of the used rows as much can be tried on, however many there are."""
+        return self.some if self.view.size // SHARE <= self._fewest_rows else enough_rows(self.view, even_pair(self._fewest_rows))
 
     @cached_property
     def many(self) -> Source:
@@ -117,12 +125,32 @@ class State:
         """Gram matrix of a step on some of the rows; readouts do not enter it."""
         return Step(*self.some.sum(StepStatistic(self.point, quick_precision(self.point)), stage="certificate")).gram
 
-    def curvature_on_some(self, kept: Array) -> PartNormal | None:
-        """Curvature of these rows at the network with such units alone, from that matrix, where steps are dear."""
+    @cached_property
+    def own_on_few(self) -> float:
+        """What the network leaves of few rows, fitted to these."""
+        return self._own_on(self.few)
+
+    @cached_property
+    def own_on_many(self) -> float:
+        """The same for as many rows as tests of what is left look at."""
+        return self._own_on(self.many)
+
+    def _own_on(self, rows: Source) -> float:
+        if rows is self.view:
+            return float(self.fit.loss)
+        if rows is self.some:
+            return self.own_on_some.loss
+        nearby = self.curvature_on_some(np.arange(self.point.width), self.some.size / rows.size)
+        return self.refit(self.point, Effort(max_steps=1), rows, nearby).loss
+
+    def curvature_on_some(self, kept: Array, share: float = 1.0) -> PartNormal | None:
+        """Curvature of these rows, or of those that they are such a share of, at the network with such units alone, from that
+        matrix, where steps are dear."""
         if self.exact or quick_precision(self.point) is not np.float32 or not dear(self.some, self.point):
             return None
         columns = columns_of(self.point, kept)
-        return normal_of(step_of(self.gram_on_some[np.ix_(columns, columns)]), without(self.point, kept), dtype=np.float32)
+        step = step_of(self.gram_on_some[np.ix_(columns, columns)])
+        return normal_of(step, without(self.point, kept), share, dtype=np.float32)
 
     @property
     def view(self) -> Source:

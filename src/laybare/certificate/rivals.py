@@ -8,7 +8,8 @@ two each (Akaike 1974), which is what noise grants them, since here a false alar
 where the rival is *sharp*: where most of its units bend within a small part of the inputs, so that they are nearly ReLUs. Noise
 makes such rivals of every ReLU network, and other networks hardly ever are: the sums in their units have standard deviations of
 one to three. A sharp rival must be better than noise makes it. One that fits about as well is tried without the units that it
-does not need, too. Of many rows some are asked first: a rival that is clearly worse there need not be fitted to all.
+does not need, too. Of many rows few are asked first: a rival that is clearly worse there need not be fitted to more, and the
+others are judged on as many as the residual was looked at. (On all of ten million rows they took seven minutes.)
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def other_activations(state: State, left: Alternative, more: Claim) -> tuple[Cla
     tried = cheap or (suspicious and not more.decisive)  # which refutes by itself
     if state.exact or not tried or own not in KINDS or not state.point.width:
         return ()
-    own_loss = float(state.fit.loss) if state.some is state.view else state.own_on_some.loss
+    own_loss = state.own_on_few
     of_kinds = state.at_once(*(partial(_tried, state, kind, own_loss) for kind in KINDS if kind != own))
     rivals: list[_Rival] = list(chain.from_iterable(of_kinds))
     if more.value > NEARLY * price_of_a_unit(state):
@@ -102,25 +103,25 @@ def other_activations(state: State, left: Alternative, more: Claim) -> tuple[Cla
 
 
 def _tried(state: State, kind: Activation, own_loss: float) -> list[_Rival]:
-    """A rival fitted to some of the rows, where the network itself leaves `own_loss`; to all unless it is clearly worse there."""
+    """A rival fitted to few of the rows, of which the network leaves `own_loss`; and to many unless it is clearly worse there."""
     free = sign_free_model(kind, biases=state.point.biases)
     start = _start(state.point, free, state.view.outputs)
     if state.equations <= 2 * parameter_count(start):
         return [_Rival(kind.name, -np.inf, _limit(state.point, start))]
-    if state.some is state.view:
-        refit = state.refit(start, _effort(state.some, start))
-        rival = _judged(state, state.some, own_loss, refit)
+    if state.few is state.view:
+        refit = state.refit(start, _effort(state.view, start))
+        rival = _judged(state, state.view, own_loss, refit)
         return [rival, *_with_fewer(state, own_loss, refit), *_as_turned(state, own_loss, free)]
-    some = _while_it_may_win(state, start, own_loss)
-    rival = _judged(state, state.some, own_loss, some)
+    few, many = _while_it_may_win(state, start, own_loss), state.many
+    rival = _judged(state, state.few, own_loss, few)
     if rival.gain > -CLEARLY:
-        rival = _judged(state, state.view, float(state.fit.loss), state.refit(some.point, _effort(state.view, start)))
+        rival = _judged(state, many, state.own_on_many, state.refit(few.point, _effort(many, start), many))
     return [rival]
 
 
 def _while_it_may_win(state: State, start: Point, own: float) -> Refined:
-    """A rival fitted to some of many rows, for as long as its steps may yet make up for what it lacks there."""
-    rows, spare, price = state.some, _spare(state.some, start), PRICE * (parameter_count(start) - state.unknowns)
+    """A rival fitted to few of many rows, for as long as its steps may yet make up for what it lacks there."""
+    rows, spare, price = state.few, _spare(state.few, start), PRICE * (parameter_count(start) - state.unknowns)
 
     def lacks(loss: float) -> float:
         return spare * float(np.log(loss / own)) + price - CLEARLY
