@@ -106,3 +106,22 @@ def test_a_sharp_rival_counts_where_one_more_unit_is_nearly_called_for() -> None
     found, right = hostile("outside", 311741)
     assert not right and found.certificate.verdict == "doubtful"
     assert named(found, GAIN).threshold == BETTER < named(found, GAIN).value < SHARPER
+
+
+def test_many_rows_judge_rivals_by_few_and_by_as_many_as_the_residual_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: few, and many for those that are not clearly worse there, beside the network fitted to them."""
+    rng = np.random.default_rng(3)
+    truth = lb.random_network(6, 4, rng=rng)
+    x = rng.standard_normal((200_000, 6))
+    y = truth(x)
+    samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(200_000))
+    state = state_of(lb.refine(samples, truth).network, pose(samples, biases=True, rng=np.random.default_rng(0)))
+    assert state.few.size == 4096 < state.some.size < state.many.size == 30_000
+    for rows, own in ((state.few, state.own_on_few), (state.many, state.own_on_many)):
+        (plain,) = rows.sum(lambda x, y: (np.sum((y - state.white(x)[:, None]) ** 2),))
+        assert 0.5 * state.unknowns < (plain - own) / state.noise < 2.0 * state.unknowns  # what as many numbers follow of noise
+    seen, judged = [], rivals._judged
+    monkeypatch.setattr(rivals, "_judged", lambda *given: seen.append(given[1].size) or judged(*given))
+    assert rivals._tried(state, lb.tanh, state.own_on_few)[0].gain < -rivals.CLEARLY and seen == [4096]
+    monkeypatch.setattr(rivals, "CLEARLY", np.inf)
+    assert rivals._tried(state, lb.tanh, state.own_on_few)[0].gain < -1e3 and seen[1:] == [4096, 30_000]

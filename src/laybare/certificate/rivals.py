@@ -24,6 +24,7 @@ from laybare.activations import Activation, gelu, relu, softplus, tanh
 from laybare.certificate.alternatives import SUSPICIOUS, Alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
+from laybare.certificate.starts import MET
 from laybare.certificate.worth import price_of_a_unit
 from laybare.damping import Effort
 from laybare.refinement.levenberg import Refined
@@ -32,6 +33,8 @@ from laybare.refinement.pruning import parameter_count, prune
 from laybare.refinement.sign_free import sign_free_model
 from laybare.shapes import Array
 from laybare.source import Source
+
+GAIN = "gain of another activation"
 
 KINDS = (relu, tanh, softplus, gelu)
 """Activations that are told apart; others are close to one of these."""
@@ -97,9 +100,15 @@ def other_activations(state: State, left: Alternative, more: Claim) -> tuple[Cla
         rivals = [one._replace(limit=min(one.limit, BETTER)) for one in rivals]
     best, clear = max(rivals, key=lambda one: one.gain - one.limit), any(one.gain >= CLEARLY for one in rivals)
     return (Claim(
-        "gain of another activation", best.gain, best.limit, best.gain < best.limit, "tested",
+        GAIN, best.gain, best.limit, best.gain < best.limit, "tested",
         f"how much more likely {best.name} units in the same places make the used samples, after the price of their numbers; "
         f"more than the threshold means that the units may not be {own.name}.", decisive=clear),)
+
+
+def unrivalled(claims: tuple[Claim, ...]) -> bool:
+    """Whether two runs agree on a fit that every rival is clearly worse than: to look for others in other ways is in vain."""
+    return any(one.name == GAIN and one.value <= -CLEARLY for one in claims) and any(
+        one.name == MET and np.isfinite(one.value) for one in claims)
 
 
 def _tried(state: State, kind: Activation, own_loss: float) -> list[_Rival]:

@@ -1,7 +1,8 @@
 """No method was given: the data are looked at, methods are tried in the order that suits them, and the best result is kept.
 
-The next method is tried if the one before is refuted, or leaves structure in the residual, while there is time. If no activation
-was told, ReLU is tried first; where it is refuted, smooth units follow, and those that fit held-out rows equally well are ties.
+The next method is tried if the one before is refuted, or leaves structure in the residual, while there is time; unless two runs
+agree on it and other activations were tried in its place and are clearly worse. If no activation was told, ReLU is tried first;
+where it is refuted, smooth units follow, and those that fit held-out rows equally well are ties.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from laybare.certificate import Claim
 from laybare.certificate.missing import too_narrow
+from laybare.certificate.rivals import unrivalled
 from laybare.errors import LaybareError
 from laybare.methods import Method
 from laybare.methods.choosing import Candidate, Choice
@@ -63,13 +65,17 @@ def recover_by_choice(
 
 def _go_on(tried: list[Recovery], candidate: Candidate, *, told: bool) -> bool:
     """Whether the next candidate may be better; or another activation as good, where noise hides which is right. No way to look
-    for the same units is better where a width that was told is too small."""
+    for the same units is better where a width that was told is too small, and none at all where the structure that is left may
+    be chance and nothing rivals the fit."""
     if any(trace.reason == "interrupted" for trace in tried[-1].traces):
         return False
     best = min(tried, key=_rank)
     units = {one.network.activation for one in tried}
     new = candidate.method.activation not in units
-    if best.certificate.verdict == "refuted" or _structured(best):
+    refuted = best.certificate.verdict == "refuted"
+    if not refuted and unrivalled(best.certificate.claims):
+        return False
+    if refuted or _structured(best):
         return new or (len(units) == 1 and not (told and too_narrow(best.certificate.claims)))
     return new and len(units) > 1 and best.certificate.explained < 1.0 - 1e-12
 
