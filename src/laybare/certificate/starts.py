@@ -31,7 +31,7 @@ off; a unit in another's place stood at 0.67 of the latter."""
 def met(runs: int) -> Claim:
     """How many runs it took until two that began elsewhere ended at the same fit; 0: none did."""
     return Claim(
-        MET, float(runs or "inf"), MANY, runs > 0, "tested",
+        MET, float(runs) if runs else float("inf"), MANY, runs > 0, "tested",
         f"two of {runs} runs from different random units ended at the same fit." if runs else
         "no two runs from different random units ended at the same fit, so that another network may fit as well or better; "
         "more samples make that less likely, and so does a search with more hops.")

@@ -1,7 +1,8 @@
 """How often the truth lies within its error bars: weights, biases, readouts and offset, noise of one size and noise that varies.
 
-6-5-1 networks with positive readouts, 420 samples, noise a tenth of y: constant, or in proportion to |x₀|. Verified networks
-only: for others error bars promise nothing. An interval is the estimate and 1.96 standard errors either side.
+6-5-1 networks with positive readouts, 420 samples, noise a tenth of y: constant, or in proportion to |x₀|; with `--full` also
+50-20-1 networks, 1,041 numbers from 100,000 samples, whose errors come from some of the rows. Verified networks only: for others
+error bars promise nothing. An interval is the estimate and 1.96 standard errors either side.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from laybare.studies.study import Settings, Study, StudyResult, every, headings
 
 WITHIN = 1.96
 
+LARGE = "constant, 1,041 numbers"
+
 
 class CoverageGrid(NamedTuple):
-    """Kinds of noise."""
+    """Kinds of noise, or of networks."""
 
     kinds: tuple[str, ...]
 
@@ -51,12 +54,13 @@ class CoverageRow(NamedTuple):
 def run_once(kind: str, seed: int) -> CoverageRun:
     """Plant, recover, count."""
     rng = np.random.default_rng([seed, len(kind)])
-    truth = random_network(6, 5, readout="positive", rng=rng)
-    x = rng.standard_normal((420, 6))
+    dim, width, rows = (50, 20, 100_000) if kind == LARGE else (6, 5, 420)
+    truth = random_network(dim, width, readout="signs" if kind == LARGE else "positive", rng=rng)
+    x = rng.standard_normal((rows, dim))
     y = truth(x)
-    size = np.ones(420) if kind == "constant" else np.abs(x[:, 0])
+    size = np.abs(x[:, 0]) if kind == "varying" else np.ones(rows)
     try:
-        found = recover(Samples(x, y + 0.1 * y.std() * size * rng.standard_normal(420)), RandomStart(), 5, rng=seed)
+        found = recover(Samples(x, y + 0.1 * y.std() * size * rng.standard_normal(rows)), RandomStart(), width, rng=seed)
     except LaybareError:
         return CoverageRun((0,) * 4, (0,) * 4)
     if found.certificate.verdict != "verified":
@@ -95,7 +99,7 @@ def summary(grid: CoverageGrid, runs: Mapping[str, list[CoverageRun]]) -> StudyR
     return StudyResult(headings(CoverageRow), rows, f"Weights, biases, readouts, offset within 1.96 standard errors: {told}.")
 
 
-GRID = CoverageGrid(("constant", "varying"))
+GRID, FULL = CoverageGrid(("constant", "varying")), CoverageGrid(("constant", "varying", LARGE))
 COVERAGE = Study(
     "coverage", "How often the truth lies within 1.96 standard errors, for verified 6-5-1 networks from 420 noisy samples",
-    "93 to 97 % for every part, under noise of one size and under noise that varies.", GRID, GRID, measure, summary)
+    "93 to 97 % for every part, under noise of one size and under noise that varies.", GRID, FULL, measure, summary)
