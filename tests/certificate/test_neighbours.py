@@ -59,6 +59,12 @@ def test_nearly_parallel_units_need_samples_between_their_kinks() -> None:
     assert failed(found) == {"samples between the two closest kinks"}
 
 
+def test_nearly_parallel_units_must_be_known_twice_as_well() -> None:
+    """Two units with a cosine of 0.99 and readouts of opposite sign, 6.5 standard errors off: weight is traded along a curve."""
+    found, right = hostile("wrong width", 521102)
+    assert not right and failed(found) == {"largest relative standard error of a unit"}
+
+
 def test_right_units_have_no_rival() -> None:
     """A residual that looks suspicious by chance: rivals are tried, and all of them are worse."""
     found, right = hostile("plain", 50000)
