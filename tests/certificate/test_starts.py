@@ -27,9 +27,9 @@ def left(evidence: float) -> Claim:
 
 
 @pytest.mark.parametrize(("runs", "times", "ratio", "evidence", "passed"), [
-    (2, 1.01, 1.0, 0.5, True), (9, 1.01, 2.9, 2.6, True), (10, 1.01, 1.0, 0.5, False), (10, 0.99 * CLEAR, 1.0, 0.5, False),
-    (10, CLEAR, 1.0, 0.5, True), (25, 9.0, 0.3, 0.5, True), (10, 9.0, 1.99, 0.5, True), (10, 9.0, 2.01, 0.5, False),
-    (10, 9.0, 1.0, 1.34, True), (10, 9.0, 1.0, 1.36, False), (0, 9.0, 1.0, 0.5, False)])
+    (2, 1.01, 1.0, 0.5, True), (9, 1.01, 1.0, 0.5, True), (5, 1.01, 2.9, 2.6, True), (6, 9.0, 2.9, 0.5, False), (10, 1.01, 1.0, 0.5, False), (10, 0.99 * CLEAR, 1.0, 0.5, False),
+    (10, CLEAR, 1.0, 0.5, True), (25, 9.0, 0.3, 0.5, True), (6, 9.0, 1.99, 0.5, True), (6, 9.0, 2.01, 0.5, False),
+    (6, 9.0, 1.0, 1.34, True), (6, 9.0, 1.0, 1.36, False), (0, 9.0, 1.0, 0.5, False)])
 def test_two_runs_must_agree_and_soon_where_something_is_strange(
     *, runs: int, times: float, ratio: float, evidence: float, passed: bool
 ) -> None:
@@ -60,7 +60,8 @@ def test_a_unit_that_follows_noise_and_that_few_runs_ended_at_is_not_verified(se
     assert MET in failed(found)
 
 
-@pytest.mark.parametrize(("seed", "others"), [(411090, set()), (430444, {"farthest refit that fits as well"})])
+@pytest.mark.parametrize(("seed", "others"), [
+    (411090, set()), (430444, {"farthest refit that fits as well"}), (570534, set())])
 def test_units_in_the_wrong_place_that_few_runs_ended_at_are_not_verified(seed: int, others: set[str]) -> None:
     """Numbers were off by eight standard errors and more; a residual was strange, but not more so than chance may make it."""
     found, right = hostile("plain", seed)

@@ -121,7 +121,7 @@ def test_an_interrupt_of_the_refit_after_a_removal_ends_the_pruning(rng, monkeyp
         return refined._replace(trace=refined.trace._replace(reason="interrupted")) if len(calls) == 2 else refined
 
     monkeypatch.setattr(pruning, "minimise", second_is_interrupted)
-    monkeypatch.setattr(pruning, "_pays", lambda *arguments: True)
+    monkeypatch.setattr(pruning, "removal_pays", lambda *arguments: True)
     monkeypatch.setattr(pruning, "_worth", lambda *arguments: np.ones(1))  # one unit at a time
     found = pruning.prune(problem.source, start, problem.scale)
     assert found.trace.reason == "interrupted" and len(calls) == 2

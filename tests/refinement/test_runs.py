@@ -15,6 +15,7 @@ from laybare.refinement.hunt import Hunt, Search
 from laybare.refinement.normal import Model, network_of
 from laybare.refinement.overwide import over_wide
 from laybare.refinement.pruning import without
+from laybare.studies.hostile_cases import FAMILIES
 
 from .conftest import full_point, planted
 
@@ -104,24 +105,27 @@ def test_an_interrupt_before_either_has_begun_returns_the_start(rng, monkeypatch
     assert refined.trace.reason == "interrupted" and 0.0 < refined.loss < problem.scale
 
 
-def test_a_run_that_needs_its_spares_is_widened_at_once(rng, calls):
+def test_a_run_that_needs_its_spares_is_widened_at_once(rng, calls, monkeypatch):
     """Seven units, not told: one run at 6 and one at 10, which needs no more than 7, and a second one that agrees."""
+    monkeypatch.setattr(runs, "QUICK", 0.0)
     problem = planted(6, 7, 6000, rng, noise=0.05)
     refined = over_wide(problem.source, SIGN_FREE, None, rng=rng)
     assert refined.point.width == 7 and refined.agreed
     assert [units for name, units, _ in calls if name == "minimise"] == [6, 10, 10]
 
 
-def test_a_wider_run_that_ends_where_a_narrower_one_did_needs_no_other(rng, calls):
+def test_a_wider_run_that_ends_where_a_narrower_one_did_needs_no_other(rng, calls, monkeypatch):
     """Nine units, not told: the run of 8 and two spares needs nine, the one of 16 and three ends at the same fit."""
+    monkeypatch.setattr(runs, "QUICK", 0.0)
     problem = planted(8, 9, 8000, rng, noise=0.05)
     refined = over_wide(problem.source, SIGN_FREE, None, rng=rng)
     assert refined.point.width == 9 and refined.agreed
     assert [units for name, units, _ in calls if name == "minimise"].count(19) == 1
 
 
-def test_few_equations_are_repaired_rather_than_widened(rng, calls):
+def test_few_equations_are_repaired_rather_than_widened(rng, calls, monkeypatch):
     """At twice the width there would be fewer than four equations for each number."""
+    monkeypatch.setattr(runs, "QUICK", 0.0)
     problem = planted(6, 7, 240, rng, noise=0.05)
     over_wide(problem.source, SIGN_FREE, None, rng=rng)
     widths = [units for name, units, _ in calls if name == "minimise"]
@@ -143,3 +147,18 @@ def test_the_same_minimum_is_told_from_one_with_the_same_loss(rng):
     mirrored = first._replace(point=first.point.moved(-first.point.units, first.point.coefficients))
     assert not same(hunt, first, mirrored)
     assert not same(hunt, first, hunt.minimise(without(first.point, np.arange(2))))
+
+
+def test_runs_that_miss_their_spares_do_not_agree_at_once(calls):
+    """Four units, no noise: the first two runs, pruned to four, ended at one wrong fit, a tenth as good as with their spares."""
+    case = FAMILIES["noiseless"](np.random.default_rng([561676, sum(map(ord, "noiseless"))]))
+    found = lb.recover(case.source, lb.RandomStart(activation=case.activation), case.width, rng=561676)
+    assert lb.compare(found.network, case.truth).max_error < 1e-6 and found.certificate.verdict == "verified"
+    assert [name for name, *_ in calls].count("minimise") > 2
+
+
+def test_a_told_width_that_is_too_small_ends_all_the_same(rng, calls):
+    """Runs go on missing their spares: after some repairs two that agree are believed."""
+    problem = planted(5, 4, 4000, rng, noise=0.05)
+    refined = over_wide(problem.source, SIGN_FREE, 3, rng=rng)
+    assert refined.agreed and refined.runs > runs.STUBBORN

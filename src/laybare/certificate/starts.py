@@ -15,8 +15,8 @@ from laybare.certificate.claims import Claim
 
 MET = "runs until two ended at the same fit"
 
-FEW, MANY = 9.0, 100.0
-"""Runs that it may take, where something else is strange and where nothing is."""
+FEW, SOME, MANY = 5.0, 9.0, 100.0
+"""Runs that it may take: where a residual is strange, where a unit is hardly needed, and where nothing is the matter."""
 
 CLEAR = 1.5
 """Times what is needed that the least important unit must be worth, where it took more than a few runs. Wrong networks that had
@@ -24,8 +24,8 @@ passed stood at 1.01 and 1.04, three in four of the right ones above."""
 
 HALFWAY = 0.5
 """Share of what chance may add to the fresh residual, or of what features may explain of the used one, beyond which a network is
-strange: what chance alone seldom does. Units that had traded weight stood at 0.68 of the former, a number eight standard errors
-off; a unit in another's place stood at 0.67 of the latter."""
+strange: what chance alone seldom does. Units that had traded weight stood at 0.68 and 0.79 of the former, a number eight and six
+standard errors off; a unit in another's place stood at 0.67 of the latter."""
 
 
 def met(runs: int) -> Claim:
@@ -38,10 +38,10 @@ def met(runs: int) -> Claim:
 
 
 def believed(claims: tuple[Claim, ...], fewer: Claim, fresh: Claim, left: Claim) -> tuple[Claim, ...]:
-    """These claims, where that of `met` asks for few runs if a unit is hardly needed, by the claim of one unit `fewer`, or if the
-    `fresh` residual is larger than the used one, or more is `left` in that, than chance often makes it."""
+    """These claims, where that of `met` asks for few runs if the `fresh` residual is larger than the used one, or more is `left` in
+    that, than chance often makes it; and for some if a unit is hardly needed, by the claim of one unit `fewer`."""
     strange = fresh.value - 1.0 > HALFWAY * (fresh.threshold - 1.0) or left.value > HALFWAY * left.threshold
-    if fewer.value >= CLEAR * fewer.threshold and not strange:
-        return claims
+    hardly = fewer.value < CLEAR * fewer.threshold
+    most = FEW if strange else SOME if hardly else MANY
     return tuple(
-        replace(claim, threshold=FEW, passed=claim.value <= FEW) if claim.name == MET else claim for claim in claims)
+        replace(claim, threshold=most, passed=claim.value <= most) if claim.name == MET else claim for claim in claims)

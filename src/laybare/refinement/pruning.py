@@ -52,7 +52,7 @@ def prune(
         shorter = minimise(source, without(refined.point, kept), scale, effort=tried, progress=progress)
         if shorter.trace.reason == "interrupted":
             return refined._replace(trace=refined.trace.then(shorter.trace))
-        if _pays(source, refined.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
+        if removal_pays(source, refined.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
             last = shorter if at_once else minimise(source, shorter.point, scale, effort=effort, progress=progress)
             refined = last._replace(trace=refined.trace.then(shorter.trace).then(last.trace))
             if last.trace.reason == "interrupted":
@@ -125,10 +125,12 @@ def parameter_count(point: Point) -> int:
 
 def _worth(source: Source, refined: Refined, losses: Array, scale: float, floor: float) -> Array:
     lost = parameters_per_unit(refined.point) * np.arange(1, len(losses) + 1)
-    return np.array([_pays(source, refined.loss, loss, scale, int(n), floor) for loss, n in zip(losses, lost, strict=True)])
+    pairs = zip(losses, lost, strict=True)
+    return np.array([removal_pays(source, refined.loss, loss, scale, int(numbers), floor) for loss, numbers in pairs])
 
 
-def _pays(source: Source, loss: float, without_loss: float, scale: float, parameters: int, floor: float) -> bool:
+def removal_pays(source: Source, loss: float, without_loss: float, scale: float, parameters: int, floor: float) -> bool:
+    """Whether so many numbers are not worth what they gain, beyond a floor of rounding (Schwarz's criterion)."""
     size = source.size * source.outputs
     rounding = floor * scale
     return bool(size * np.log((without_loss + rounding) / (max(loss, 0.0) + rounding)) < parameters * np.log(size))

@@ -5,7 +5,7 @@ ones stay. Where a step takes long and the width is told, a second run from unit
 core: dense algebra between passes, and passes over few rows, do not keep two busy, and two independent runs that end at the same
 minimum say more than one that was repaired. The second is dropped if the first fits, so that bits do not depend on cores.
 
-Where the width is not told, a run that needs its spares is widened, not repeated: it cannot be the last one.
+Where the width is not told and runs take long, one that needs its spares is widened, not repeated: it cannot be the last one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import numpy as np
 
 from laybare.damping import Trace
 from laybare.damping.trace import TraceRow
+from laybare.levels import ROUNDING_LOSS
 from laybare.refinement.agreement import may_be_same, same
 from laybare.refinement.hunt import Hunt
 from laybare.refinement.levenberg import Refined, project
 from laybare.refinement.normal import Fit, FitStatistic, Point
 from laybare.refinement.peeling import missing_units
-from laybare.refinement.pruning import elimination_order, with_units, without
+from laybare.refinement.pruning import elimination_order, parameter_count, removal_pays, with_units, without
 from laybare.shapes import Array, Event, Progress, tell
 from laybare.source.lanes import lanes, until_interrupted
 
@@ -32,6 +33,9 @@ BESIDE = 2e8
 PATIENT, QUICK = 3, 2e7
 """Times as many repairs where the width is told, n·P² is less than that, and some runs came as near to each other as noise makes
 them: of plain noisy networks 2 in 100 are found once only then, and 6 in 100 otherwise."""
+
+STUBBORN = 3
+"""Repairs after which two runs that miss their spares may agree all the same: the width that was told may be too small."""
 
 ROOMY, TIGHT = 4, 2
 """Equations for each number at twice the width, from which a run that needs its spares is widened; and at a width that is not
@@ -108,9 +112,9 @@ def runs_at(
                 break
             pruned = min(first, second, key=lambda one: one.loss)
             if same(hunt, first, second):
-                if attempt.enough(second):
+                if attempt.enough(second) and (hop >= STUBBORN or not _misses_spares(hunt, run.found, second)):
                     return WideRuns(best.found, pruned._replace(trace=trace, runs=hop + 2))
-                if attempt.units < hunt.largest_width():  # both need more units than there are
+                if not attempt.enough(second) and attempt.units < hunt.largest_width():  # both need more units than there are
                     best = min(best, run, key=lambda one: one.found.loss)
                     break
         best = min(best, run, key=lambda one: one.found.loss)
@@ -220,9 +224,16 @@ def _comparable(hunt: Hunt, attempt: WidthAttempt, run: WideRun) -> bool:
     return loose and not hunt.solved(run.found, attempt.floor)
 
 
+def _misses_spares(hunt: Hunt, wide: Refined, pruned: Refined) -> bool:
+    """Whether a fit without its spares is worse than these are worth: others of that width may be better."""
+    lost = parameter_count(wide.point) - parameter_count(pruned.point)
+    return not removal_pays(hunt.source, wide.loss, pruned.loss, hunt.scale, lost, ROUNDING_LOSS)
+
+
 def _roomy(hunt: Hunt, attempt: WidthAttempt) -> bool:
-    """Whether the width is not told and there are enough equations to widen it."""
-    return attempt.told is None and hunt.equations >= ROOMY * hunt.numbers(hunt.wide(2 * attempt.units))
+    """Whether the width is not told, enough equations are left to widen it, and repairs are not so quick that they come first."""
+    slow = hunt.source.size * float(hunt.numbers(attempt.wide)) ** 2 >= QUICK
+    return attempt.told is None and slow and hunt.equations >= ROOMY * hunt.numbers(hunt.wide(2 * attempt.units))
 
 
 def _repaired(hunt: Hunt, point: Point) -> Point:
