@@ -38,8 +38,8 @@ def met(runs: int) -> Claim:
 
 
 def believed(claims: tuple[Claim, ...], fewer: Claim, fresh: Claim, left: Claim) -> tuple[Claim, ...]:
-    """These claims, where that of `met` asks for few runs if the `fresh` residual is larger than the used one, or more is `left` in
-    that, than chance often makes it; and for some if a unit is hardly needed, by the claim of one unit `fewer`."""
+    """These claims, where that of `met` asks for few runs if the `fresh` residual is larger than the used one, or more is `left`
+    in that, than chance often makes it; and for some if a unit is hardly needed, by the claim of one unit `fewer`."""
     strange = fresh.value - 1.0 > HALFWAY * (fresh.threshold - 1.0) or left.value > HALFWAY * left.threshold
     hardly = fewer.value < CLEAR * fewer.threshold
     most = FEW if strange else SOME if hardly else MANY
