@@ -9,7 +9,7 @@ where the rival is *sharp*: where most of its units bend within a small part of 
 makes such rivals of every ReLU network, and other networks hardly ever are: the sums in their units have standard deviations of
 one to three. A sharp rival must be better than noise makes it. One that fits about as well is tried without the units that it
 does not need, too. Of many rows few are asked first: a rival that is clearly worse there need not be fitted to more, and the
-others are judged on as many as the residual was looked at. (On all of ten million rows they took seven minutes.)
+others are judged on as many as the residual was looked at.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def test_activations_that_fit_equally_well_are_ties(held_out: float, ties: int, 
 @pytest.mark.parametrize(("verdict", "gain", "runs", "tried"), [
     ("doubtful", -20.0, 2.0, 1), ("doubtful", -20.0, np.inf, 2), ("doubtful", -10.0, 2.0, 2), ("refuted", -20.0, 2.0, 2)])
 def test_a_fit_that_nothing_rivals_is_not_looked_for_in_other_ways(verdict: str, gain: float, runs: float, tried: int) -> None:
-    """Structure that is left may be chance: of ten million rows six minutes went to other methods, which found the same."""
+    """Structure that is left may be chance: on ten million rows minutes went to other methods, which found the same."""
     x = np.random.default_rng(0).standard_normal((3000, 20))
     choice = lb.choose(lb.Samples(x, np.maximum(x @ np.eye(20)[:, :4], 0.0).sum(axis=1)), 4, lb.relu)
     first = outcome(lb.relu, verdict, 0.3)
