@@ -112,9 +112,9 @@ def test_many_rows_judge_rivals_by_few_and_by_as_many_as_the_residual_was_looked
     """However many there are: few, and many for those that are not clearly worse there, beside the network fitted to them."""
     rng = np.random.default_rng(3)
     truth = lb.random_network(6, 4, rng=rng)
-    x = rng.standard_normal((200_000, 6))
+    x = rng.standard_normal((300_000, 6))
     y = truth(x)
-    samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(200_000))
+    samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(300_000))
     state = state_of(lb.refine(samples, truth).network, pose(samples, biases=True, rng=np.random.default_rng(0)))
     assert state.few.size == 4096 < state.some.size < state.many.size == 30_000
     for rows, own in ((state.few, state.own_on_few), (state.many, state.own_on_many)):

@@ -25,8 +25,9 @@ from laybare.source import Source
 from laybare.source.lanes import side_by_side
 from laybare.source.sums import even_pair
 
-ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE = 4, 4000, 24
-"""Rows on which much can be tried: so many per unknown, so many at least, and at least one of so many."""
+ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE, ENOUGH_ROWS = 4, 4000, 24, 1 << 18
+"""Rows on which much can be tried: so many per unknown, so many at least, and at least one of so many, up to a number that leaves
+memory for others."""
 
 INFORMING_A_NUMBER, FEWEST_INFORMING, INFORMING = 8, 8192, 5_000_000_000
 """Rows for the curvature: so many per number, so many at least, and with noise as many as take so many operations, if that is
@@ -94,7 +95,7 @@ class State:
 
     @property
     def _rows_of_some(self) -> int:
-        return even_pair(max(self._fewest_rows, self.view.size // SHARE))
+        return even_pair(max(self._fewest_rows, min(ENOUGH_ROWS, self.view.size // SHARE)))
 
     @property
     def _fewest_rows(self) -> int:
@@ -102,13 +103,14 @@ class State:
 
     @property
     def some(self) -> Source:
-        """Some of the used rows, at random, on which much can be tried: one of 24 or more; all where that is not much less."""
+        """Some of the used rows, at random, on which much can be tried: one of 24 or more, or enough; all where that is not much
+        less."""
         return self.some_and_rest[0]
 
     @cached_property
     def few(self) -> Source:
-        """As few of the used rows as much can be tried on, however many there are."""
-        return self.some if self.view.size // SHARE <= self._fewest_rows else enough_rows(self.view, even_pair(self._fewest_rows))
+        """As few of the used rows as much can be tried on, however many there are: among some of them, which are in memory."""
+        return self.some if self.some is self.view else enough_rows(self.some, even_pair(self._fewest_rows))
 
     @cached_property
     def many(self) -> Source:
