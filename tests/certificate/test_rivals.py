@@ -8,7 +8,7 @@ from hostile_recoveries import hostile, named
 
 import laybare as lb
 from laybare.certificate import rivals
-from laybare.certificate.fitted import state_of
+from laybare.certificate.fitted import State, state_of
 from laybare.certificate.rivals import AS_WELL, BETTER, HOPELESS, SHARPER
 from laybare.certificate.rivals import _limit as limit_of
 from laybare.refinement.normal import Model, Point
@@ -72,14 +72,19 @@ def test_rivals_go_on_as_long_as_they_gain(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(losses) < 5 or rival.trace.reason == "settled" or spare * np.log(losses[-5] / losses[-1]) <= 1.01 * HOPELESS
 
 
+def noisy_state(seed: int, rows: int) -> State:
+    """A right network of four units fitted to so many rows with noise."""
+    rng = np.random.default_rng(seed)
+    truth = lb.random_network(6, 4, rng=rng)
+    x = rng.standard_normal((rows, 6))
+    y = truth(x)
+    samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(rows))
+    return state_of(lb.refine(samples, truth).network, pose(samples, biases=True, rng=np.random.default_rng(0)))
+
+
 def steps_of_rivals(monkeypatch: pytest.MonkeyPatch, reach: float) -> tuple[int, dict[str, float]]:
     """Steps on some of many rows, and what each rival gains there, where they go on for so many times what they lack."""
-    rng = np.random.default_rng(2)
-    truth = lb.random_network(6, 4, rng=rng)
-    x = rng.standard_normal((12_000, 6))
-    y = truth(x)
-    samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(12_000))
-    state = state_of(lb.refine(samples, truth).network, pose(samples, biases=True, rng=np.random.default_rng(0)))
+    state = noisy_state(2, 12_000)
     assert state.few is not state.view
     monkeypatch.setattr(rivals, "REACH", reach)
     ended, judged = [], rivals._judged
@@ -110,12 +115,7 @@ def test_a_sharp_rival_counts_where_one_more_unit_is_nearly_called_for() -> None
 
 def test_many_rows_judge_rivals_by_few_and_by_as_many_as_the_residual_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are: few, and many for those that are not clearly worse there, beside the network fitted to them."""
-    rng = np.random.default_rng(3)
-    truth = lb.random_network(6, 4, rng=rng)
-    x = rng.standard_normal((300_000, 6))
-    y = truth(x)
-    samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(300_000))
-    state = state_of(lb.refine(samples, truth).network, pose(samples, biases=True, rng=np.random.default_rng(0)))
+    state = noisy_state(3, 300_000)
     assert state.few.size == 4096 < state.some.size < state.many.size == 30_000
     for rows, own in ((state.few, state.own_on_few), (state.many, state.own_on_many)):
         (plain,) = rows.sum(lambda x, y: (np.sum((y - state.white(x)[:, None]) ** 2),))

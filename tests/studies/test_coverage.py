@@ -42,10 +42,10 @@ def test_shares_are_over_all_networks_of_a_kind():
 
 @pytest.mark.slow
 def test_error_bars_of_a_thousand_numbers_hold():
-    """Six networks of 1,041 numbers from 100,000 rows: 95 % of 6,246, give or take 4 standard deviations of a network's share,
-    which is 0.7 % over twelve of them."""
+    """Six networks of 1,041 numbers from 100,000 rows: 95 %, give or take 4 standard deviations of a mean of their shares, each of
+    which has 0.8 % (twelve networks, seeds 100 to 111)."""
     runs = [run_once(study.LARGE, seed) for seed in range(6)]
     counted = [run for run in runs if sum(run.numbers)]
     assert len(counted) >= 4
     share = sum(sum(run.inside) for run in counted) / sum(sum(run.numbers) for run in counted)
-    assert abs(share - 0.95) < 4 * 0.007 / np.sqrt(len(counted)) + 0.01
+    assert abs(share - 0.95) < 4 * 0.008 / np.sqrt(len(counted))
