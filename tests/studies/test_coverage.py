@@ -42,8 +42,8 @@ def test_shares_are_over_all_networks_of_a_kind():
 
 @pytest.mark.slow
 def test_error_bars_of_a_thousand_numbers_hold():
-    """Six networks of 1,041 numbers from 100,000 rows: 95 %, give or take 4 standard deviations of a mean of their shares, each of
-    which has 0.8 % (twelve networks, seeds 100 to 111)."""
+    """Six networks of 1,041 numbers from 100,000 rows: 95 %, give or take 4 standard deviations of a mean of their shares, each
+    of which has 0.8 % (twelve networks, seeds 100 to 111)."""
     runs = [run_once(study.LARGE, seed) for seed in range(6)]
     counted = [run for run in runs if sum(run.numbers)]
     assert len(counted) >= 4
