@@ -9,7 +9,7 @@ import pytest
 
 import laybare as lb
 from laybare.refinement import hunt as hunts
-from laybare.refinement import runs
+from laybare.refinement import overwide, runs
 from laybare.refinement.agreement import same
 from laybare.refinement.hunt import Hunt, Search
 from laybare.refinement.normal import Model, network_of
@@ -162,3 +162,19 @@ def test_a_told_width_that_is_too_small_ends_all_the_same(rng, calls):
     problem = planted(5, 4, 4000, rng, noise=0.05)
     refined = over_wide(problem.source, SIGN_FREE, 3, rng=rng)
     assert refined.agreed and refined.runs > runs.STUBBORN
+
+
+def test_an_interrupt_of_the_last_look_is_not_forgotten(rng, monkeypatch):
+    """A width that was not told is looked at again, told, if no two runs agreed: whoever interrupts that ends the search."""
+    problem, plain, looked = planted(5, 3, 400, rng, noise=0.05), overwide.runs_at, []
+
+    def interrupted(hunt, attempt, known, **options):
+        ended = plain(hunt, attempt, known, **options)
+        if attempt.told is None:
+            return ended._replace(best=ended.best._replace(runs=0), pruned=None)  # as if none had agreed
+        looked.append(attempt.told)
+        return ended._replace(best=ended.best._replace(trace=ended.best.trace._replace(reason="interrupted")), pruned=None)
+
+    monkeypatch.setattr(overwide, "runs_at", interrupted)
+    refined = over_wide(problem.source, SIGN_FREE, None, rng=rng)
+    assert looked == [refined.point.width] and refined.trace.reason == "interrupted"

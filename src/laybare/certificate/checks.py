@@ -45,8 +45,7 @@ PARALLEL = 0.999
 LOOSE, LOOSE_BESIDE, BESIDE = 0.25, 0.125, 0.98
 """Largest relative standard error of a row or readout: four standard errors from zero, as everywhere here. Beyond it a linear
 theory of errors says little. Half of that where two units are so nearly parallel, by their |cosine|: these trade weight along a
-curve, not a line. (One such network had been verified with readouts 6.5 standard errors off; of 855 right ones that are verified
-one has such units.)"""
+curve, not a line. (One such network had been verified with readouts 6.5 standard errors off.)"""
 
 ELSEWHERE = 4.0
 """Standard errors by which a refit that fits as well may end elsewhere. Right networks of plain noisy data ended up to 3.1 away,

@@ -104,9 +104,10 @@ def _met_again(hunt: Hunt, found: Refined) -> Refined:
     width = found.point.width
     if hunt.solved(found) or found.trace.reason == "interrupted" or not quick(hunt, found.point):
         return found
-    again = runs_at(hunt, _attempt(hunt, width, CLOSE, width), found.point.units).pruned
+    ended = runs_at(hunt, _attempt(hunt, width, CLOSE, width), found.point.units)
+    again = ended.pruned
     if again is None or (again.loss > found.loss and not same(hunt, found, again)):
-        return found
+        return found._replace(trace=found.trace.then((again or ended.best).trace))  # an interrupt is not forgotten
     return min(found, again, key=lambda one: one.loss)._replace(trace=found.trace.then(again.trace), runs=again.runs)
 
 
