@@ -102,12 +102,7 @@ def runs_at(
         if trace.reason == "interrupted":
             break
         if _comparable(hunt, attempt, run) and may_be_same(hunt, best.found, run.found, attempt.wide - attempt.units):
-            first = pruned or best.pruned or hunt.pruned(best.found, attempt.told)
-            trace = trace if first is pruned else trace.then(first.trace)
-            if trace.reason == "interrupted":
-                break
-            second = run.pruned or hunt.pruned(run.found, attempt.told)
-            trace = trace.then(second.trace)
+            first, second, trace = _both_pruned(hunt, attempt, (best, run), pruned, trace)
             if trace.reason == "interrupted":
                 break
             pruned = min(first, second, key=lambda one: one.loss)
@@ -119,6 +114,19 @@ def runs_at(
                     break
         best = min(best, run, key=lambda one: one.found.loss)
     return WideRuns(best.found._replace(trace=trace))
+
+
+def _both_pruned(
+    hunt: Hunt, attempt: WidthAttempt, runs: tuple[WideRun, WideRun], known: Refined | None, trace: Trace
+) -> tuple[Refined, Refined, Trace]:
+    """What is left of two runs, of the first as far as it is `known`, and the steps until then; an interrupt says so there."""
+    best, run = runs
+    first = known or best.pruned or hunt.pruned(best.found, attempt.told)
+    trace = trace if first is known else trace.then(first.trace)
+    if trace.reason == "interrupted":
+        return first, first, trace
+    second = run.pruned or hunt.pruned(run.found, attempt.told)
+    return first, second, trace.then(second.trace)
 
 
 def _first(hunt: Hunt, attempt: WidthAttempt, start: Point, *, blind: bool) -> tuple[WideRun, WideRun | None]:
