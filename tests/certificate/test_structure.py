@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.certificate.alternatives import _columns, _Features, _plan, gains_alone
+from laybare.certificate import fitted
+from laybare.certificate.alternatives import _columns, _Features, _plan, gains_alone, strongest_alternative
 from laybare.certificate.fitted import State, state_of
-from laybare.certificate.structure import CHANCE, SUSPECT, what_is_left
+from laybare.certificate.structure import CHANCE, SUSPECT, _random_units, nothing_left, what_is_left
 from laybare.planted import random_network
 from laybare.refinement.problem import pose_parts
 from laybare.shapes import Array
@@ -64,3 +66,35 @@ def test_products_within_sets_are_those_of_all_columns(rng: np.random.Generator)
     for chosen in plan.sets.values():
         assert_allclose(gram[np.ix_(q + chosen, q + chosen)], whole[np.ix_(q + chosen, q + chosen)], atol=1e-10)
     assert len(plan.sets) > 3 and np.count_nonzero(gram) < np.count_nonzero(whole)
+
+
+def looks(seed: int, product: float) -> tuple[bool, bool, bool, bool]:
+    """Whether one look at a third of the rows is suspicious, whether both are; and whether something is left by either, for
+    noise and so much of a product of inputs, in standard deviations of the noise."""
+    rng = np.random.default_rng(seed)
+    truth, x = random_network(4, 3, rng=rng), rng.standard_normal((9000, 4))
+    y = truth(x)
+    noise = rng.standard_normal(9000) + product * x[:, 0] * x[:, 1]
+    samples = lb.Samples(x, y + 0.1 * y.std() * noise)
+    state = state_of(truth, pose_parts(samples, samples, biases=True))  # what its tangents explain is taken out
+    once = strongest_alternative(state, _random_units(state.point, 100, np.random.default_rng(0)), state.many).most
+    twice = what_is_left(state, np.random.default_rng(0)).most
+    return once.suspicious, twice.suspicious, not nothing_left(once).passed, not nothing_left(twice).passed
+
+
+def test_of_very_many_rows_others_decide_what_seems_suspicious(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chance shows once, structure twice, and more the second time."""
+    monkeypatch.setattr(fitted, "MANY", 2000)
+    nothing, structure = (np.mean([looks(seed, product) for seed in range(60)], axis=0) for product in (0.0, 0.12))
+    assert nothing[1] <= nothing[0] / 2 and nothing[0] > 0.0
+    assert nothing[3] == 0.0
+    assert structure[3] > 1.5 * structure[2] > 0.0
+
+
+def test_others_are_none_of_the_rows_that_were_looked_at(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    monkeypatch.setattr(fitted, "MANY", 100)
+    truth, x = random_network(3, 2, rng=1), rng.standard_normal((1000, 3))
+    state = refined_state(truth, lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(1000)))
+    first, others = (part.read(0, part.size)[0] for part in (state.many, state.others))
+    assert (len(first), len(others)) == (100, 200)
+    assert len(np.unique(np.vstack([first, others]), axis=0)) == 300

@@ -12,6 +12,7 @@ second is not asked.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from laybare.certificate.fitted import State
 from laybare.linear_algebra import Precision, solve_spd
 from laybare.refinement.normal import Point, outputs_of, pre_activations, with_ones
 from laybare.shapes import Array, Sums
+from laybare.source import Source
 
 TANGENTS = 300
 """Parameters up to which features are freed of all tangents of the network, not of its own features alone."""
@@ -54,6 +56,10 @@ class Alternative(NamedTuple):
     tests: int
     output: int = 0
 
+    @property
+    def suspicious(self) -> bool:
+        return self.evidence - math.log10(max(self.tests, 1)) >= SUSPICIOUS
+
 
 class Left(NamedTuple):
     """The most telling set of features, and new units (rows w, b), those first that explain most of the residual alone."""
@@ -62,14 +68,14 @@ class Left(NamedTuple):
     units: Array
 
 
-def strongest_alternative(state: State, probes: Array) -> Left:
-    """The most telling of all sets of features over all outputs; one or two passes over many rows.
+def strongest_alternative(state: State, probes: Array, view: Source) -> Left:
+    """The most telling of all sets of features over all outputs; one or two passes over these rows, which may be some of those
+    that were used.
 
     `probes` are rows (w, b) of random units, which are put in order.
     """
     plan = _plan(state, probes)
     names = tuple(plan.sets)
-    view = state.many
     gram, moment, loss = view.sum(_Features(plan), stage="certificate")
     q = plan.own
     columns = np.concatenate([np.arange(len(state.point.coefficients)), np.arange(len(gram) - len(probes), len(gram))])
@@ -88,7 +94,7 @@ def strongest_alternative(state: State, probes: Array) -> Left:
             share, plain = _plain(new[own], scores[chosen, o], float(loss[o]), rows - q - len(chosen))
             found.append(Alternative(name, len(chosen), share, plain, tests, o))
     best = max(found, key=lambda one: one.evidence)
-    if best.evidence < SUSPICIOUS + np.log10(max(tests, 1)):
+    if not best.suspicious:
         return Left(best, units)
     (squares,) = view.sum(_Squares(plan, back[:, : len(gram) - q]), stage="certificate")
     both = found[:1]

@@ -17,7 +17,7 @@ from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import dear, deciding_refit
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, point_of, quick_precision, step_of
 from laybare.refinement.part_curvature import ANY_SIZE, PartNormal, normal_of
-from laybare.refinement.parts import enough_rows, some_and_others
+from laybare.refinement.parts import enough_rows, other_rows, some_and_others
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import columns_of, parameter_count, without
 from laybare.shapes import Array, Progress
@@ -116,6 +116,11 @@ class State:
     def many(self) -> Source:
         """As many of the used rows as tests of what is left look at, up to twice as many if there are no more."""
         return enough_rows(self.view, MANY)
+
+    @property
+    def others(self) -> Source:
+        """Up to twice as many of the used rows as `many`, none of which are among these."""
+        return other_rows(self.view, MANY, 2 * MANY)
 
     @cached_property
     def own_on_some(self) -> Refined:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.activations import Activation, gelu, relu, softplus, tanh
-from laybare.certificate.alternatives import SUSPICIOUS, Alternative
+from laybare.certificate.alternatives import Alternative
 from laybare.certificate.claims import Claim
 from laybare.certificate.fitted import State
 from laybare.certificate.starts import MET
@@ -89,8 +89,7 @@ def other_activations(state: State, left: Alternative, more: Claim) -> tuple[Cla
     """
     own = state.point.activation
     cheap = state.equations * state.unknowns**2 <= CHEAP
-    suspicious = left.evidence - np.log10(max(left.tests, 1)) >= SUSPICIOUS
-    tried = cheap or (suspicious and not more.decisive)  # which refutes by itself
+    tried = cheap or (left.suspicious and not more.decisive)  # which refutes by itself
     if state.exact or not tried or own not in KINDS or not state.point.width:
         return ()
     own_loss = state.own_on_few

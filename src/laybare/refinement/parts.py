@@ -23,3 +23,8 @@ def some_and_others(source: Source, rows: int) -> Parts:
 def some_rows(source: Source, rows: int) -> Source:
     """So many rows, spread over the source and kept in memory if they fit; the first ones where any range is a random choice."""
     return source.split(rows / source.size, rng=CHOICE).first.kept()
+
+
+def other_rows(source: Source, rows: int, count: int) -> Source:
+    """Of the rows that are not among some such `rows`, so many, or all where that is not much less."""
+    return enough_rows(source.split(rows / source.size, rng=CHOICE).second, count)
