@@ -16,7 +16,7 @@ from laybare.lines.floors import Floor, ground
 from laybare.lines.following import Seen
 from laybare.lines.last_layer import explanation
 from laybare.lines.layers import layer_of
-from laybare.lines.middle_layer import middle_read
+from laybare.lines.middle_layer import independent, middle_read
 from laybare.lines.partial_rows import completed
 from laybare.lines.parts import Branches, Part
 from laybare.lines.recognise import first_look
@@ -78,6 +78,22 @@ def test_active_sides_of_a_middle_layer_follow_from_gradients_and_so_does_a_unit
     np.testing.assert_allclose(read.weights, network.layers[2].weights)
     np.testing.assert_allclose(read.biases, network.layers[2].biases)
     assert middle_read(branches, parts[1:], rng=rng) is None
+
+
+def test_of_parts_that_depend_on_each_other_one_is_left_out_after_the_other(rng: np.random.Generator) -> None:
+    """Where two units of a layer are active, a unit further up passes for one of this layer: a combination of their rows."""
+    rows, x = rng.standard_normal((4, 6)), np.zeros(1)
+    a, b, c, d = (_part(row, 0.5, x) for row in rows)
+    above, beside = _part(rows[0] - 2.0 * rows[1], 0.1, x), _part(-3.0 * rows[2], 0.2, x)
+    a, b, beside = (part._replace(surfaces=part.surfaces * 4) for part in (a, b, beside))
+    assert list(independent([a, b, c, d])) == [[a, b, c, d]]
+    ways = [{id(part) for part in way} for way in independent([a, b, above, c, d])]
+    assert ways == [{id(part) for part in way} for way in ([a, b, c, d], [b, above, c, d], [a, above, c, d])]  # by fewest kinks
+    assert [[id(part) for part in way] for way in independent([c, d, beside])] == [[id(d), id(beside)], [id(c), id(d)]]
+    both = list(independent([a, b, above, c, d, beside]))
+    assert any({id(part) for part in way} == {id(a), id(b), id(c), id(d)} for way in both)
+    assert all(np.linalg.matrix_rank(np.array([part.row for part in way])) == len(way) == 4 for way in both)
+    assert list(independent([])) == [[]]
 
 
 def test_few_gradients_do_not_tell_active_sides() -> None:

@@ -27,7 +27,7 @@ from laybare.lines.kinks import find_kinks
 from laybare.lines.last_layer import Explanation, explanation, layer_read
 from laybare.lines.layers import LayerRead, choices
 from laybare.lines.line import Line
-from laybare.lines.middle_layer import middle_read
+from laybare.lines.middle_layer import independent, middle_read
 from laybare.lines.partial_rows import completed
 from laybare.lines.parts import MEMBERS, Branches, Part
 from laybare.lines.programs import Layers
@@ -40,8 +40,8 @@ from laybare.source.rounding import Rounding
 ROUND, ROUNDS = 30, 8
 """Random lines between two looks at what is known, and how many looks there are."""
 
-CHOICES = 30
-"""Choices among parts of which it is not known whether they are units."""
+CHOICES, INDEPENDENT = 30, 12
+"""Choices among parts of which it is not known whether they are units, and among those that cannot all be."""
 
 RAY = (0.01, 5.0)
 """Sizes of a feature between which a line along it is laid, in units of the inputs' scale."""
@@ -110,10 +110,11 @@ class _Search:
         for part in branches.whole:
             if part.mark not in self.verdicts:
                 self.verdicts[part.mark] = judge_part(self.purse, branches, part, self.rounding, rng=self.rng)
-        sure, unsure = ([p for p in branches.whole if self.verdicts[p.mark] == v] for v in ("hyperplane", "suspect"))
+        certain, unsure = ([p for p in branches.whole if self.verdicts[p.mark] == v] for v in ("hyperplane", "suspect"))
         unsure.sort(key=lambda part: -part.members)
-        yield from ([*sure, *unsure[:count]] for count in range(len(unsure) + 1))
-        yield from ([*sure, *chosen] for chosen in islice(choices(tuple(unsure)), CHOICES))
+        for sure in islice(independent(certain), INDEPENDENT):
+            yield from ([*sure, *unsure[:count]] for count in range(len(unsure) + 1))
+            yield from ([*sure, *chosen] for chosen in islice(choices(tuple(unsure)), CHOICES))
 
 
 def _rays(branches: Branches) -> Iterator[Line]:

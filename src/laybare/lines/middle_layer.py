@@ -11,6 +11,7 @@ each choice, no query.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,9 @@ NOTHING = 1e-4
 
 STARTS = 12
 """Random signs from which flips begin."""
+
+DEPENDENT, INVOLVED = 1e7, 1e-3
+"""Condition beyond which rows depend on each other, and share of the largest coefficient from which one takes part in that."""
 
 TELLING = 3
 """Gradients at least that a wrong sign must leave unexplained."""
@@ -46,7 +50,7 @@ def middle_read(branches: Branches, units: list[Part], *, rng: Generator) -> Lay
     if not units or len(units) > len(units[0].row):
         return None
     W, b = np.array([unit.row for unit in units]), np.array([unit.bias for unit in units])
-    if np.linalg.cond(W) > 1e7:
+    if np.linalg.cond(W) > DEPENDENT:
         return None
     gradients = _gradients(branches, W, b)
     signs = _signs(gradients, W, rng)
@@ -58,6 +62,21 @@ def middle_read(branches: Branches, units: list[Part], *, rng: Generator) -> Lay
     seen = Seen(branches.floor, mine, (), branches.slopes, len(others), branches.lines, branches.quiet, others)
     sd = np.array([max(s.sd for s in unit.surfaces) for unit in units])
     return LayerRead(seen, signs[:, None] * W, signs * b, sd)
+
+
+def independent(parts: list[Part]) -> Iterator[list[Part]]:
+    """These parts, or where their rows depend on each other, all but one of those that do, by fewest kinks: where few units of a
+    layer are active, a unit further up has a row that is a combination of theirs, and may pass for one of them."""
+    if not parts:
+        yield parts
+        return
+    left, sizes, _ = np.linalg.svd(np.array([part.row for part in parts]))
+    if len(sizes) == len(parts) and sizes[0] <= DEPENDENT * sizes[-1]:
+        yield parts
+        return
+    shares = np.abs(left[:, -1])
+    for i in sorted(np.flatnonzero(shares > INVOLVED * shares.max()), key=lambda i: parts[i].members):
+        yield from independent(parts[:i] + parts[i + 1 :])
 
 
 def _gradients(branches: Branches, W: Array, b: Array) -> FeatureGradients:
