@@ -138,15 +138,15 @@ class Later(Generic[T]):
 
     def __init__(self, task: Callable[[], T], threads: int) -> None:
         self.task, self.answers = task, SimpleQueue[Answer[T]]()
-        self.waiting: list[Task] = [self._work] if threads > 1 else []
+        self.waiting = [True] if threads > 1 else []  # and not what is to be done: data that know themselves stay in memory
         self.begun = False
 
     def begin(self) -> None:
         """Only the first time, and only where there may be another thread."""
         with suppress(IndexError):
-            work = self.waiting.pop()
-            self.begun = True
-            _hired().put(work)
+            self.waiting.pop()
+            _hired().put(self._work)
+            self.begun = True  # last: what an interrupt here begins unheard is done when it is wanted
 
     def result(self) -> T:
         """What it returned; or its error is raised."""
