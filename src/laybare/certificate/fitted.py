@@ -17,12 +17,13 @@ from laybare.refinement.levenberg import Refined
 from laybare.refinement.minimise import dear, deciding_refit
 from laybare.refinement.normal import Fit, FitStatistic, Point, Step, StepStatistic, point_of, quick_precision, step_of
 from laybare.refinement.part_curvature import ANY_SIZE, PartNormal, normal_of
-from laybare.refinement.parts import enough_rows, other_rows, some_and_others
+from laybare.refinement.parts import enough_rows, one_lot_and_another, some_and_others
 from laybare.refinement.problem import Problem
 from laybare.refinement.pruning import columns_of, parameter_count, without
 from laybare.shapes import Array, Progress
 from laybare.source import Source
 from laybare.source.lanes import side_by_side
+from laybare.source.protocol import Parts
 from laybare.source.sums import even_pair
 
 ROWS_AN_UNKNOWN, FEWEST_ROWS, SHARE, ENOUGH_ROWS = 4, 4000, 24, 1 << 18
@@ -113,14 +114,18 @@ class State:
         return self.some if self.some is self.view else enough_rows(self.some, even_pair(self._fewest_rows))
 
     @cached_property
+    def _looked_at(self) -> Parts:
+        return one_lot_and_another(self.view, MANY, 2 * MANY)
+
+    @property
     def many(self) -> Source:
-        """As many of the used rows as tests of what is left look at, up to twice as many if there are no more."""
-        return enough_rows(self.view, MANY)
+        """As many of the used rows as tests of what is left look at; all of them if that is not much less."""
+        return self.view if self.view.size < 2 * MANY else self._looked_at.first
 
     @property
     def others(self) -> Source:
-        """Up to twice as many of the used rows as `many`, none of which are among these."""
-        return other_rows(self.view, MANY, 2 * MANY)
+        """Twice as many that are not among these, or all such, where `many` are not all."""
+        return self._looked_at.second
 
     @cached_property
     def own_on_some(self) -> Refined:

@@ -25,6 +25,8 @@ def some_rows(source: Source, rows: int) -> Source:
     return source.split(rows / source.size, rng=CHOICE).first.kept()
 
 
-def other_rows(source: Source, rows: int, count: int) -> Source:
-    """Of the rows that are not among some such `rows`, so many, or all where that is not much less."""
-    return enough_rows(source.split(rows / source.size, rng=CHOICE).second, count)
+def one_lot_and_another(source: Source, rows: int, others: int) -> Parts:
+    """So many rows, kept in memory if they fit, and so many others; or all others where that is not much less."""
+    both = enough_rows(source, rows + others)
+    parts = both.split(rows / both.size, rng=CHOICE)
+    return Parts(parts.first.kept(), parts.second)
