@@ -29,7 +29,7 @@ help:
 	@echo "make test-all   all tests"
 	@echo "make test-browser  reports in Chromium, which it installs (Debian and Ubuntu)"
 	@echo "make bench      every measured claim against its baseline; writes benchmarks/results.json"
-	@echo "make bench-peers  laybare beside scikit-learn, TensorLy and others: table and figure (half an hour)"
+	@echo "make bench-peers  laybare beside scikit-learn, TensorLy and others: table and figure (a quarter of an hour)"
 	@echo "make studies    the studies of the five papers again, quick grids, into docs/studies (two at a time, about 25 minutes)"
 	@echo "make docs       the documentation, in docs/_build/html"
 	@echo "make lint       ruff, mypy and the import layers"
