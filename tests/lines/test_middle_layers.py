@@ -16,7 +16,7 @@ from laybare.lines.floors import Floor, ground
 from laybare.lines.following import Seen
 from laybare.lines.last_layer import explanation
 from laybare.lines.layers import layer_of
-from laybare.lines.middle_layer import independent, middle_read
+from laybare.lines.middle_layer import feature_gradients, independent, middle_read
 from laybare.lines.partial_rows import completed
 from laybare.lines.parts import Branches, Part
 from laybare.lines.recognise import first_look
@@ -73,11 +73,12 @@ def test_active_sides_of_a_middle_layer_follow_from_gradients_and_so_does_a_unit
     network, rng = lb.random_network(14, widths=(12, 10, 6, 4), rng=2), np.random.default_rng(0)
     branches, turned = _branches(network, _slopes(network, rng, 250)), np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
     parts = _parts(network, turned)
-    read = middle_read(branches, parts, rng=rng)
+    gradients = feature_gradients(branches)
+    read = middle_read(branches, parts, gradients, rng=rng)
     assert read is not None and read.readout is None
     np.testing.assert_allclose(read.weights, network.layers[2].weights)
     np.testing.assert_allclose(read.biases, network.layers[2].biases)
-    assert middle_read(branches, parts[1:], rng=rng) is None
+    assert middle_read(branches, parts[1:], gradients, rng=rng) is None
 
 
 def test_of_parts_that_depend_on_each_other_one_is_left_out_after_the_other(rng: np.random.Generator) -> None:
@@ -98,7 +99,11 @@ def test_of_parts_that_depend_on_each_other_one_is_left_out_after_the_other(rng:
 
 def test_few_gradients_do_not_tell_active_sides() -> None:
     network, rng = lb.random_network(14, widths=(12, 10, 6, 4), rng=2), np.random.default_rng(0)
-    assert middle_read(_branches(network, _slopes(network, rng, 4)), _parts(network, np.ones(6)), rng=rng) is None
+    branches = _branches(network, _slopes(network, rng, 4))
+    assert middle_read(branches, _parts(network, np.ones(6)), feature_gradients(branches), rng=rng) is None
+    off = replace(branches, layers=((-np.ones((10, 12)), np.zeros(10)),))  # no feature is active anywhere
+    assert not len(feature_gradients(off).values)
+    assert middle_read(off, _parts(network, np.ones(6)), feature_gradients(off), rng=rng) is None
 
 
 def _surface(row: np.ndarray, bias: float) -> Surface:

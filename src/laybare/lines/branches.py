@@ -27,7 +27,7 @@ from laybare.lines.kinks import find_kinks
 from laybare.lines.last_layer import Explanation, explanation, layer_read
 from laybare.lines.layers import LayerRead, choices
 from laybare.lines.line import Line
-from laybare.lines.middle_layer import independent, middle_read
+from laybare.lines.middle_layer import feature_gradients, independent, middle_read
 from laybare.lines.partial_rows import completed
 from laybare.lines.parts import MEMBERS, Branches, Part
 from laybare.lines.programs import Layers
@@ -62,7 +62,8 @@ def read_upper_layer(
         branches = search.followed(branches, _facets(branches, search.tried))
         told = explanation(branches)
         if told is None and turn > 0 and len(branches.open) > len(layers[-1][1]):  # too many for this layer: others lie above
-            reads = (middle_read(branches, units, rng=rng) for units in search.units(branches))
+            gradients = feature_gradients(branches)
+            reads = (middle_read(branches, units, gradients, rng=rng) for units in search.units(branches))
             read = next((read for read in reads if read is not None), None)
             if read is not None:
                 return read

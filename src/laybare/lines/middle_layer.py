@@ -12,7 +12,7 @@ each choice, no query.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -35,25 +35,32 @@ TELLING = 3
 """Gradients at least that a wrong sign must leave unexplained."""
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureGradients:
-    """Gradients v (n, features, outputs) with respect to the features, known where `on` (n, features); and the sides (n, m) of
-    units on which they were measured."""
+class FeatureGradients(NamedTuple):
+    """Gradients v (n, features, outputs) with respect to the features h (n, features), known where these are not zero."""
+
+    values: Array
+    features: Array
+
+
+class _SidedGradients(NamedTuple):
+    """The same, where they are known (n, features), and the sides (n, m) of units on which they were measured."""
 
     values: Array
     on: Array
     sides: Array
 
 
-def middle_read(branches: Branches, units: list[Part], *, rng: Generator) -> LayerRead | None:
+def middle_read(
+    branches: Branches, units: list[Part], gradients: FeatureGradients, *, rng: Generator
+) -> LayerRead | None:
     """The layer of these units with their signs; None if they do not explain all gradients, or if a sign is not told."""
-    if not units or len(units) > len(units[0].row):
+    if not units or not len(gradients.values) or len(units) > len(units[0].row):
         return None
     W, b = np.array([unit.row for unit in units]), np.array([unit.bias for unit in units])
     if np.linalg.cond(W) > DEPENDENT:
         return None
-    gradients = _gradients(branches, W, b)
-    signs = _signs(gradients, W, rng)
+    sided = _SidedGradients(gradients.values, gradients.features > 0.0, np.sign(gradients.features @ W.T + b))
+    signs = _signs(sided, W, rng)
     if signs is None:
         return None
     mine = tuple(surface for unit in units for surface in unit.surfaces)
@@ -79,8 +86,9 @@ def independent(parts: list[Part]) -> Iterator[list[Part]]:
         yield from independent(parts[:i] + parts[i + 1 :])
 
 
-def _gradients(branches: Branches, W: Array, b: Array) -> FeatureGradients:
-    values, ons, sides = [], [], []
+def feature_gradients(branches: Branches) -> FeatureGradients:
+    """All gradients that were measured, as far as they tell those with respect to the features."""
+    values, features = [], []
     for slope in exact_slopes(branches.slopes):
         before, B = branches.above(slope.x)
         on = before[-1] > 0.0
@@ -89,12 +97,11 @@ def _gradients(branches: Branches, W: Array, b: Array) -> FeatureGradients:
         v = np.zeros((len(on), slope.values.shape[1]))
         v[on] = np.linalg.lstsq(B[on].T, slope.values, rcond=None)[0]
         values.append(v)
-        ons.append(on)
-        sides.append(np.sign(W @ np.maximum(before[-1], 0.0) + b))
-    return FeatureGradients(np.array(values), np.array(ons), np.array(sides))
+        features.append(np.maximum(before[-1], 0.0))
+    return FeatureGradients(np.array(values), np.array(features).reshape(-1, len(branches.layers[-1][1])))
 
 
-def _signs(gradients: FeatureGradients, W: Array, rng: Generator) -> Array | None:
+def _signs(gradients: _SidedGradients, W: Array, rng: Generator) -> Array | None:
     """The one choice of signs that explains all gradients; None if there is none, or another one."""
     told = None if _unexplained(gradients, W, None) else _told(gradients, W)
     if told is None:
@@ -108,7 +115,7 @@ def _signs(gradients: FeatureGradients, W: Array, rng: Generator) -> Array | Non
     return found[0] if len(found) == 1 and _firm(gradients, W, found[0]) else None
 
 
-def _told(gradients: FeatureGradients, W: Array) -> Array | None:
+def _told(gradients: _SidedGradients, W: Array) -> Array | None:
     """Signs (m,) that single gradients tell, 0 where none does; None if they contradict each other."""
     ahead, behind = np.zeros(len(W), bool), np.zeros(len(W), bool)
     for v, on, side in zip(gradients.values, gradients.on, gradients.sides, strict=True):
@@ -122,7 +129,7 @@ def _told(gradients: FeatureGradients, W: Array) -> Array | None:
     return None if (ahead & behind).any() else np.where(ahead, 1.0, np.where(behind, -1.0, 0.0))
 
 
-def _flipped(gradients: FeatureGradients, W: Array, signs: Array, free: Array) -> tuple[Array, int]:
+def _flipped(gradients: _SidedGradients, W: Array, signs: Array, free: Array) -> tuple[Array, int]:
     """Signs after all flips that leave fewer gradients unexplained, and how many are left."""
     left = _unexplained(gradients, W, signs)
     while left:
@@ -135,7 +142,7 @@ def _flipped(gradients: FeatureGradients, W: Array, signs: Array, free: Array) -
     return signs, left
 
 
-def _firm(gradients: FeatureGradients, W: Array, signs: Array) -> bool:
+def _firm(gradients: _SidedGradients, W: Array, signs: Array) -> bool:
     """Whether every other sign of a single unit leaves gradients unexplained."""
     return all(_unexplained(gradients, W, _flip(signs, i)) >= TELLING for i in range(len(W)))
 
@@ -146,7 +153,7 @@ def _flip(signs: Array, unit: int) -> Array:
     return other
 
 
-def _unexplained(gradients: FeatureGradients, W: Array, signs: Array | None) -> int:
+def _unexplained(gradients: _SidedGradients, W: Array, signs: Array | None) -> int:
     """Gradients that the active rows do not explain; all rows without signs."""
     active = gradients.sides * signs > 0.0 if signs is not None else np.ones_like(gradients.sides, bool)
     rows = W.T[None] * gradients.on[:, :, None] * active[:, None, :]
