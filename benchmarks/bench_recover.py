@@ -162,7 +162,7 @@ def bench_recover_wide() -> Iterator[Row]:
 
 
 def bench_passes() -> Iterator[Row]:
-    """Passes over the data of a recovery with the width not told, against version 0.1; with noise two in five are refits of other
+    """Passes over the data of a recovery with the width not told, against version 0.1; with noise many are refits of other
     activations, which that version did not try."""
     import laybare as lb
 

@@ -69,7 +69,7 @@ def test_products_within_sets_are_those_of_all_columns(rng: np.random.Generator)
 
 
 def looks(seed: int, product: float) -> tuple[bool, bool, bool, bool]:
-    """Whether one look at a third of the rows is suspicious, whether both are; and whether something is left by either, for
+    """Whether a look at some of the rows is suspicious, whether both are; and whether something is left by either, for
     noise and so much of a product of inputs, in standard deviations of the noise."""
     rng = np.random.default_rng(seed)
     truth, x = random_network(4, 3, rng=rng), rng.standard_normal((9000, 4))

@@ -39,7 +39,8 @@ FAR = 100.0
 """Outputs beyond so many standard deviations of y are taken as that."""
 
 SUSPICIOUS = 0.5
-"""-log10 of the chance of what is left, all tests counted, from which more is asked: one right network in eight."""
+"""-log10 of the chance of what is left, all tests counted, from which more is asked. Right networks often come so far, by
+chance."""
 
 NEW, NEW_SINGLE = 1e-8, 1e-4
 """Share of a feature's square that must be new beside the network's own, in either precision."""

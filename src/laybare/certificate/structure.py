@@ -4,8 +4,8 @@ A score test: the residual is regressed on features that the network does not ha
 is least squares in its own, so that these explain nothing by themselves). If the residual is noise of variance s², what the p
 new features explain in m outputs is at most s² χ²(p m).
 
-Of very many rows some are looked at. What seems suspicious there, as one right network in eight does by chance, is looked for in
-others, twice as many if there are: structure shows there too, and all the more; chance does not.
+Of very many rows some are looked at. What seems suspicious there, as right networks often do by chance, is looked for in others,
+twice as many if there are: structure shows there too, and all the more; chance does not.
 """
 
 from __future__ import annotations

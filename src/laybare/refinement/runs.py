@@ -32,7 +32,7 @@ BESIDE = 2e8
 
 PATIENT, QUICK = 3, 2e7
 """Times as many repairs where the width is told, n·P² is less than that, and some runs came as near to each other as noise makes
-them: of plain noisy networks 2 in 100 are found once only then, and 6 in 100 otherwise."""
+them: of plain noisy networks 2 in 100 are met once only then (`laybare reproduce plain-noise`)."""
 
 STUBBORN = 3
 """Repairs after which two runs that miss their spares may agree all the same: the width that was told may be too small."""
@@ -92,7 +92,7 @@ def runs_at(
             repaired = _repaired(hunt, best.found.point)
             if pruned is None and best.pruned is None:
                 best, other = _pruned_first(hunt, attempt, best, repaired)
-            if best.pruned is not None and _roomy(hunt, attempt):
+            if best.pruned is not None and _roomy(hunt, attempt, best.found.point):
                 ended = _ended_early(hunt, attempt, best, before, trace.then(best.pruned.trace), runs=hop + 2)
                 if ended is not None:
                     return ended
@@ -187,7 +187,8 @@ def _pruned_first(hunt: Hunt, attempt: WidthAttempt, best: WideRun, repaired: Po
     noise both are needed. An interrupt ends both, and the run is said to be interrupted."""
     beside = hunt.dear(best.found.point) and lanes(hunt.source) > 1
     if not beside:
-        return (best._replace(pruned=hunt.pruned(best.found, attempt.told)) if _roomy(hunt, attempt) else best), None
+        roomy = _roomy(hunt, attempt, best.found.point)
+        return (best._replace(pruned=hunt.pruned(best.found, attempt.told)) if roomy else best), None
 
     def run_on(progress: Progress) -> Refined:
         run = hunt._replace(progress=progress).minimise(repaired, attempt.floor)
@@ -238,9 +239,9 @@ def _misses_spares(hunt: Hunt, wide: Refined, pruned: Refined) -> bool:
     return not removal_pays(hunt.source, wide.loss, pruned.loss, hunt.scale, lost, ROUNDING_LOSS)
 
 
-def _roomy(hunt: Hunt, attempt: WidthAttempt) -> bool:
+def _roomy(hunt: Hunt, attempt: WidthAttempt, point: Point) -> bool:
     """Whether the width is not told, enough equations are left to widen it, and repairs are not so quick that they come first."""
-    slow = hunt.source.size * float(hunt.numbers(attempt.wide)) ** 2 >= QUICK
+    slow = not quick(hunt, point)
     return attempt.told is None and slow and hunt.equations >= ROOMY * hunt.numbers(hunt.wide(2 * attempt.units))
 
 

@@ -138,7 +138,7 @@ class Later(Generic[T]):
 
     def __init__(self, task: Callable[[], T], threads: int) -> None:
         self.task, self.answers = task, SimpleQueue[Answer[T]]()
-        self.waiting = [True] if threads > 1 else []  # and not what is to be done: data that know themselves stay in memory
+        self.waiting = [True] if threads > 1 else []  # a token: a method of this object would be a cycle, which keeps its data
         self.begun = False
 
     def begin(self) -> None:
