@@ -17,16 +17,18 @@ MADE := $(VENV)/.made-$(HERE)
 CORE := $(VENV)/.core-$(HERE)
 DEV  := $(VENV)/.dev-$(HERE)
 DOCS := $(VENV)/.docs-$(HERE)
+MINIMUM := $(VENV)-minimum/.made-$(HERE)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-browser bench bench-peers studies docs lint clean distclean
+.PHONY: help demo test test-all test-minimum test-browser bench bench-peers studies docs lint clean distclean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       install and recover the hidden layer of a trained network (about a minute the first time)"
 	@echo "make test       all tests but the slow ones"
 	@echo "make test-all   all tests"
+	@echo "make test-minimum  files, exports, bad input and recoveries with the lowest versions that pyproject.toml allows"
 	@echo "make test-browser  reports in Chromium, which it installs (Debian and Ubuntu)"
 	@echo "make bench      every measured claim against its baseline; writes benchmarks/results.json"
 	@echo "make bench-peers  laybare beside scikit-learn, TensorLy and others: table and figure (a quarter of an hour)"
@@ -43,6 +45,14 @@ test: $(DEV)
 
 test-all: $(DEV)
 	@LAYBARE_TYPECHECK=all OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m "slow or not slow" $(PYTEST_ARGS)
+
+# An environment of its own. The test tools need not be old; polars is, for the scikit-learn that reads its frames. Old libraries
+# warn of newer ones below them.
+test-minimum: $(MINIMUM)
+	@OPENBLAS_NUM_THREADS=1 $(VENV)-minimum/bin/python -m pytest $(PYTEST_ARGS) -W ignore::DeprecationWarning \
+	    tests/activations tests/networks tests/export tests/estimator/test_network_recovery.py tests/recovery tests/cli \
+	    tests/source tests/hostile/test_absurd_arguments.py tests/hostile/test_bad_files.py \
+	    tests/hostile/test_caller_settings.py tests/hostile/test_damaged_files.py tests/hostile/test_network_files.py
 
 test-browser: $(DEV)
 	@command -v chromedriver >/dev/null || { $$(command -v sudo) apt-get update -qq && \
@@ -75,7 +85,7 @@ clean:
 	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	@rm -rf $(VENV)
+	@rm -rf $(VENV) $(VENV)-minimum
 
 $(MADE):
 	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { \
@@ -95,6 +105,15 @@ $(DEV): pyproject.toml | $(MADE)
 	@echo "Installing laybare and its test tools into $(VENV) ..."
 	@$(RUN) -m pip install -qq -e '.[dev]'
 	@touch $@ $(CORE)
+
+$(MINIMUM): pyproject.toml tests/support/minimum_versions.py | $(MADE)
+	@echo "Installing the lowest versions of everything into $(VENV)-minimum ..."
+	@$(RUN) -m venv --clear $(VENV)-minimum
+	@$(RUN) tests/support/minimum_versions.py > $(VENV)-minimum/requirements.txt
+	@$(VENV)-minimum/bin/python -m pip install -qq -r $(VENV)-minimum/requirements.txt \
+	    pytest pytest-xdist hypothesis beartype pandas polars==1.20
+	@$(VENV)-minimum/bin/python -m pip install -qq --no-deps -e .
+	@touch $@
 
 $(DOCS): pyproject.toml | $(MADE)
 	@echo "Installing laybare and its documentation tools into $(VENV) ..."

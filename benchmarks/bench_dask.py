@@ -70,13 +70,14 @@ def _plain() -> Passes:
     import laybare as lb
 
     x = np.random.default_rng(0).standard_normal((SIZE, DIM))
-    return _timed(lb.Samples(x, np.tanh(x[:, 0]), schedule=lb.Schedule(workers=1)))
+    return _timed(lb.Samples(x, np.tanh(x[:, 0]), schedule=lb.source.Schedule(workers=1)))
 
 
 def _timed(source: Any) -> Passes:
     import laybare as lb
     from laybare.moments import packed_moments
-    from laybare.refinement.normal import StepStatistic, point_of
+    from laybare.solver.normal import StepStatistic
+    from laybare.solver.point import point_of
 
     step = StepStatistic(point_of(lb.random_network(DIM, WIDTH, rng=1), biases=True, offset=True, linear=False))
     small = source.take(4 * 1024 * 16)

@@ -79,10 +79,10 @@ def _ours(dim: int, order: int) -> tuple[Callable[[], np.ndarray], np.ndarray, n
 def _check(found: np.ndarray, raw: np.ndarray, order: int) -> None:
     """Entries without a repeated index have no Hermite correction: they must agree."""
     dim = round(raw.size ** (1 / order))
-    from laybare.moments.indices import graded, lexicographic_rank
+    from laybare.moments.packed import degree_slice, lexicographic_rank
 
     index = np.arange(order)
-    ours = found[graded(dim, order)][lexicographic_rank(index[None], dim)[0]]
+    ours = found[degree_slice(dim, order)][lexicographic_rank(index[None], dim)[0]]
     np.testing.assert_allclose(ours, raw.reshape((dim,) * order)[tuple(index)], rtol=1e-9, atol=1e-12)
 
 

@@ -76,7 +76,7 @@ def bench_recover_small() -> Iterator[Row]:
 def bench_recover_certificate() -> Iterator[Row]:
     """The share of noisy recoveries that the certificate takes: the median over several teachers, and over all of them."""
     import laybare as lb
-    from laybare.pipeline import loop
+    from laybare.pipeline import main_loop as loop
 
     _warm()
     plain, spent, whole = loop.certify, [], []
@@ -172,7 +172,7 @@ def bench_passes() -> Iterator[Row]:
         x = rng.standard_normal((1500, 6))
         y = truth(x)
         seen: Counter[str] = Counter()
-        schedule = lb.Schedule(progress=lambda event, seen=seen: seen.update([event.stage]))
+        schedule = lb.source.Schedule(progress=lambda event, seen=seen: seen.update([event.stage]))
         lb.recover(lb.Samples(x, y + noise * y.std() * rng.standard_normal(1500), schedule=schedule), rng=0)
         yield row(f"passes-noise-{noise:g}", ours=seen.total(), baseline=before, need=1.5, unit="passes")
 

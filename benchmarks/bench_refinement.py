@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from measure import Row, peak_memory, row, seconds
 
-from laybare.refinement.normal import Point
+from laybare.solver.point import Point
 from laybare.source import Samples
 
 DIM, WIDTH, SIZE = 20, 10, 50_000
@@ -20,10 +20,10 @@ DIM, WIDTH, SIZE = 20, 10, 50_000
 def bench_lm_scipy() -> Iterator[Row]:
     """tanh, d=20, k=10, n=50,000, noiseless; both go on to a relative loss of 1e-20 or lower."""
     import laybare as lb
-    from laybare.damping import Effort
-    from laybare.refinement.levenberg import levenberg_marquardt
-    from laybare.refinement.normal import point_of
-    from laybare.refinement.variation import total_variation
+    from laybare.solver import Effort
+    from laybare.solver.dense import levenberg_marquardt
+    from laybare.solver.point import point_of
+    from laybare.source.problem import total_variation
 
     rng = np.random.default_rng(7)
     W, b = rng.standard_normal((WIDTH, DIM)) / np.sqrt(DIM), 0.5 * rng.standard_normal(WIDTH)
@@ -57,8 +57,9 @@ def bench_refine_large() -> Iterator[Row]:
     d=50, k=20, n=100,000 (1041 unknowns): a part of the rows first, then products, against normal equations of all rows. d=20,
     k=10, n=20,000: against scikit-learn's L-BFGS, which begins at random and has 5000 steps.
     """
-    from laybare.refinement.levenberg import levenberg_marquardt, overfit
-    from laybare.refinement.minimise import minimise
+    from laybare.solver.dense import levenberg_marquardt
+    from laybare.solver.minimise import minimise
+    from laybare.solver.point import overfit
 
     source, start, scale = _noisy(50, 20, 100_000)
     losses = {}
@@ -84,8 +85,8 @@ def bench_refine_large() -> Iterator[Row]:
 
 def _noisy(dim: int, width: int, size: int) -> tuple[Samples, Point, float]:
     import laybare as lb
-    from laybare.refinement.normal import point_of
-    from laybare.refinement.variation import total_variation
+    from laybare.solver.point import point_of
+    from laybare.source.problem import total_variation
 
     rng = np.random.default_rng(8)
     truth = lb.random_network(dim, width, biases=0.4, bias_law="normal", readout="random", rng=rng)

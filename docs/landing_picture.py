@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from laybare.report import side_by_side
-from laybare.report.drawings import draw_map, draw_weights
-from laybare.report.svg import svg
+from laybare.report import pair_units
+from laybare.report.drawings import draw_map, draw_weights, render_svg
 from laybare.studies import trained_mlp
 
 WIDTH, SAMPLES = 12, 400
@@ -24,8 +23,8 @@ def picture() -> str:
     case = trained_mlp.extract(truth, SAMPLES, seed=0)
     rows = case.found.samples_used
     student = trained_mlp.retrain(truth, rows, seed=0)
-    pairs = side_by_side(case.found.network, truth)
-    trained = side_by_side(student.network, truth)
+    pairs = pair_units(case.found.network, truth)
+    trained = pair_units(student.network, truth)
     errors = {
         f"error of laybare, {rows} queries:\n{len(pairs)} of {WIDTH} units right": pairs,
         f"error of training, {rows} samples:\n{student.right} of {WIDTH} units right to 1 %": trained}
@@ -38,7 +37,8 @@ def picture() -> str:
             draw_map(axes, levels, "viridis", (-16.0, 0.0), title)
             axes.set_ylabel("")
 
-    return svg(draw, 3.3, "The weights of a hidden network, the errors of laybare and those of training from as many samples")
+    meaning = "The weights of a hidden network, the errors of laybare and those of training from as many samples"
+    return render_svg(draw, 3.3, meaning)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python docs/paper_index.py
 
 Docstrings are the markers. A docstring that names a paper ("Source: Zhong et al. (2017), Algorithm 1"), or stands in a room that
-is after one paper alone, is an entry for every item that it names. Tests are those that name the item beside its paper, and
-those that import the object; commands are the studies whose module names the item. What a paper numbers stands in
-`paper_items.py`. Tests compare the page with what this file writes, and with that list.
+is after one paper alone, is an entry for every item that it names; so is the string below a study. Tests are those that name the
+item beside its paper, and those that import the object; commands are the studies that name the item, or those whose module does.
+What a paper numbers stands in `paper_items.py`. Tests compare the page with what this file writes, and with that list.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,23 +38,25 @@ class Paper(NamedTuple):
 PAPERS = (
     Paper(r"Zhong",
           "Zhong, Song, Jain, Bartlett and Dhillon (2017), Recovery guarantees for one-hidden-layer neural networks",
-          ("methods/tensor_init", "theory/guarantees", "theory/condition", "theory/expected", "theory/hessian", "studies/zhong"),
+          ("methods/tensor_init", "methods/printed/zhong",
+           "theory/guarantees", "theory/risk_curvature", "studies/zhong"),
           "tensor-init"),
     Paper(r"Ge, Lee (?:&|and) Ma|Ge-Lee-Ma",
           "Ge, Lee and Ma (2018), Learning one-hidden-layer neural networks with landscape design",
-          ("methods/landscape_design", "landscape", "studies/squared_loss", "studies/designed", "studies/spurious"),
+          ("methods/landscape_design", "methods/printed/ge_lee",
+           "landscape", "studies/glm"),
           "landscape-design"),
     Paper(r"Ge et al \(2019\)|Kuditipudi",
           "Ge, Kuditipudi, Li and Wang (2019), Learning two-layer neural networks with symmetric inputs",
-          ("methods/symmetric_inputs", "theory/symmetric", "studies/ge"), "symmetric-inputs"),
+          ("methods/symmetric", "methods/printed/ge_2019", "theory/symmetric", "studies/ge"), "symmetric-inputs"),
     Paper(r"Awasthi",
           "Awasthi, Tang and Vijayaraghavan (2021), Efficient algorithms for learning depth-2 networks with general ReLU",
-          ("methods/general_relu", "assembly/relu_scalars", "theory/relu", "studies/relu"), "general-relu"),
+          ("methods/general_relu", "methods/printed/awasthi",
+           "assembly/unit_scalars", "theory/relu", "studies/awasthi"), "general-relu"),
     Paper(r"Goel|Panigrahy",
           "Goel and Panigrahy (2019), Recovering the lowest layer of deep networks with high threshold activations",
-          ("lowest_layer", "planted/high_thresholds", "theory/delta", "theory/even", "theory/exponential", "theory/hermite_pairs",
-           "theory/rare", "theory/shift", "theory/unit_co", "studies/high_threshold", "studies/printed", "studies/deeper",
-           "studies/angle"),
+          ("lowest_layer", "planted/high_thresholds", "theory/high_threshold_forms", "studies/high_threshold", "studies/printed",
+           "studies/deeper", "studies/angle"),
           "high-threshold"))
 
 KINDS = ("Algorithm", "Theorem", "Lemma", "Claim", "Corollary", "Proposition", "Definition", "Assumption", "Property", "Figure",
@@ -97,12 +100,23 @@ def entries() -> Iterator[Entry]:
     for file, tree in trees.items():
         path = file.relative_to(SOURCE).as_posix()
         public = [node for node in tree.body if isinstance(node, DEFINITIONS) and not node.name.startswith("_")]
-        yield Entry(path, "", _text(tree), frozenset(node.name for node in public if homes[node.name] == 1))
+        names = frozenset(node.name for node in public if homes[node.name] == 1)
+        yield Entry(path, "", _text(tree), names)
+        for name, text in described(tree):
+            yield Entry(path, name, text, names | {name})
         for node in public:
             yield Entry(path, node.name, _text(node), frozenset({node.name}))
             for inner in node.body if isinstance(node, ast.ClassDef) else []:
                 if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_"):
                     yield Entry(path, f"{node.name}.{inner.name}", _text(inner), frozenset({node.name}))
+
+
+def described(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Studies of a module, and the strings below them."""
+    for node, below in pairwise(tree.body):
+        is_study = isinstance(node, ast.Assign) and getattr(getattr(node.value, "func", None), "id", "") == "Study"
+        if is_study and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            yield node.targets[0].id, _plain(below.value.value)
 
 
 def named_in_tests() -> dict[Paper, dict[str, list[str]]]:
@@ -128,7 +142,11 @@ def _named(entry: Entry) -> Iterator[tuple[Paper, str]]:
 
 
 def _text(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
-    return re.sub(r"\s+", " ", ast.get_docstring(node) or "").replace("et al. ", "et al ")
+    return _plain(ast.get_docstring(node) or "")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("et al. ", "et al ")
 
 
 def paper_of(entry: Entry, before: str, after: str) -> Paper | None:
@@ -193,13 +211,19 @@ def tests_of(some: list[Entry], used: dict[str, frozenset[str]], named: list[str
     return list(dict.fromkeys([*named, *others]))[:3]
 
 
-def commands() -> dict[str, list[str]]:
-    """File of a study -> the commands that run its studies."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for file in sorted((SOURCE / "studies").glob("*.py")):
-        for name in re.findall(r'= Study\(\s*"([\w-]+)"', file.read_text(encoding="utf-8")):
-            found[f"studies/{file.name}"].append(f"`laybare reproduce {name}`")
-    return found
+def commands() -> dict[str, dict[str, str]]:
+    """File of studies -> name of a study in it -> the command that runs it."""
+    return {
+        f"studies/{file.name}": {
+            constant: f"`laybare reproduce {name}`"
+            for constant, name in re.findall(r'(?m)^(\w+) = Study\(\s*"([\w-]+)"', file.read_text(encoding="utf-8"))}
+        for file in sorted((SOURCE / "studies").glob("*.py"))}
+
+
+def commands_of(some: list[Entry], studies: dict[str, dict[str, str]]) -> list[str]:
+    """Commands of the studies that name the item; of all in the files that do if no study does."""
+    own = [studies[e.file][e.name] for e in some if e.name in studies.get(e.file, {})]
+    return own or [command for e in some for command in studies.get(e.file, {}).values()]
 
 
 def literal_commands() -> dict[Paper, dict[str, list[str]]]:
@@ -225,7 +249,7 @@ def page() -> str:
     def row(paper: Paper, item: str) -> str:
         some = table[paper].get(item, [])
         literal, other = (", ".join(e.where for e in some if e.literal is wanted) for wanted in (True, False))
-        asked = [*literally[paper].get(item, []), *(command for e in some for command in studies.get(e.file, []))]
+        asked = [*literally[paper].get(item, []), *commands_of(some, studies)]
         tests = ", ".join(f"`{name}`" for name in tests_of(some, used, named[paper].get(item, [])))
         return f"| {item} | {literal} | {other} | {tests} | {', '.join(dict.fromkeys(asked))} |"
 

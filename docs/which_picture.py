@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from laybare.report.svg import ACCENT, INK, LINE, svg
+from laybare.report.drawings import ACCENT, INK, LINE, render_svg
 
 QUESTIONS = (
     ("Can you ask the network?", "Lines()\nsmooth units: rounds of samples"),
@@ -35,7 +35,7 @@ def picture() -> str:
             _arrow(axes, (2.4, height - 0.3), (2.4, height - 0.68), "no")
         _box(axes, 2.4, 0.3, LAST, ACCENT, "white")
 
-    return svg(draw, 5.2, "Which method: questions from the top, the first that fits decides")
+    return render_svg(draw, 5.2, "Which method: questions from the top, the first that fits decides")
 
 
 def _box(axes: Any, x: float, y: float, words: str, colour: str, ink: str) -> None:

@@ -18,5 +18,5 @@ print(f"right to 8 digits: {lb.compare(found.network, truth).max_error < 1e-8}")
 
 try:
     lb.Activation.custom("wrong", np.sin, np.sin)
-except lb.InvalidInput as refusal:
+except lb.errors.InvalidInput as refusal:
     print(refusal)

@@ -16,7 +16,7 @@ for number in range(4):  # written by anybody, one file after the other
     np.save(folder / f"y_{number:03d}.npy", truth(x))
     blocks.append(x)
 
-source = lb.open_samples(folder, schedule=lb.Schedule(keep_bytes=0))  # nothing is kept: every pass reads the files again
+source = lb.open_samples(folder, schedule=lb.source.Schedule(keep_bytes=0))  # nothing is kept: every pass reads the files again
 print(f"{source.size:,} rows of {source.dim} inputs in {len(list(folder.iterdir()))} files, memory-mapped")
 
 streamed = lb.recover(source, width=4, rng=0)

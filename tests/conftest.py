@@ -28,7 +28,7 @@ TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "rooms")
 
 END_TO_END = frozenset({
     "certificate", "cli", "estimator", "examples", "export", "hostile", "lines", "lowest_layer", "methods", "pipeline",
-    "recovery", "report", "studies", "test_cli.py",
+    "recovery", "report", "studies",
     "test_documents.py", "test_literal_forms.py"})
 """Folders and files of tests that run whole recoveries: thousands of small calls, whose checks take much of the time.
 Shapes are checked there by `make test-all`; the rooms below are checked always."""

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 
 from laybare.activations import power_relu, relu
 from laybare.landscape import Bounds, Teacher, coefficient, population_g, second_order, theorem_2_3, whitening
-from laybare.methods.symmetric_inputs.printed import leading_outputs
+from laybare.methods.printed.ge_2019 import leading_outputs
 from laybare.moments import population_moments
 from laybare.networks import Layer, Network
 from laybare.planted import orthonormal_weights, random_network

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "layout.md").read_text(encoding="utf-8")
 ROOMS = re.findall(r"^\| `(\w+)` \| (.+) \|$", PAGE, re.MULTILINE)
+STEPS = re.findall(r"`((?:\w+\.){2}\w+)`", PAGE)
 
 
 def contract() -> list[str]:
@@ -37,3 +41,13 @@ def test_the_page_is_linked() -> None:
 def test_files_that_the_page_names_exist() -> None:
     named = re.findall(r"`((?:tests|docs)/[\w/.]+)`", PAGE)
     assert named and all((ROOT / name).exists() for name in named)
+
+
+@pytest.mark.parametrize("path", STEPS)
+def test_functions_that_the_page_names_exist(path: str) -> None:
+    module, _, name = path.rpartition(".")
+    assert hasattr(importlib.import_module(f"laybare.{module}"), name)
+
+
+def test_the_page_names_the_steps() -> None:
+    assert len(STEPS) > 10

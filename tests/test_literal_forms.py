@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from unjudged import without_certificate
+from unfinished_certificate import without_certificate
 
 import laybare as lb
 from laybare import cli
 from laybare.cli.literal_forms import FORMS, LAYER_FORMS, SECTION_7
 from laybare.networks.polynomials import Polynomial, multilinear
 from laybare.planted import mixture_inputs, orthonormal_weights
-from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
+from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -32,7 +32,7 @@ MANY_ROWS = 50_000
 
 
 class Case(NamedTuple):
-    """A form on the command line, the same in Python, the truth, rows, and the largest angle to the nearest unit found.
+    """A form on the command line, the same in Python, the truth, rows, and the largest angle to the suggest unit found.
 
     `fit` is the largest mean squared error relative to the variance of y: what Algorithm 5 of Awasthi et al. (2021) is about.
     """
@@ -75,7 +75,7 @@ SLOW = {
 CASES = [
     Case("tensor-init algorithm-1", lambda: lb.TensorInit.literal(RELU2), ZHONG, 10_000, 0.5),
     Case("tensor-init algorithm-1-in-thirds", lambda: lb.TensorInit.literal(RELU2, partition=True), ZHONG, 30_000, 0.5),
-    Case("tensor-init algorithm-2", lambda: lb.TensorInit.literal(descent=lb.Descent()),
+    Case("tensor-init algorithm-2", lambda: lb.TensorInit.literal(descent=lb.solver.Descent()),
          lb.random_network(4, 2, biases=0, condition=1.5, rng=1), 2000, 0.02),
     Case("tensor-init section-7", lambda: lb.TensorInit.literal(RELU2, descent=SECTION_7, printed_step=False),
          lb.random_network(4, 2, RELU2, biases=0, condition=2, rng=1), 500, 1e-4),
@@ -98,8 +98,8 @@ CASES = [
 ]
 
 
-def nearest(found: np.ndarray, truth: np.ndarray) -> float:
-    """Largest angle of a true unit to the nearest found one, up to sign."""
+def suggest(found: np.ndarray, truth: np.ndarray) -> float:
+    """Largest angle of a true unit to the suggest found one, up to sign."""
     one, other = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (found, truth))
     return float(np.arccos(np.minimum(np.abs(one @ other.T).max(axis=0), 1.0)).max())
 
@@ -127,7 +127,7 @@ def test_literal_form_by_python_and_by_command(case: Case, judged: bool, tmp_pat
     with without_certificate():
         found = lb.recover(lb.open_samples(str(tmp_path / "data.npz")), case.method(), case.truth.width, rng=0)
     assert "literal" in str(found).splitlines()[0] and not found.traces  # no solver after it
-    angle = nearest(found.network.layer.weights, case.truth.layer.weights)
+    angle = suggest(found.network.layer.weights, case.truth.layer.weights)
     print(f"{case.name}: {angle:.3g} rad in {found.seconds:.2f} s")
     y = case.truth(x)
     assert angle < case.limit and np.mean((found.network(x) - y) ** 2) < case.fit * np.var(y)
@@ -136,7 +136,7 @@ def test_literal_form_by_python_and_by_command(case: Case, judged: bool, tmp_pat
         said = command(
             "recover", str(tmp_path / "data.npz"), *case.words, "--literal", "--width", str(case.truth.width), "--out", out)
     assert "literal" in said
-    assert np.array_equal(lb.from_npz(out).layer.weights, found.network.layer.weights)
+    assert np.array_equal(lb.export.from_npz(out).layer.weights, found.network.layer.weights)
 
 
 def test_every_form_has_a_case_with_fewer_units_than_inputs() -> None:
@@ -168,7 +168,7 @@ def test_literal_layer_by_python_and_by_command(units: str, form: str, limit: fl
         target.layer.activation, None if threshold is None else float(threshold), **LAYER_FORMS[form])
     width = target.layer.width
     found = lb.recover_layer(lb.open_samples(str(tmp_path / "data.npz")), method, width, rng=0)
-    angle = nearest(found.layer.weights, target.layer.weights)
+    angle = suggest(found.layer.weights, target.layer.weights)
     print(f"{units}, {form}: {angle:.3g} rad in {found.seconds:.2f} s")
     assert found.literal and "literal" in str(found) and angle < limit
     out = str(tmp_path / "layer.npz")
@@ -191,7 +191,7 @@ def test_every_layer_form_has_a_case_with_fewer_units_than_inputs() -> None:
     (["recover", "x.npz", "--literal"], "No paper prints it"),
     (["recover-layer", "x.npz", "--literal", "--form", "F"], "one-by-one, simultaneous")])
 def test_forms_that_are_not_printed_are_refused(words: list[str], match: str) -> None:
-    with pytest.raises(lb.InvalidInput, match=match):
+    with pytest.raises(lb.errors.InvalidInput, match=match):
         CliRunner().invoke(cli.commands, words, catch_exceptions=False)
 
 

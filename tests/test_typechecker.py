@@ -10,9 +10,9 @@ from beartype.roar import BeartypeCallHintParamViolation, BeartypeCallHintReturn
 from typechecker import checked, late
 
 import laybare as lb
-from laybare.linear_algebra import solve_spd
 from laybare.networks import max_angle
-from laybare.shapes import Biases, Weights
+from laybare.numerics.linear_algebra import solve_spd
+from laybare.numerics.shapes import Biases, Weights
 
 late_checked = late(typechecker=checked)
 

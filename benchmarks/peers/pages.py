@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from tasks import TASKS, Task
 
-from laybare.networks.storage import put
-from laybare.report.svg import ACCENT, LINE, SOFT, svg
+from laybare.networks.storage import write_atomically
+from laybare.report.drawings import ACCENT, LINE, SOFT, render_svg
 
 Runs = Sequence[dict[str, Any]]
 
@@ -70,7 +70,7 @@ def figure_of(lines: Sequence[Line]) -> str:
             axes.set_axisbelow(True)
             axes.tick_params(axis="y", length=0, labelleft=axes is panels[0])
 
-    return svg(draw, 4.6, "Share of networks recovered by every system on every task")
+    return render_svg(draw, 4.6, "Share of networks recovered by every system on every task")
 
 
 def write_pages(runs: Runs, into: Path | None) -> str:
@@ -80,8 +80,8 @@ def write_pages(runs: Runs, into: Path | None) -> str:
         line.task == task.name for line in lines))
     if into is not None:
         _into_readme(into.parent / "README.md", lines)
-        put(into / "pictures" / "peers.svg", figure_of(lines).encode())
-        put(into / "peers-measured.md", (text + "\n").encode())
+        write_atomically(into / "pictures" / "peers.svg", figure_of(lines).encode())
+        write_atomically(into / "peers-measured.md", (text + "\n").encode())
     return text
 
 
@@ -91,4 +91,4 @@ def _into_readme(page: Path, lines: Sequence[Line]) -> None:
     after = rest.split("<!-- /peers -->")[1]
     tables = [f"{task.words}:\n\n{table_of(task, lines)}" for task in TASKS if task.name in ("wider", "noisy", "queries")]
     both = "\n\n".join(tables)
-    put(page, f"{before}<!-- peers -->\n{both}\n\n<!-- /peers -->{after}".encode())
+    write_atomically(page, f"{before}<!-- peers -->\n{both}\n\n<!-- /peers -->{after}".encode())

@@ -197,7 +197,7 @@ def test_exponential_far_out_is_infinite_not_a_warning():
 @pytest.mark.parametrize(("arguments", "words"), [
     ((-1,), "order is -1"), ((1.5,), "whole number"), (("2",), "whole number"), ((2, 0.0), "scale is 0"),
     ((2, -1.0), "scale is -1"), ((2, np.array([1.0, np.nan])), "scale is nan"), ((2, np.inf), "scale is inf"),
-    ((2, 1.0, np.nan), "bias is nan"), ((2, np.ones(2), np.ones(3)), "broadcast"), ((2, "a"), "broadcast"),
+    ((2, 1.0, np.nan), "bias is nan"), ((2, np.ones(2), np.ones(3)), "broadcast"), ((2, "a"), "scale has dtype"),
 ])
 @pytest.mark.usefixtures("unchecked")
 def test_refusals(built_in, arguments, words):

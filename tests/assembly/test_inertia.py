@@ -7,8 +7,8 @@ import pytest
 
 import laybare as lb
 from laybare.assembly.counting import Inertia, inertia
-from laybare.methods import Outcome
-from laybare.methods.tensor_init.claims import SignsOfReadouts
+from laybare.methods import NetworkFit
+from laybare.methods.tensor_init import ReadoutSignCheck
 from laybare.moments import population_moments
 
 RELU2 = lb.power_relu(2)
@@ -18,8 +18,8 @@ def signs_of(network: lb.Network) -> Inertia:
     return Inertia(int(np.sum(network.readout > 0)), int(np.sum(network.readout < 0)))
 
 
-def noisy_fit(network: lb.Network) -> Outcome:
-    return Outcome(network, 1.0, 0.1)
+def noisy_fit(network: lb.Network) -> NetworkFit:
+    return NetworkFit(network, 1.0, 0.1)
 
 
 @pytest.mark.parametrize("activation", [lb.relu, lb.leaky_relu(0.2), lb.absolute, RELU2, lb.softplus, lb.gelu], ids=str)
@@ -61,7 +61,7 @@ def test_claim_notices_a_wrong_sign(rng):
     x = rng.standard_normal((4000, 10))
     source = lb.Samples(x, truth(x))
     wrong = lb.Network(truth.layer, truth.readout * np.array([-1.0, 1.0, 1.0, 1.0]))
-    right, other = (SignsOfReadouts(truth)(source, noisy_fit(net))[0] for net in (truth, wrong))
+    right, other = (ReadoutSignCheck(truth)(source, noisy_fit(net))[0] for net in (truth, wrong))
     assert right.passed and right.value == 0
     assert not other.passed and other.value == 1 and "negative readouts" in other.explanation
 
@@ -69,11 +69,11 @@ def test_claim_notices_a_wrong_sign(rng):
 def test_no_claim_where_the_moment_is_silent(rng):
     truth = lb.random_network(6, 3, lb.tanh, biases=0, rng=rng)
     x = rng.standard_normal((500, 6))
-    assert SignsOfReadouts(truth)(lb.Samples(x, truth(x)), noisy_fit(truth)) == ()
-    with pytest.raises(lb.Unidentifiable, match="tanh has Hermite coefficient"):
+    assert ReadoutSignCheck(truth)(lb.Samples(x, truth(x)), noisy_fit(truth)) == ()
+    with pytest.raises(lb.errors.Unidentifiable, match="tanh has Hermite coefficient"):
         inertia(lb.Samples(x, truth(x)), lb.tanh, np.eye(6)[:, :3])
     relu = lb.random_network(6, 3, biases=0, rng=rng)
-    assert SignsOfReadouts(relu)(lb.Samples(x, relu(x)), Outcome(relu, 1e-29, 1e-30)) == ()
+    assert ReadoutSignCheck(relu)(lb.Samples(x, relu(x)), NetworkFit(relu, 1e-29, 1e-30)) == ()
 
 
 def test_noisy_recovery_carries_the_claim(rng):

@@ -7,7 +7,7 @@ import pytest
 from sample_networks import SQUARE_SIGNED
 
 import laybare as lb
-from laybare.assembly.magnitudes import rec_mag_sign, unit_readout
+from laybare.assembly.magnitudes import rec_mag_sign, with_unit_readout
 from laybare.moments import PackedMoments, population_moments
 
 CUBE = lb.Activation.custom("cube", lambda t: t**3, lambda t: 3 * t**2, degree=3, parity="odd")
@@ -38,7 +38,7 @@ def test_population_moments_give_the_network_back(activation: lb.Activation, out
 @pytest.mark.parametrize("activation", HOMOGENEOUS, ids=lambda activation: activation.name)
 def test_readouts_of_size_one(activation: lb.Activation, rng: np.random.Generator) -> None:
     truth, _ = planted(activation, 1, rng)
-    unit, x = unit_readout(truth), rng.standard_normal((30, 5))
+    unit, x = with_unit_readout(truth), rng.standard_normal((30, 5))
     assert set(np.abs(unit.readout)) == {1.0}
     assert np.abs(unit(x) - truth(x)).max() < 1e-13 * np.abs(truth(x)).max()
 
@@ -61,16 +61,16 @@ def test_least_squares_over_two_orders_beats_one(rng: np.random.Generator) -> No
 
 def test_silent_orders_are_refused(rng: np.random.Generator) -> None:
     truth, directions = planted(lb.relu, 1, rng)
-    with pytest.raises(lb.Unidentifiable, match="relu has no Hermite coefficient of the orders 3"):
+    with pytest.raises(lb.errors.Unidentifiable, match="relu has no Hermite coefficient of the orders 3"):
         rec_mag_sign(population_moments(truth, 4), directions, lb.relu, (3,))
 
 
 def test_norms_need_the_order_that_tells_them(rng: np.random.Generator) -> None:
     truth, directions = planted(lb.tanh, 1, rng)
-    with pytest.raises(lb.InvalidInput, match="up to order 3"):
+    with pytest.raises(lb.errors.InvalidInput, match="up to order 3"):
         rec_mag_sign(population_moments(truth, 2), directions, lb.tanh)
 
 
 def test_only_homogeneous_units_have_readout_one(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.InvalidInput, match="tanh has degree None"):
-        unit_readout(planted(lb.tanh, 1, rng)[0])
+    with pytest.raises(lb.errors.InvalidInput, match="tanh has degree None"):
+        with_unit_readout(planted(lb.tanh, 1, rng)[0])

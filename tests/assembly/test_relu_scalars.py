@@ -10,9 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import eval_hermitenorm
 
 import laybare as lb
-from laybare.assembly.loadings import hermite_loadings
-from laybare.assembly.relu_scalars import Scalars, by_recurrence, fix_signs, recover_scalars
-from laybare.assembly.unfold import absorb_linear
+from laybare.assembly.sign_decoding import absorb_linear
+from laybare.assembly.unit_scalars import Scalars, fix_signs, hermite_loadings, recover_scalars, scalars_by_recurrence
 from laybare.moments import population_moments
 
 BIASES = np.array([0.0, 1.0, -1.0, np.sqrt(3.0), -0.3, 0.742, 2.1, -2.5])
@@ -25,7 +24,7 @@ def test_recurrence_inverts_the_coefficients(first: int) -> None:
     a = np.linspace(-1.5, 1.5, len(BIASES))
     density = np.exp(-0.5 * BIASES**2) / np.sqrt(2 * np.pi)
     gammas = [(-1) ** j * a * density * eval_hermitenorm(j, BIASES) for j in range(first, first + 4)]
-    found = by_recurrence(gammas, first)
+    found = scalars_by_recurrence(gammas, first)
     assert_allclose(found.biases, BIASES, atol=1e-12)
     assert_allclose(found.readout, a, rtol=1e-11)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.assembly.signs import decode_signs
-from laybare.assembly.unfold import absorb_linear, folding, unfold
+from laybare.assembly.sign_decoding import absolute_form, absorb_linear, decode_signs, restore_signs
 from laybare.networks import sign_free
 
 
@@ -48,7 +47,7 @@ def test_claim_4_8_two_functions_equal_signs_not_identifiable(rng):
     flipped = lb.Network(lb.Layer(-rows, None, lb.relu), readout)
     x = rng.standard_normal((50, 3))
     assert np.abs(truth(x) - flipped(x)).max() < 1e-12
-    found = unfold(sign_free(truth), lb.relu)
+    found = restore_signs(sign_free(truth), lb.relu)
     assert len(found.signs.alternatives) == 2 and not found.signs.unique
     assert np.abs(found.network(x) - truth(x)).max() < 1e-12
     assert lb.compare(flipped, truth).max_error < 1e-12
@@ -60,7 +59,7 @@ def test_unfolding_undoes_folding(activation, outputs, rng):
     shape = (9,) if outputs == 1 else (9, outputs)
     layer = lb.Layer(rng.standard_normal((9, 5)), rng.standard_normal(9), activation)
     truth = lb.Network(layer, rng.standard_normal(shape), 0.7 if outputs == 1 else np.full(outputs, 0.7))
-    found = unfold(sign_free(truth), activation)
+    found = restore_signs(sign_free(truth), activation)
     assert found.signs.unique and found.network.linear is None
     assert lb.compare(found.network, truth).max_error < 1e-12
 
@@ -68,7 +67,7 @@ def test_unfolding_undoes_folding(activation, outputs, rng):
 def test_what_signs_cannot_explain_stays_linear(rng):
     layer = lb.Layer(rng.standard_normal((4, 6)), rng.standard_normal(4), lb.relu)
     truth = lb.Network(layer, rng.standard_normal(4), 0.2, rng.standard_normal(6))
-    found = unfold(sign_free(truth), lb.relu)
+    found = restore_signs(sign_free(truth), lb.relu)
     assert found.network.linear is not None and not found.signs.unique
     x = rng.standard_normal((40, 6))
     assert np.abs(found.network(x) - truth(x)).max() < 1e-12
@@ -87,8 +86,8 @@ def test_linear_parts_become_two_units(outputs, rng):
 
 
 def test_folding_is_for_degree_one_with_a_kink():
-    assert folding(lb.tanh) is None and folding(lb.absolute) is None and folding(lb.power_relu(2)) is None
-    odd, even = folding(lb.leaky_relu(0.2))
+    assert absolute_form(lb.tanh) is None and absolute_form(lb.absolute) is None and absolute_form(lb.power_relu(2)) is None
+    odd, even = absolute_form(lb.leaky_relu(0.2))
     assert (odd, even) == (pytest.approx(0.6), pytest.approx(0.4))
 
 
@@ -103,7 +102,7 @@ def test_mirror_units_are_turned_back(activation, rng):
     fitted = lb.Network(wrong, truth.readout, 0.3 + flipped @ layer.biases, flipped @ layer.weights)
     x = rng.standard_normal((30, 5))
     assert np.abs(fitted(x) - truth(x)).max() < 1e-12
-    found = unfold(fitted, activation)
+    found = restore_signs(fitted, activation)
     assert found.signs.unique and found.network.linear is None
     assert np.abs(found.network(x) - truth(x)).max() < 1e-12
     assert np.allclose(found.network.layer.weights, layer.weights)

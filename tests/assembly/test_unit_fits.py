@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.assembly.loadings import all_loadings
-from laybare.assembly.unit_fits import fit_units
+from laybare.assembly.unit_scalars import all_loadings, fit_units
 from laybare.moments import population_moments
 
 SMOOTH = [lb.tanh, lb.sigmoid, lb.erf, lb.softplus, lb.gelu]

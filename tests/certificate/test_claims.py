@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.certificate import Claim, certify, standard_errors
+from laybare.certificate import Claim, certify, standard_errors_at
+from laybare.numerics.shapes import Event
 from laybare.pipeline import Recovery
 from laybare.planted import orthonormal_weights, random_network
-from laybare.refinement.problem import pose_parts
-from laybare.shapes import Event
+from laybare.source.problem import pose_parts
 
 NOISE = 0.1
 
@@ -121,17 +121,17 @@ def test_smooth_unit_that_is_straight_on_all_samples(rng: np.random.Generator) -
     assert certificate.verdict == "doubtful"
 
 
-def test_numbers_that_the_samples_leave_open() -> None:
+def test_parameters_that_the_samples_leave_open() -> None:
     """The second unit is active at three samples that the first one sees too: four numbers of it cannot come from three."""
     rng = np.random.default_rng(0)
     x = np.vstack([rng.uniform(1.0, 2.0, (3, 3)), rng.uniform(-2.0, -1.0, (60, 3)) * [-1.0, 1.0, 1.0]])
     truth = lb.Network(lb.Layer(np.array([[0.0, 1.0, -1.0], [0.0, 0.6, 0.8]])), np.array([1.0, 1.0]))
-    errors = standard_errors(truth, lb.Samples(x, truth(x)), 0.1, biases=True, offset=True)
+    errors = standard_errors_at(truth, lb.Samples(x, truth(x)), 0.1, biases=True, offset=True)
     assert np.isinf(errors.weights[1]).any()
     assert np.isfinite(errors.weights[0]).all()
     used, fresh = lb.Samples(x, truth(x)).split(0.95, rng=rng)
     certificate = certify(truth, pose_parts(used, fresh, biases=True), rng=rng)
-    assert "numbers that the samples leave open" in failed(certificate)
+    assert "parameters that the samples leave open" in failed(certificate)
     assert certificate.verdict != "verified"
 
 

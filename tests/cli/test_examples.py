@@ -14,9 +14,8 @@ from click.testing import CliRunner
 
 import laybare as lb
 from laybare import cli
-from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer
+from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
 from laybare.studies import STUDIES
-from laybare.studies.lines import LinesGrid
 
 MODEL = "import numpy as np\n\ndef predict(x):\n    return np.maximum(x @ np.ones(4), 0.0) - np.maximum(x[:, 0] - 0.5, 0.0)\n"
 
@@ -49,16 +48,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", cli.HOMES)
+@pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_help_has_examples(command: str) -> None:
     lines = examples_of(command)
     assert lines and all(line.split()[0] == command for line in lines)
 
 
-@pytest.mark.parametrize("command", [name for name in cli.HOMES if name != "demo"])
+@pytest.mark.parametrize("command", [name for name in cli.COMMANDS if name != "demo"])
 def test_examples_of_the_help_run(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of the demonstration runs in test_cli; a study runs on the smallest of its cells."""
-    monkeypatch.setitem(STUDIES, "lines", replace(STUDIES["lines"], quick=LinesGrid(((4, 2),))))
+    monkeypatch.setitem(STUDIES, "lines", replace(STUDIES["lines"], quick=((4, 2),)))
     lines = [line.replace("0-4", "0-0") for line in examples_of(command)]
     for line in lines:
         result = CliRunner().invoke(cli.commands, shlex.split(line), catch_exceptions=False)

@@ -112,7 +112,7 @@ def test_ctrl_c_writes_what_was_found(tmp_path: Path) -> None:
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=120)
     assert running.returncode == 130 and "this is what was found until then" in err and "Traceback" not in err
-    assert lb.from_npz(tmp_path / "found.npz").dim == 20
+    assert lb.export.from_npz(tmp_path / "found.npz").dim == 20
     assert 'class="badge verified"' not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
@@ -120,7 +120,7 @@ def test_ctrl_c_while_certifying_keeps_the_network(monkeypatch: pytest.MonkeyPat
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("laybare.pipeline.loop.certify", interrupted)
+    monkeypatch.setattr("laybare.pipeline.main_loop.certify", interrupted)
     truth = lb.random_network(3, 2, rng=1)
     x = np.random.default_rng(0).standard_normal((200, 3))
     found = lb.recover(x, truth(x))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.decomposition import Relations, annihilator, joint_diagonalisation, rank_one_elements
-from laybare.decomposition.rank_one import minor_map
+from laybare.decomposition.relations import minor_map
 from laybare.moments import svec
 
 
@@ -47,6 +47,16 @@ def test_units_from_few_samples(shape: tuple[int, int, int], biases: float, slop
     assert_allclose(truth(x) @ found.z.T, truth.activation(x @ found.weights.T + found.biases), atol=1e-8)
 
 
+def test_passes_over_the_samples_correct_the_null_space() -> None:
+    """log₁₀ of the gap, median of 8 draws: 13.8, sd 0.12 over 20 blocks, 4 sigma allowed; 12.1 (sd 0.19) without corrections."""
+    gaps = []
+    for seed in range(8):
+        rng = np.random.default_rng([0, seed])
+        truth, x = planted((6, 6, 6), 100, rng)
+        gaps.append(annihilator(lb.Samples(x, truth(x)), 6, rng=rng).gap)
+    assert np.median(np.log10(gaps)) > 13.3
+
+
 def test_asymmetric_inputs_are_welcome(rng: np.random.Generator) -> None:
     truth, _ = planted((5, 5, 5), 1, rng)
     x = rng.exponential(size=(400, 5)) - 0.7
@@ -80,13 +90,13 @@ def test_acceptance(shape: tuple[int, int, int], biases: float, ratio: float, wa
 
 def test_noise_is_refused(rng: np.random.Generator) -> None:
     truth, x = planted((5, 5, 5), 500, rng)
-    with pytest.raises(lb.AssumptionViolated, match="No 5 quadratic relations hold"):
+    with pytest.raises(lb.errors.AssumptionViolated, match="No 5 quadratic relations hold"):
         annihilator(lb.Samples(x, truth(x) + 0.5 * rng.standard_normal((500, 5))), 5, rng=rng)
 
 
 def test_biases_that_were_not_asked_for_are_refused(rng: np.random.Generator) -> None:
     truth, x = planted((5, 5, 5), 500, rng, biases=0.7)
-    with pytest.raises(lb.AssumptionViolated, match="biases that were not asked for"):
+    with pytest.raises(lb.errors.AssumptionViolated, match="biases that were not asked for"):
         annihilator(lb.Samples(x, truth(x)), 5, rng=rng)
 
 
@@ -94,22 +104,22 @@ def test_units_that_are_always_on_are_refused(rng: np.random.Generator) -> None:
     W = np.array([[1.0, 0.5, 0.2, 0.7], [0.3, 0.9, 0.8, 0.1], [1.0, -0.8, 0.5, -0.6], [-0.7, 0.5, -0.9, 1.0]])
     x = np.abs(rng.standard_normal((300, 4)))
     y = np.maximum(x @ W.T, 0.0) @ rng.standard_normal((4, 4))
-    with pytest.raises(lb.NotSeparated, match="always on"):
+    with pytest.raises(lb.errors.NotSeparated, match="always on"):
         annihilator(lb.Samples(x, y), 4, rng=rng)
 
 
 def test_fewer_samples_than_products_are_refused(rng: np.random.Generator) -> None:
     truth, x = planted((5, 5, 5), 30, rng)
-    with pytest.raises(lb.TooFewSamples, match="30 samples for 40 products"):
+    with pytest.raises(lb.errors.TooFewSamples, match="30 samples for 40 products"):
         annihilator(lb.Samples(x, truth(x)), 5, rng=rng)
 
 
 def test_fewer_independent_outputs_than_units_are_refused(rng: np.random.Generator) -> None:
     truth, x = planted((5, 5, 4), 300, rng)
-    with pytest.raises(lb.Unidentifiable, match="4 outputs span 4 directions and 5 units"):
+    with pytest.raises(lb.errors.Unidentifiable, match="4 outputs span 4 directions and 5 units"):
         annihilator(lb.Samples(x, truth(x)), 5, rng=rng)
     doubled = truth(x)[:, [0, 1, 2, 3, 3]]
-    with pytest.raises(lb.Unidentifiable, match="span 4 directions"):
+    with pytest.raises(lb.errors.Unidentifiable, match="span 4 directions"):
         annihilator(lb.Samples(x, doubled), 5, rng=rng)
 
 
@@ -132,5 +142,5 @@ def test_rank_one_elements_of_a_larger_space(rng: np.random.Generator) -> None:
     found = np.tensordot(rank_one_elements(basis, 3, joint_diagonalisation, rng=rng), basis, axes=1)
     flat, true = (part.reshape(3, -1) / np.linalg.norm(part.reshape(3, -1), axis=1)[:, None] for part in (found, parts[:3]))
     assert_allclose(np.abs(flat @ true.T).max(axis=0), 1.0, atol=1e-8)
-    with pytest.raises(lb.NotSeparated, match="3 could belong to a single unit, and there are 4"):
+    with pytest.raises(lb.errors.NotSeparated, match="3 could belong to a single unit, and there are 4"):
         rank_one_elements(basis, 4, joint_diagonalisation, rng=rng)

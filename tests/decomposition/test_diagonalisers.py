@@ -8,9 +8,15 @@ from decomposition import planted
 from numpy.testing import assert_allclose
 
 from laybare.decomposition import directions_of, ffdiag, jacobi, qrj1d, rows_for, uwedge
-from laybare.decomposition.diagonaliser import compressed, off_share, rounds, slice_last
-from laybare.decomposition.rotations import angles, rotation
-from laybare.decomposition.shears import best_shear
+from laybare.decomposition.diagonalisers import (
+    best_shear,
+    compress_slices,
+    disjoint_pair_rounds,
+    jacobi_angles,
+    move_slices_last,
+    off_diagonal_share,
+    rotation_matrix,
+)
 
 SKEWED = {"ffdiag": ffdiag, "uwedge": uwedge, "qrj1d": qrj1d}
 
@@ -109,9 +115,9 @@ def test_angle_is_the_best_of_all(rng):
     """Against a grid of angles, on slices that no rotation diagonalises."""
     slices = planted.symmetric_noise((4, 2, 2), rng, 1)
     p, q = np.array([0]), np.array([1])
-    theta = float(angles(slice_last(slices), p, q)[0])
+    theta = float(jacobi_angles(move_slices_last(slices), p, q)[0])
     grid = np.linspace(-np.pi / 4, np.pi / 4, 20001)
-    energy = [_off(inside(slices, rotation(2, p, q, np.array([angle])))) for angle in grid]
+    energy = [_off(inside(slices, rotation_matrix(2, p, q, np.array([angle])))) for angle in grid]
     assert theta == pytest.approx(grid[int(np.argmin(energy))], abs=1e-4)
 
 
@@ -127,13 +133,13 @@ def test_shear_is_the_best_of_all(rng):
         return np.sum(np.delete(row, 1, axis=1) ** 2)
 
     quadratic = np.polyfit([-1.0, 0.0, 1.0], [row_energy(a) for a in (-1.0, 0.0, 1.0)], 2)
-    assert float(best_shear(slice_last(slices), i, j)[0]) == pytest.approx(-quadratic[1] / (2 * quadratic[0]), rel=1e-9)
+    assert float(best_shear(move_slices_last(slices), i, j)[0]) == pytest.approx(-quadratic[1] / (2 * quadratic[0]), rel=1e-9)
 
 
 def test_off_share_of_known_stack():
     slices = np.array([[[1.0, 0.5], [0.5, 1.0]]])
-    assert off_share(slices, np.eye(2)) == pytest.approx(0.5 / 2.5)
-    assert off_share(slices, np.diag([3.0, -2.0])) == pytest.approx(0.5 / 2.5)  # scale is a gauge
+    assert off_diagonal_share(slices, np.eye(2)) == pytest.approx(0.5 / 2.5)
+    assert off_diagonal_share(slices, np.diag([3.0, -2.0])) == pytest.approx(0.5 / 2.5)  # scale is a gauge
 
 
 def test_rows_and_directions_are_inverse(rng):
@@ -143,13 +149,13 @@ def test_rows_and_directions_are_inverse(rng):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 7])
 def test_rounds_visit_every_pair_once(size):
-    pairs = [pair for p, q in rounds(size) for pair in zip(p.tolist(), q.tolist(), strict=True)]
+    pairs = [pair for p, q in disjoint_pair_rounds(size) for pair in zip(p.tolist(), q.tolist(), strict=True)]
     assert sorted(pairs) == [(p, q) for p in range(size) for q in range(p + 1, size)]
-    assert all(len({*p.tolist(), *q.tolist()}) == 2 * len(p) for p, q in rounds(size))
+    assert all(len({*p.tolist(), *q.tolist()}) == 2 * len(p) for p, q in disjoint_pair_rounds(size))
 
 
 def test_compression_keeps_what_a_diagonaliser_sees(rng):
     slices = planted.stack(rng.standard_normal((40, 4)), planted.directions(4, 6, 3, rng))
-    fewer = compressed(slices)
+    fewer = compress_slices(slices)
     assert len(fewer) == 4
     assert_allclose(np.einsum("lab,lcd->abcd", fewer, fewer), np.einsum("lab,lcd->abcd", slices, slices), atol=1e-12)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from laybare.decomposition.flattened import flattened_jennrich, flattened_spectrum
+from laybare.decomposition.pencils import flattened_jennrich, flattened_spectrum
 from laybare.moments import veronese
-from laybare.planted import gaussian_rows
+from laybare.planted import random_unit_rows
 
 
 @pytest.mark.parametrize("last", [1, 2])
 @pytest.mark.parametrize(("side", "dim", "rank"), [(1, 6, 6), (2, 5, 12), (3, 3, 8)])
 def test_parts_of_either_sign_are_found(side: int, dim: int, rank: int, last: int, rng: np.random.Generator) -> None:
-    directions, coefficients = gaussian_rows(dim, rank, rng=rng), rng.uniform(0.5, 1.5, rank) * rng.choice([-1, 1], rank)
+    directions, coefficients = random_unit_rows(dim, rank, rng=rng), rng.uniform(0.5, 1.5, rank) * rng.choice([-1, 1], rank)
     order = 2 * side + last
     packed = coefficients @ veronese(directions, order)
     spectrum = flattened_spectrum(packed, dim, side, order)

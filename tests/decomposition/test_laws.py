@@ -18,7 +18,7 @@ from laybare.decomposition import (
     best_of,
     deduplicate,
     definite_jacobi,
-    explain_tensor,
+    fit_tensor_components,
     jennrich,
     joint_diagonalisation,
     joint_span,
@@ -29,16 +29,16 @@ from laybare.decomposition import (
     tensor_power,
 )
 from laybare.decomposition.components import in_canonical_form, powers, unit_rows
-from laybare.decomposition.pencil import plane_parts, real_eigenvectors
-from laybare.decomposition.power import iterate
-from laybare.decomposition.random_projections import singling_out
-from laybare.decomposition.spm import climb, gradient, height, later_starts, newton
+from laybare.decomposition.cp import power_iterations
+from laybare.decomposition.joint import isolating_weights
+from laybare.decomposition.pencils import real_eigenvectors, split_plane
+from laybare.decomposition.spm import draw_starts, gradient, newton_steps, power_steps, span_overlap
 
 NOISY = {
     "joint": joint_diagonalisation,
     "no-polish": JointDiagonalisation(polish=False),
     "definite": definite_jacobi,
-    "gauss-newton": GaussNewton(start=definite_jacobi),
+    "gauss-newton_steps": GaussNewton(start=definite_jacobi),
 }
 EXACT = {"jennrich": jennrich, "kcl": kcl, "subspace": subspace_power}
 
@@ -154,9 +154,9 @@ def test_complex_pairs_are_resolved_by_the_other_slices(rng):
 def test_plane_parts_by_hand(rng):
     v = np.array([[1.0, 0.3], [-0.2, 1.0]])
     slices = planted.stack(rng.standard_normal((3, 2)), v)
-    assert planted.error(unit_rows(plane_parts(slices).T), unit_rows(v)) < 1e-12
+    assert planted.error(unit_rows(split_plane(slices).T), unit_rows(v)) < 1e-12
     contradiction = np.array([np.eye(2)[::-1], np.diag([1.0, -1.0])])  # traceless: no real pair diagonalises both
-    assert_allclose(plane_parts(contradiction), np.eye(2))
+    assert_allclose(split_plane(contradiction), np.eye(2))
 
 
 def test_noisy_pencils_do_turn_complex(rng):
@@ -174,7 +174,7 @@ def test_power_iterations_triple_their_digits():
     """Order 4, orthogonal: the tangent of the angle to the winning part is cubed a step."""
     tensor = planted.tensor(np.array([1.0, -1.0]), np.eye(2), 4)
     start = np.array([[1.0, 0.1]]) / np.hypot(1.0, 0.1)
-    after = iterate(tensor, start, 1)[0]
+    after = power_iterations(tensor, start, 1)[0]
     assert abs(after[1] / after[0]) == pytest.approx(1e-3, rel=1e-9)
 
 
@@ -196,10 +196,10 @@ def test_two_stage_projections_single_out_one_part(rng):
 
 def test_plug_in_projections_keep_one_part_each(rng):
     weights = rng.standard_normal((9, 4))
-    kept = singling_out(weights) @ weights
+    kept = isolating_weights(weights) @ weights
     assert_allclose(kept, np.diag(np.diag(kept)), atol=1e-12)
     u = planted.directions(4, 4, 5, rng)
-    assert planted.error(singling_out(u.T * planted.coefficients(4, rng)), rows_for(u)) < 1e-12  # the paper's projections
+    assert planted.error(isolating_weights(u.T * planted.coefficients(4, rng)), rows_for(u)) < 1e-12  # the paper's projections
 
 
 def test_better_start_wins(rng):
@@ -207,7 +207,7 @@ def test_better_start_wins(rng):
     u, c = planted.directions(4, 4, 3, rng), planted.coefficients(4, rng)
 
     def wrong(tensor, rank, *, rng):
-        return explain_tensor(planted.tensor(c, u), planted.directions(rank, rank, 2, np.random.default_rng(5)))
+        return fit_tensor_components(planted.tensor(c, u), planted.directions(rank, rank, 2, np.random.default_rng(5)))
 
     for starts in ((wrong, jennrich), (jennrich, wrong)):
         joint = JointDiagonalisation(
@@ -228,11 +228,11 @@ def test_climbing_raises_every_start(rng):
     u = planted.directions(6, 6, 3, rng)
     span = joint_span([planted.stack(rng.standard_normal((8, 6)), u)], 6)
     starts = unit_rows(rng.standard_normal((50, 6)))
-    one, many = climb(span, starts, 1), climb(span, starts, 300)
-    assert np.all(height(span, one) > height(span, starts) - 1e-12)
-    assert np.mean(height(span, many) > 1 - 1e-6) > 0.5
+    one, many = power_steps(span, starts, 1), power_steps(span, starts, 300)
+    assert np.all(span_overlap(span, one) > span_overlap(span, starts) - 1e-12)
+    assert np.mean(span_overlap(span, many) > 1 - 1e-6) > 0.5
     step = 1e-6 * np.eye(6)
-    slopes = np.stack([height(span, starts + e) - height(span, starts - e) for e in step], axis=1) / 2e-6
+    slopes = np.stack([span_overlap(span, starts + e) - span_overlap(span, starts - e) for e in step], axis=1) / 2e-6
     assert_allclose(gradient(span, starts), slopes / 4, atol=1e-8)  # order 2: ∇F / 2l
 
 
@@ -243,10 +243,10 @@ def test_newton_squares_the_error(order, rng):
     stack = (rng.standard_normal((7, 5)) @ powers(u, order)).reshape(7, *(5,) * order)
     stack += 0.1 * planted.symmetric_noise(stack.shape, rng, 1)
     span = joint_span([stack], 5)
-    top = newton(span, climb(span, u, 2000), 20)
-    assert np.all(height(span, top) < 0.9999)
+    top = newton_steps(span, power_steps(span, u, 2000), 20)
+    assert np.all(span_overlap(span, top) < 0.9999)
     begin = unit_rows(top + 1e-3 * rng.standard_normal(top.shape))
-    errors = [np.linalg.norm(newton(span, begin, steps) - top, axis=1).max() for steps in (0, 1, 2)]
+    errors = [np.linalg.norm(newton_steps(span, begin, steps) - top, axis=1).max() for steps in (0, 1, 2)]
     assert errors[1] < 30 * errors[0] ** 2
     assert errors[2] < 1e-9
 
@@ -255,7 +255,7 @@ def test_later_starts_avoid_the_parts_already_found(rng):
     """With all parts but one known, one element of the span is left: all starts are its main direction."""
     u = planted.directions(5, 5, 3, rng)
     span = joint_span([planted.stack(rng.standard_normal((7, 5)), u)], 5)
-    starts = later_starts(span, 20, u[1:], rng)
+    starts = draw_starts(span, 20, u[1:], rng)
     assert_allclose(np.abs(starts @ starts.T), 1.0, atol=1e-10)
 
 
@@ -266,4 +266,4 @@ def test_literal_choices():
 
 def test_explain_ranks_by_size(rng):
     u, c = planted.directions(4, 4, 2, rng), np.array([0.1, 3.0, -2.0, 1.0])
-    assert_allclose(explain_tensor(planted.tensor(c, u), u).coefficients, [3.0, 2.0, 1.0, 0.1], rtol=1e-10)
+    assert_allclose(fit_tensor_components(planted.tensor(c, u), u).coefficients, [3.0, 2.0, 1.0, 0.1], rtol=1e-10)

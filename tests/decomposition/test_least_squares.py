@@ -7,12 +7,16 @@ import pytest
 from decomposition import planted
 from numpy.testing import assert_allclose
 
-from laybare.decomposition import explain_tensor, loadings, nearest_orthogonal, polish_stack, polish_tensor, shrink_to_orthogonal
-from laybare.decomposition.components import powers, unit_rows
-from laybare.decomposition.cp import TensorFit
-from laybare.decomposition.explanation import contract, tensor_coefficients
-from laybare.decomposition.least_squares import descend
-from laybare.decomposition.stack_fit import StackFit
+from laybare.decomposition import (
+    fit_tensor_components,
+    loadings,
+    nearest_orthogonal,
+    polish_stack,
+    polish_tensor,
+    shrink_to_orthogonal,
+)
+from laybare.decomposition.components import contract, powers, tensor_coefficients, unit_rows
+from laybare.decomposition.direction_fits import StackFit, TensorFit, minimise_misfit
 
 STEP = 1e-6
 
@@ -76,7 +80,7 @@ def test_polish_never_makes_it_worse(rng):
     """Also from hopeless starts, equal directions among them."""
     tensor = planted.symmetric_noise((4, 4, 4), rng)
     u = unit_rows(np.ones((3, 4)))
-    assert explain_tensor(tensor, polish_tensor(tensor, u)).residual <= explain_tensor(tensor, u).residual
+    assert fit_tensor_components(tensor, polish_tensor(tensor, u)).residual <= fit_tensor_components(tensor, u).residual
 
 
 @pytest.mark.parametrize("order", [3, 4])
@@ -93,7 +97,7 @@ def test_coefficients_are_least_squares(rng):
     tensor, u = planted.symmetric_noise((4, 4, 4), rng), planted.directions(3, 4, 5, rng)
     expected = np.linalg.lstsq(powers(u, 3).T, tensor.ravel(), rcond=None)[0]
     assert_allclose(tensor_coefficients(tensor, u), expected, atol=1e-12)
-    parts = explain_tensor(tensor, u)
+    parts = fit_tensor_components(tensor, u)
     left = np.linalg.norm(tensor.ravel() - expected @ powers(u, 3)) / np.linalg.norm(tensor)
     assert parts.residual == pytest.approx(left, rel=1e-12)
 
@@ -135,4 +139,4 @@ def test_an_interrupt_is_passed_on(problem, monkeypatch):
 
     monkeypatch.setattr(type(fit), "normal", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        descend(fit, u)
+        minimise_misfit(fit, u)

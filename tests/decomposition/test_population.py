@@ -41,7 +41,7 @@ GENERAL = {
     "jennrich-literal": Jennrich.literal(),
     "kcl": kcl,
     "kcl-2": KCL(stages=2),
-    "gauss-newton": GaussNewton(start=Jennrich.literal()),
+    "gauss-newton_steps": GaussNewton(start=Jennrich.literal()),
     "als": AlternatingLeastSquares(start=Jennrich.literal()),
 }
 
@@ -131,13 +131,13 @@ def test_subspace_power_finds_more_parts_than_dimensions(order, rank, dim, rng):
 def test_subspace_power_joins_orders_of_both_signs(rng):
     """Order 3 sees units 0-4, order 4 the others, both with signed weights: only the joint span holds all."""
     from laybare.decomposition import joint_span
-    from laybare.decomposition.spm import height
+    from laybare.decomposition.spm import span_overlap
 
     u, c = planted.directions(8, 8, 5, rng), planted.coefficients(8, rng)
     third = planted.tensor(np.where(np.arange(8) < 5, c, 0.0), u, 3)
     fourth = planted.tensor(np.where(np.arange(8) < 5, 0.0, -c), u, 4).reshape(64, 8, 8)
     span = joint_span([third, fourth], 8, np.array([1.0, 2.0]))
-    assert_allclose(height(span, u), 1.0, atol=1e-12)
+    assert_allclose(span_overlap(span, u), 1.0, atol=1e-12)
     assert planted.error(SubspacePower()(span, 8, rng=rng).directions, u) < 1e-10
 
 

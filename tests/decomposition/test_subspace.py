@@ -8,7 +8,7 @@ from decomposition import planted
 from numpy.testing import assert_allclose
 
 from laybare.decomposition import dense_subspace, shifted_power
-from laybare.decomposition.subspace import norm_estimate
+from laybare.decomposition.spectra import norm_estimate
 
 DIM, RANK = 30, 5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from unjudged import without_certificate
+from unfinished_certificate import without_certificate
 
 import laybare as lb
 
@@ -35,9 +35,10 @@ WIDE = dict.fromkeys((
     "check_methods_subset_invariance", "check_fit2d_1feature", "check_dict_unchanged", "check_fit2d_predict1d"), FEW)
 """Without a width the search begins with four units, for which these data sets are too small."""
 
-QUICK = lb.RandomStart(search=lb.Search(spares=0, hops=0, effort=lb.Effort(max_steps=15)))
+QUICK = lb.RandomStart(search=lb.Search(spares=0, hops=0, effort=lb.solver.Effort(max_steps=15)))
 QUICK_UNION = lb.HighThreshold(
-    activation=lb.step, baseline=0.0, top=None, repairs=0, annealing=lb.Annealing(temperatures=(0.5, 0.1), max_steps=20))
+    activation=lb.step, baseline=0.0, top=None, repairs=0,
+    annealing=lb.lowest_layer.Annealing(temperatures=(0.5, 0.1), max_steps=20))
 
 
 def short(part: object) -> str:

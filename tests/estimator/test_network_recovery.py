@@ -62,7 +62,7 @@ def test_same_weights_on_one_and_two_threads():
     x, y = pairs(rows=3000)
     one, two = (
         lb.NetworkRecovery(width=WIDTH, random_state=0).fit(
-            lb.Samples(x, y, schedule=lb.Schedule(workers=workers, block_bytes=1 << 15))) for workers in (1, 2))
+            lb.Samples(x, y, schedule=lb.source.Schedule(workers=workers, block_bytes=1 << 15))) for workers in (1, 2))
     assert same(one, two)
     assert lb.compare(one.network_, teacher()).max_error < RIGHT
 
@@ -145,7 +145,7 @@ def test_source_in_place_of_arrays(fitted):
     box = lb.NetworkRecovery(random_state=0).fit(lb.Oracle(teacher(), budget=2000))
     assert lb.compare(box.network_, teacher()).max_error < 1e-8
     assert box.predict(x).shape == (ROWS,)
-    with pytest.raises(lb.InvalidInput, match="Samples was given, and outputs"):
+    with pytest.raises(lb.errors.InvalidInput, match="Samples was given, and outputs"):
         model.fit(lb.Samples(x, y), y)
 
 
@@ -158,14 +158,14 @@ def test_page_of_the_estimator_in_a_notebook(fitted):
 def test_parameters_reach_into_methods():
     model = lb.NetworkRecovery(lb.TensorInit())
     names = model.get_params()
-    assert names["method__search__effort__max_steps"] == lb.Effort().max_steps
+    assert names["method__search__effort__max_steps"] == lb.solver.Effort().max_steps
     assert names["method__route__decompose"] == lb.TensorInit().route.decompose
     assert "method__activation__name" not in names
     assert set(model.get_params(deep=False)) == {"method", "width", "activation", "random_state", "law", "n_jobs", "progress"}
     method = model.method
     model.set_params(method__search__effort__max_steps=7, method__activation=lb.tanh, width=2)
     assert model.method == lb.TensorInit(
-        activation=lb.tanh, search=lb.Search(spares=0, effort=lb.Effort(max_steps=7)))
+        activation=lb.tanh, search=lb.Search(spares=0, effort=lb.solver.Effort(max_steps=7)))
     assert method == lb.TensorInit()
     model.set_params(method__search__hops=1, method=lb.RandomStart())  # the method first, then what is in it
     assert model.method == lb.RandomStart(search=lb.Search(hops=1))
@@ -186,7 +186,7 @@ def test_method_brings_its_activation():
     truth = lb.random_network(DIM, 2, lb.tanh, rng=1)
     found = lb.NetworkRecovery(lb.RandomStart(activation=lb.tanh), width=2, random_state=0).fit(x, truth(x))
     assert found.network_.activation == lb.tanh
-    with pytest.raises(lb.InvalidInput, match="contradict"):
+    with pytest.raises(lb.errors.InvalidInput, match="contradict"):
         lb.NetworkRecovery(lb.RandomStart(), activation="tanh").fit(x, truth(x))
 
 

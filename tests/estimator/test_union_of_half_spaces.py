@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import laybare as lb
 from laybare.networks import max_angle
-from laybare.planted.high_thresholds import threshold_layer
+from laybare.planted.random_networks import threshold_layer
 
 METHOD = lb.HighThreshold(activation=lb.step, baseline=0.0, top=None)
 ROWS, NEAR = 4000, 0.1
@@ -76,9 +76,9 @@ def test_rows_of_weight_zero_are_left_out(fitted):
 
 def test_other_labels_are_refused(fitted):
     _, x, inside = labelled(0)
-    with pytest.raises(lb.InvalidInput, match=r"3 classes.*binary"):
+    with pytest.raises(lb.errors.InvalidInput, match=r"3 classes.*binary"):
         clone(fitted).fit(x, np.arange(ROWS) % 3)
-    with pytest.raises(lb.InvalidInput, match=r"inside=2. The labels are"):
+    with pytest.raises(lb.errors.InvalidInput, match=r"inside is 2. The labels are"):
         clone(fitted).set_params(inside=2).fit(x, inside)
 
 

@@ -15,5 +15,5 @@ import laybare as lb
     ("onnx", lambda net: lb.from_onnx("never.onnx"))])
 def test_missing_package_is_named(package, call, rng, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(lb.InvalidInput, match=rf"{package} is not installed.*pip install 'laybare\[{package}\]'"):
+    with pytest.raises(lb.errors.InvalidInput, match=rf"{package} is not installed.*pip install 'laybare\[{package}\]'"):
         call(sample(rng)[0])

@@ -85,7 +85,7 @@ def test_softplus_is_exact_where_it_is_almost_linear_or_zero(tmp_path):
 
 @pytest.mark.parametrize(("activation", "operator"), [(lb.erf, "Erf"), (lb.gelu, "Gelu")], ids=str)
 def test_operators_that_onnxruntime_lacks_are_named(activation, operator, tmp_path, rng):
-    with pytest.raises(lb.InvalidInput, match=f"no operator {operator} in float64.*float32"):
+    with pytest.raises(lb.errors.InvalidInput, match=f"no operator {operator} in float64.*float32"):
         lb.to_onnx(sample(rng, [activation])[0], tmp_path / "net.onnx")
     assert not list(tmp_path.iterdir())
     x = helper.make_tensor_value_info("x", onnx.TensorProto.DOUBLE, ["n", 2])
@@ -143,27 +143,27 @@ def test_maps_without_biases(tmp_path):
 ])
 def test_other_graphs_are_refused_by_name(nodes, sentence, tmp_path):
     onnx.save(model(nodes, ARRAYS), tmp_path / "net.onnx")
-    with pytest.raises(lb.InvalidInput, match=sentence) as caught:
+    with pytest.raises(lb.errors.InvalidInput, match=sentence) as caught:
         lb.from_onnx(tmp_path / "net.onnx")
     assert str(tmp_path / "net.onnx") in str(caught.value)
 
 
 def test_what_is_no_onnx_file_is_refused(tmp_path, rng):
     path = tmp_path / "net.onnx"
-    with pytest.raises(lb.InvalidInput, match="cannot be read"):
+    with pytest.raises(lb.errors.InvalidInput, match="cannot be read"):
         lb.from_onnx(path)
     lb.to_onnx(sample(rng)[0], path)
     whole = path.read_bytes()
     for content in (b"", b"not onnx at all", whole[: len(whole) // 2], whole[:-3]):
         path.write_bytes(content)
-        with pytest.raises(lb.InvalidInput):
+        with pytest.raises(lb.errors.InvalidInput):
             lb.from_onnx(path)
 
 
 def test_black_box_tops_and_custom_activations_are_refused(tmp_path, rng):
     net, _ = sample(rng)
-    with pytest.raises(lb.InvalidInput, match="ends in a black box"):
+    with pytest.raises(lb.errors.InvalidInput, match="ends in a black box"):
         lb.to_onnx(lb.Network(net.layers, net.readout, top=lambda h: h[:, 0]), tmp_path / "net.onnx")
     cube = lb.Activation.custom("cube", lambda t: t**3, lambda t: 3 * t**2, parity="odd", degree=3)
-    with pytest.raises(lb.InvalidInput, match="custom:cube units"):
+    with pytest.raises(lb.errors.InvalidInput, match="custom:cube units"):
         lb.to_onnx(lb.Network(lb.Layer(np.ones((1, 1)), activation=cube), np.ones(1)), tmp_path / "net.onnx")

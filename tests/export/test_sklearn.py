@@ -36,24 +36,24 @@ def test_fitted_regressor_is_read_in_full(outputs: int, rng: np.random.Generator
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_unfitted_and_linear_regressors_are_refused(rng: np.random.Generator) -> None:
     x, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
-    with pytest.raises(lb.InvalidInput, match="not fitted"):
+    with pytest.raises(lb.errors.InvalidInput, match="not fitted"):
         lb.from_sklearn(MLPRegressor())
-    with pytest.raises(lb.InvalidInput, match="identity"):
+    with pytest.raises(lb.errors.InvalidInput, match="identity"):
         lb.from_sklearn(MLPRegressor(hidden_layer_sizes=(3,), activation="identity", solver="lbfgs", max_iter=2).fit(x, y))
 
 
 def test_outputs_that_are_not_linear_are_refused(rng: np.random.Generator) -> None:
     mlp = lb.to_sklearn(random_network(3, 2, rng=rng))
     mlp.out_activation_ = "exp"  # as with loss="poisson" in newer versions
-    with pytest.raises(lb.InvalidInput, match="exp"):
+    with pytest.raises(lb.errors.InvalidInput, match="exp"):
         lb.from_sklearn(mlp)
 
 
 def test_what_a_regressor_cannot_hold_is_refused(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.InvalidInput, match="leaky_relu"):
+    with pytest.raises(lb.errors.InvalidInput, match="leaky_relu"):
         lb.to_sklearn(random_network(3, 2, lb.leaky_relu(0.1), rng=rng))
     network = random_network(3, 2, rng=rng)
-    with pytest.raises(lb.InvalidInput, match="linear part"):
+    with pytest.raises(lb.errors.InvalidInput, match="linear part"):
         lb.to_sklearn(lb.Network(network.layer, network.readout, linear=np.ones(3)))
 
 
@@ -97,12 +97,12 @@ def test_classifier_has_the_labels_that_were_given(rng: np.random.Generator) -> 
 
 @pytest.mark.parametrize("classes", [["one"], ["a", "b", "c"], ["b", "a"], ["a", "a"]])
 def test_classes_that_do_not_fit_are_refused(classes: list[str], rng: np.random.Generator) -> None:
-    with pytest.raises(lb.InvalidInput, match="classes"):
+    with pytest.raises(lb.errors.InvalidInput, match="classes"):
         lb.to_sklearn(sample(rng)[0], classes=classes)
 
 
 def test_mixed_activations_are_refused(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.InvalidInput, match="relu, tanh, relu units"):
+    with pytest.raises(lb.errors.InvalidInput, match="relu, tanh, relu units"):
         lb.to_sklearn(sample(rng, [lb.relu, lb.tanh])[0])
 
 

@@ -87,13 +87,13 @@ def test_nested_modules_and_those_that_do_nothing(rng):
     (lambda: [nn.Linear(3, 2), nn.BatchNorm1d(2), nn.ReLU(), nn.Linear(2, 1)], "a part BatchNorm1d"),
 ])
 def test_other_modules_are_refused_by_name(parts, sentence):
-    with pytest.raises(lb.InvalidInput, match=sentence):
+    with pytest.raises(lb.errors.InvalidInput, match=sentence):
         lb.from_torch(nn.Sequential(*parts()))
 
 
 def test_custom_activations_are_refused():
     cube = lb.Activation.custom("cube", lambda t: t**3, lambda t: 3 * t**2, parity="odd", degree=3)
-    with pytest.raises(lb.InvalidInput, match="custom:cube units"):
+    with pytest.raises(lb.errors.InvalidInput, match="custom:cube units"):
         lb.to_torch(lb.Network(lb.Layer(np.ones((1, 1)), activation=cube), np.ones(1)))
 
 
@@ -114,7 +114,7 @@ def test_module_gets_the_start_in_its_own_precision():
     x, y = samples(10, 5, 1, lb.relu, 0)
     model = module(10, 5, 1, nn.ReLU(), 0).float()
     weight = model[0].weight
-    network = lb.initialise(model, lb.Samples(x, y))
+    network = lb.export.initialise(model, lb.Samples(x, y))
     assert model[0].weight is weight  # an optimiser that holds the parameters trains the new values
     assert weight.dtype == torch.float32
     assert lb.compare(lb.from_torch(model), network).max_error < 1e-6
@@ -128,8 +128,8 @@ def test_module_gets_the_start_in_its_own_precision():
 def test_modules_of_another_shape_are_refused_and_left_alone(model):
     made = model()
     before = [parameter.detach().clone() for parameter in made.parameters()]
-    with pytest.raises(lb.InvalidInput, match="The mod"):
-        lb.initialise(made, lb.Samples(*samples(10, 5, 1, lb.relu, 0)))
+    with pytest.raises(lb.errors.InvalidInput, match="The mod"):
+        lb.export.initialise(made, lb.Samples(*samples(10, 5, 1, lb.relu, 0)))
     assert all(torch.equal(old, new) for old, new in zip(before, made.parameters(), strict=True))
 
 
@@ -156,7 +156,7 @@ def test_training_takes_a_tenth_of_the_steps(dim, width, outputs, slope):
     for seed in range(SEEDS):
         x, y = samples(dim, width, outputs, activation, seed)
         model = module(dim, width, outputs, unit, seed)
-        lb.initialise(model, lb.Samples(x, y))
+        lb.export.initialise(model, lb.Samples(x, y))
         ours.append(steps_until_solved(model, x, y, 2000))
     most = 10 * int(np.median(ours))
     for seed in range(SEEDS):

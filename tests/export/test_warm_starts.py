@@ -29,7 +29,7 @@ def share(y, fitted):
 def test_start_of_a_regressor_is_close_to_the_teacher(seed):
     truth, x, y = problem(seed)
     mlp = MLPRegressor(hidden_layer_sizes=(5,))
-    network = lb.initialise(mlp, lb.Samples(x, y), rng=seed)
+    network = lb.export.initialise(mlp, lb.Samples(x, y), rng=seed)
     assert mlp.warm_start
     assert_allclose(mlp.predict(x), network(x), rtol=1e-12, atol=1e-12)
     assert share(y, network(x)) < 0.05  # largest of seeds 0-59: 0.010
@@ -38,7 +38,7 @@ def test_start_of_a_regressor_is_close_to_the_teacher(seed):
 
 def test_readout_is_the_least_squares_fit(seed):
     _, x, y = problem(seed, outputs=2)
-    network = lb.initialise(MLPRegressor(hidden_layer_sizes=5), lb.Samples(x, y), rng=seed)
+    network = lb.export.initialise(MLPRegressor(hidden_layer_sizes=5), lb.Samples(x, y), rng=seed)
     features = np.column_stack([network.features(x), np.ones(len(x))])
     best = np.linalg.lstsq(features, y, rcond=None)[0]
     assert_allclose(np.vstack([network.readout, network.offset]), best, rtol=1e-6, atol=1e-8)
@@ -47,7 +47,7 @@ def test_readout_is_the_least_squares_fit(seed):
 def test_training_goes_on_from_there(seed):
     _, x, y = problem(seed)
     mlp = MLPRegressor(hidden_layer_sizes=(5,), solver="lbfgs", alpha=0.0, max_iter=60, random_state=0, tol=1e-12)
-    before = share(y, lb.initialise(mlp, lb.Samples(x, y), rng=seed)(x))
+    before = share(y, lb.export.initialise(mlp, lb.Samples(x, y), rng=seed)(x))
     with warnings.catch_warnings(category=UserWarning, action="ignore"):
         mlp.fit(x, y)
     assert share(y, mlp.predict(x)) < 1e-3 * before
@@ -68,7 +68,7 @@ def test_models_that_are_wider_keep_some_of_their_own_units(seed):
     with warnings.catch_warnings(category=UserWarning, action="ignore"):
         mlp.fit(x, y)
     own = mlp.coefs_[0].T.copy()
-    network = lb.initialise(mlp, lb.Samples(x, y), ThreeUnits(), rng=seed)
+    network = lb.export.initialise(mlp, lb.Samples(x, y), ThreeUnits(), rng=seed)
     assert network.width == 12
     assert_allclose(network.layer.weights[3:], own[3:], rtol=1e-15)
     assert np.abs(network.layer.weights[:3] - own[:3]).max() > 0.1
@@ -81,12 +81,12 @@ def test_what_has_no_start_is_refused(rng):
             (MLPRegressor(hidden_layer_sizes=(5, 4)), "hidden layers of 5, 4 units"),
             (MLPRegressor(hidden_layer_sizes=(5,), activation="identity"), "activation 'identity'"),
             (MLPClassifier(hidden_layer_sizes=(5,)), "MLPClassifier")):
-        with pytest.raises(lb.InvalidInput, match=sentence):
-            lb.initialise(model, source)
-    with pytest.raises(lb.InvalidInput, match="for tanh units, the model has relu"):
-        lb.initialise(MLPRegressor(hidden_layer_sizes=(5,)), source, lb.GeneralReLU(activation=lb.tanh))
-    with pytest.raises(lb.AssumptionViolated, match="names no units"):
-        lb.initialise(MLPRegressor(hidden_layer_sizes=(5,)), source, lb.RandomStart())
+        with pytest.raises(lb.errors.InvalidInput, match=sentence):
+            lb.export.initialise(model, source)
+    with pytest.raises(lb.errors.InvalidInput, match="for tanh units, the model has relu"):
+        lb.export.initialise(MLPRegressor(hidden_layer_sizes=(5,)), source, lb.GeneralReLU(activation=lb.tanh))
+    with pytest.raises(lb.errors.AssumptionViolated, match="names no units"):
+        lb.export.initialise(MLPRegressor(hidden_layer_sizes=(5,)), source, lb.RandomStart())
     cubes = rng.normal(size=(ROWS, 10)) ** 3
-    with pytest.raises(lb.AssumptionViolated, match="not normal"):
-        lb.initialise(MLPRegressor(hidden_layer_sizes=(5,)), lb.Samples(cubes, lb.random_network(10, 5)(cubes)))
+    with pytest.raises(lb.errors.AssumptionViolated, match="not normal"):
+        lb.export.initialise(MLPRegressor(hidden_layer_sizes=(5,)), lb.Samples(cubes, lb.random_network(10, 5)(cubes)))

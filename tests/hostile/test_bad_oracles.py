@@ -27,7 +27,7 @@ def total(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
     (lambda x: ["yes"] * len(x), "has dtype <U3"),
     (lambda x: x[:, 0] > 0, "has dtype bool"),
     (lambda x: x[:, 0] + 1j, "has dtype complex128"),
-    (lambda x: [[1], [1, 2]], "is no array"),
+    (lambda x: [[1], [1, 2]], "is not an array"),
     (lambda x: np.where(np.arange(len(x)) == 7, np.inf, 1.0), "answered inf to query 7"),
 ])
 def test_bad_answers(f: Any, sentence: str) -> None:

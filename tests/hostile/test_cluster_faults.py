@@ -17,9 +17,9 @@ from dask_clusters import local_cluster
 from numpy.testing import assert_array_equal
 
 import laybare as lb
-from laybare.shapes import Array, Sums
-from laybare.source import cluster as engine
-from laybare.source.portions import RunFault, added_nodes
+from laybare.numerics.shapes import Array, Sums
+from laybare.source import dask_engine as engine
+from laybare.source.dask_graph import ClusterOptions, RunFailure, sum_nodes
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SIZE = 24_000
@@ -32,7 +32,8 @@ def data() -> tuple[Array, Array]:
 
 
 def on(client: Any, x: Any, y: Any, **more: Any) -> lb.DaskSamples:
-    return lb.DaskSamples(x, y, schedule=lb.Schedule(block_bytes=1, keep_bytes=0, engine=lb.DaskEngine(client)), **more)
+    schedule = lb.source.Schedule(block_bytes=1, keep_bytes=0, engine=lb.source.DaskEngine(client))
+    return lb.DaskSamples(x, y, schedule=schedule, **more)
 
 
 def chunked(data: tuple[Array, Array], rows: int = 4096) -> list[Any]:
@@ -50,7 +51,7 @@ def slow_gram(x: Array, y: Array) -> Sums:
 
 def check_killed_workers(data: tuple[Array, Array], kills: int, seed: int = 1) -> None:
     """A worker process is killed -9 at a random moment of a pass; the nanny starts another."""
-    expected = lb.Samples(*data, schedule=lb.Schedule(block_bytes=1)).sum(gram)
+    expected = lb.Samples(*data, schedule=lb.source.Schedule(block_bytes=1)).sum(gram)
     rng = np.random.default_rng(seed)
     with local_cluster(2, processes=True) as client:
         source = on(client, *(part.persist(scheduler=client) for part in chunked(data)))
@@ -101,8 +102,8 @@ def _nan(block: Array) -> Array:
 
 
 FAULTS = {
-    "short": (lambda block: block[:-5], r"Block 2 of x \(rows 8192 to 12288\) came as an array of shape \(4091, 3\)"),
-    "long": (lambda block: np.vstack([block, block]), r"Block 2 of x .* came as an array of shape \(8192, 3\)"),
+    "short": (lambda block: block[:-5], r"Block 2 of x \(rows 8192 to 12288\) is an array of shape \(4091, 3\)"),
+    "long": (lambda block: np.vstack([block, block]), r"Block 2 of x .* is an array of shape \(8192, 3\)"),
     "nan": (_nan, r"Block 2 of x .* has nan in column 0, row 17"),
     "broken": (_raise, r"Block 2 of x .* cannot be computed \(OSError: the disk does not answer\)"),
 }
@@ -113,7 +114,7 @@ FAULTS = {
 def test_a_block_that_is_wrong_is_named(fault: str, workers: str, data: tuple[Array, Array], client: Any) -> None:
     make, sentence = FAULTS[fault]
     x, y = chunked(data)
-    with pytest.raises(lb.InvalidInput, match=sentence):
+    with pytest.raises(lb.errors.InvalidInput, match=sentence):
         on(client if workers == "cluster" else None, with_block(x, 2, make), y)
 
 
@@ -129,7 +130,7 @@ def test_a_block_that_breaks_in_a_later_pass_is_named(data: tuple[Array, Array],
         first = source.sum(gram)
         assert_array_equal(first[0], source.sum(gram)[0])
         broken.set()
-        with pytest.raises(lb.InvalidInput, match="Block 1 of x"):
+        with pytest.raises(lb.errors.InvalidInput, match="Block 1 of x"):
             source.sum(gram)
 
 
@@ -147,7 +148,7 @@ def test_a_disk_that_answers_at_the_second_try_changes_nothing(data: tuple[Array
     _TRIES["reading"] = reading
     x, y = chunked(data)
     source = on(client, with_block(x, 0, _reading), y)
-    assert_array_equal(source.sum(gram)[0], lb.Samples(*data, schedule=lb.Schedule(block_bytes=1)).sum(gram)[0])
+    assert_array_equal(source.sum(gram)[0], lb.Samples(*data, schedule=lb.source.Schedule(block_bytes=1)).sum(gram)[0])
     assert len(tries) > 3
 
 
@@ -169,15 +170,15 @@ def test_an_error_in_a_statistic_is_told(data: tuple[Array, Array], client: Any)
         return (np.zeros(2 + int(x[0, 0] > 0)),)
 
     source = on(client, *chunked(data))
-    with pytest.raises(lb.ClusterFailure, match="ZeroDivisionError: in the statistic"):
+    with pytest.raises(lb.errors.ClusterFailure, match="ZeroDivisionError: in the statistic"):
         source.sum(faulty)
-    with pytest.raises(lb.InvalidInput, match="shapes"):
+    with pytest.raises(lb.errors.InvalidInput, match="shapes"):
         source.sum(ragged)
 
 
 def test_a_fault_is_never_added_to_a_sum() -> None:
-    fault = RunFault(lb.InvalidInput("seen.", "why.", "do."))
-    assert added_nodes([(np.ones(2),), fault, (np.ones(2),)]) is fault
+    fault = RunFailure(lb.errors.InvalidInput("seen.", "why.", "do."))
+    assert sum_nodes([(np.ones(2),), fault, (np.ones(2),)]) is fault
 
 
 def test_a_scheduler_that_is_lost_is_one_sentence(data: tuple[Array, Array]) -> None:
@@ -186,7 +187,7 @@ def test_a_scheduler_that_is_lost_is_one_sentence(data: tuple[Array, Array]) -> 
         source = on(client, *chunked(data))
         closing = threading.Timer(0.2, lambda: client.sync(client.cluster.scheduler.close))
         closing.start()
-        with pytest.raises(lb.ClusterFailure, match="checkpoint="):
+        with pytest.raises(lb.errors.ClusterFailure, match="checkpoint="):
             many_passes(source)
         closing.join()
 
@@ -197,11 +198,11 @@ def many_passes(source: lb.Source) -> None:
 
 
 def test_a_cluster_without_workers_is_given_up(data: tuple[Array, Array], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PATIENCE", 0.6)
+    monkeypatch.setattr(engine, "CLUSTER", ClusterOptions(patience=0.6))
     with local_cluster(1, processes=False) as client:
         source = on(client, *chunked(data))
         client.cluster.scale(0)
         while client.scheduler_info()["workers"]:
             time.sleep(0.05)
-        with pytest.raises(lb.ClusterFailure, match="no worker"):
+        with pytest.raises(lb.errors.ClusterFailure, match="no worker"):
             source.sum(gram)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from laybare.blas import single_blas_thread
 from laybare.errors import InvalidInput
-from laybare.shapes import Array, Event, Sums
-from laybare.source import GRAIN, Samples, Schedule, add_up
+from laybare.numerics.blas import single_blas_thread
+from laybare.numerics.shapes import Array, Event, Sums
+from laybare.source import GRAIN, Samples, Schedule, sum_blocks
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 ROWS = 40 * GRAIN
@@ -70,7 +70,7 @@ def test_an_exception_in_a_reader_comes_out(workers: int) -> None:
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        add_up(read, ROWS, 1, lambda x, y: (x,), Schedule(workers=workers, block_bytes=1))
+        sum_blocks(read, ROWS, 1, lambda x, y: (x,), Schedule(workers=workers, block_bytes=1))
 
 
 @pytest.mark.parametrize("workers", [1, 3])

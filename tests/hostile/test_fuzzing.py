@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.studies.fuzzing import _case, run_once
+from laybare.studies.automatic import draw_case, fuzz_once
 
 FEW, LONG = range(500, 512), 300.0
 """Seeds of the fast part; seconds of the long one."""
@@ -21,13 +21,13 @@ METHODS = [lb.RandomStart, lb.GeneralReLU, lb.TensorInit, lb.LandscapeDesign, lb
 
 @pytest.mark.parametrize("seed", FEW)
 def test_a_case_ends_without_a_traceback(seed: int) -> None:
-    assert run_once(seed, largest=60).wrong == ""
+    assert fuzz_once(60, seed).wrong == ""
 
 
 def test_a_network_without_units_has_errors_too() -> None:
     """Found by five minutes of cases: errors of a constant were carried to the given inputs in a shape that zero units do not
     have."""
-    assert run_once(207742594).wrong == ""
+    assert fuzz_once(150, 207742594).wrong == ""
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_five_minutes_of_cases_end_without_a_traceback() -> None:
     first = int(time.time()) // 86_400 * 10_000
     begun, seed, wrong = time.perf_counter(), first, {}
     while time.perf_counter() - begun < LONG:
-        found = run_once(seed)
+        found = fuzz_once(150, seed)
         if found.wrong:
             wrong[seed] = found.wrong
         seed += 1
@@ -97,7 +97,7 @@ def test_interrupts_at_twenty_moments_are_answered_within_a_second(kind: type) -
 def test_an_error_that_overflows_is_infinite_and_not_passed_over() -> None:
     """NaN stands for "not looked at": readouts of such a case had it, and the claim on open numbers passed."""
     rng = np.random.default_rng([207_730_763, 300])
-    x, y = _case(rng, int(rng.integers(2, 150)))
+    x, y = draw_case(rng, int(rng.integers(2, 150)))
     found = lb.recover(lb.Samples(x, y), rng=207_730_763, seconds=5.0)
     assert not any(np.isnan(np.asarray(part)).any() for part in found.certificate.standard_errors)
     assert found.certificate.verdict != "verified"

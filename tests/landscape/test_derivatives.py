@@ -8,8 +8,8 @@ from landscapes import dense_hessian, drawn, objectives, some_point, teacher
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.landscape import Local, ReLURisk, Teacher, UnitRows
-from laybare.landscape.operators import RankOneQuartic, TurnedQuartic
+from laybare.landscape import LocalDerivatives, ReLURisk, Teacher, UnitRows
+from laybare.landscape.fourth_moment import RankOneQuartic, TurnedQuartic
 from laybare.moments import PackedQuartic, population_moments, quartic
 
 NAMES = tuple(objectives(np.random.default_rng(0)))
@@ -20,12 +20,12 @@ STEP = 1e-5
 def test_gradient_and_hessian_products(name: str, rng: np.random.Generator) -> None:
     objective = objectives(rng)[name]
     point = some_point(objective, rng)
-    local, domain = Local(objective, point), objective.domain
+    local, domain = LocalDerivatives(objective, point), objective.domain
     direction = domain.tangent(point, rng.standard_normal(point.shape))
-    ahead, behind = (objective.slope(domain.project(point + sign * STEP * direction)) for sign in (1, -1))
+    ahead, behind = (objective.value_and_gradient(domain.project(point + sign * STEP * direction)) for sign in (1, -1))
     slope = (ahead.value - behind.value) / (2 * STEP)
-    assert_allclose(np.vdot(local.gradient, direction), slope, rtol=1e-7, atol=1e-7 * abs(local.slope.value))
-    pulled = [domain.pull(point + sign * STEP * direction, each.gradient) for sign, each in ((1, ahead), (-1, behind))]
+    assert_allclose(np.vdot(local.gradient, direction), slope, rtol=1e-7, atol=1e-7 * abs(local.value_and_gradient.value))
+    pulled = [domain.pull_back(point + sign * STEP * direction, each.gradient) for sign, each in ((1, ahead), (-1, behind))]
     bend = domain.tangent(point, (pulled[0] - pulled[1]) / (2 * STEP))
     assert_allclose(local.times(direction), bend, atol=1e-7 * np.abs(bend).max())
 
@@ -67,8 +67,8 @@ def test_relu_risk_has_a_hessian_at_the_truth(rng: np.random.Generator) -> None:
     truth = teacher(4, 3, rng)
     objective = ReLURisk(truth)
     point = truth.readout[:, None] * truth.directions
-    local = Local(objective, point)
-    assert abs(local.slope.value) < 1e-12 and local.gradient_norm < 1e-12
+    local = LocalDerivatives(objective, point)
+    assert abs(local.value_and_gradient.value) < 1e-12 and local.gradient_norm < 1e-12
     assert np.isfinite(dense_hessian(objective, point)).all()
 
 

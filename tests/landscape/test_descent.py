@@ -10,13 +10,14 @@ from numpy.testing import assert_allclose
 import laybare as lb
 from laybare.landscape import (
     Bounds,
+    DesignParameters,
     ReLURisk,
     SampledPenalty,
     SampledRisk,
-    Steps,
+    StepSchedule,
     TurnedQuartic,
     UnitRows,
-    batches_of,
+    batch_stream,
     coefficient,
     descend,
     even_response,
@@ -112,8 +113,8 @@ def test_projected_sgd_on_f_prime() -> None:
     rng = np.random.default_rng(3)
     truth = teacher(4, 4, rng, orthonormal=True, ratio=1.0)
     source = drawn(truth, 512 * 401, rng)
-    stream = batches_of(source, 512, lambda part: SampledRisk(source=part, response=even_response(lb.relu), width=4))
-    walked = stochastic_descent(stream, stream(0).start(rng), Steps(step=1.0, count=400, hold=200, every=100))
+    stream = batch_stream(source, 512, lambda part: SampledRisk(source=part, response=even_response(lb.relu), width=4))
+    walked = stochastic_descent(stream, stream(0).start(rng), StepSchedule(step=1.0, count=400, hold=200, every=100))
     first, last = (unsigned_error(point[:, 1:], truth.directions) for point in (walked.points[0], walked.point))
     assert first > 0.8 > 0.25 > last
     assert walked.at == (0, 100, 200, 300, 400)
@@ -127,26 +128,27 @@ def test_sgd_on_f_with_its_sampled_penalty() -> None:
     source, second = drawn(truth, 4096 * 101, rng), coefficient(lb.relu, 2)
 
     def fresh(part: lb.Samples) -> object:
-        return general_design(quartic(part), -1.0, 3, 3, penalty=SampledPenalty(part, second), mu=1.0, strength=1.0)
+        penalty = SampledPenalty(part, second)
+        return general_design(quartic(part), -1.0, 3, 3, penalty=penalty, parameters=DesignParameters(1.0, 1.0))
 
     start = np.linalg.inv(truth.readout[:, None] ** 0.5 * truth.directions).T
-    walked = stochastic_descent(batches_of(source, 4096, fresh), start, Steps(step=0.02, count=100))
+    walked = stochastic_descent(batch_stream(source, 4096, fresh), start, StepSchedule(step=0.02, count=100))
     assert unsigned_error(np.linalg.inv(walked.point).T, truth.directions) < 0.3
 
 
 def test_steps_shrink_as_told() -> None:
-    steps = Steps(step=1.0, hold=10, every=5, factor=4.0)
+    steps = StepSchedule(step=1.0, hold=10, every=5, factor=4.0)
     assert [steps.length(k) for k in (0, 9, 10, 14, 15, 20)] == [1, 1, 0.25, 0.25, 1 / 16, 1 / 64]
 
 
 def test_walks_refuse_what_cannot_be(rng: np.random.Generator) -> None:
     truth = teacher(3, 3, rng, orthonormal=True)
     source = drawn(truth, 1000, rng)
-    stream = batches_of(source, 100, lambda part: orthogonal_design(quartic(part), -1.0, 3, 3, mu=1.0, strength=1.0))
-    with pytest.raises(lb.TooFewSamples, match="hold 10 batches of 100; step 10 asks"):
-        stochastic_descent(stream, stream(0).start(rng), Steps(step=1e-3, count=20))
-    with pytest.raises(lb.InvalidInput, match="Try a step of 10"):
-        stochastic_descent(stream, stream(0).start(rng), Steps(step=100.0, count=8))
+    stream = batch_stream(source, 100, lambda part: orthogonal_design(quartic(part), -1.0, 3, 3, mu=1.0, strength=1.0))
+    with pytest.raises(lb.errors.TooFewSamples, match="hold 10 batches of 100; step 10 asks"):
+        stochastic_descent(stream, stream(0).start(rng), StepSchedule(step=1e-3, count=20))
+    with pytest.raises(lb.errors.InvalidInput, match="Try a step of 10"):
+        stochastic_descent(stream, stream(0).start(rng), StepSchedule(step=100.0, count=8))
 
 
 def test_rules_of_the_theorems() -> None:

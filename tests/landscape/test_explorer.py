@@ -44,5 +44,5 @@ def test_same_seed_same_points(rng: np.random.Generator) -> None:
 
 
 def test_no_starts_are_refused(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.InvalidInput, match="explored from somewhere"):
+    with pytest.raises(lb.errors.InvalidInput, match="explored from somewhere"):
         critical_points(population_tensor_risk(teacher(3, 3, rng)), 0)

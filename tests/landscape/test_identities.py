@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.landscape import (
+    DesignParameters,
     NormPenalty,
     ReLURisk,
     SampledPenalty,
@@ -34,10 +35,10 @@ from laybare.landscape import (
     tensor_risk,
     trust_region,
 )
-from laybare.landscape.operators import RankOneQuartic
+from laybare.landscape.fourth_moment import RankOneQuartic
 from laybare.moments import quartic, second_moment
 from laybare.networks import landscape_error, unsigned_error
-from laybare.shapes import Array
+from laybare.numerics.shapes import Array
 
 EXACT = 1e-8
 
@@ -85,7 +86,7 @@ def test_relu_kernel_by_quadrature(rng: np.random.Generator) -> None:
             expected[i, j] = (high - low) / 2 * weights @ (np.cos(at) * np.cos(at - angle)) / pi
     a = truth.readout
     zero = Teacher(np.zeros(2), truth.directions, lb.relu)
-    risk = ReLURisk(zero).slope(a[:, None] * truth.directions).value
+    risk = ReLURisk(zero).value_and_gradient(a[:, None] * truth.directions).value
     assert_allclose(risk, a @ expected @ a, atol=EXACT)
 
 
@@ -94,11 +95,12 @@ def test_series_tends_to_the_relu_kernel(rng: np.random.Generator) -> None:
     truth = teacher(4, 4, rng, orthonormal=True, ratio=2.0)
     rows = teacher(4, 4, rng).directions
     a = np.array([0.5, 1.0, 1.5, 2.0])
-    exact = ReLURisk(truth).slope(a[:, None] * rows).value
+    exact = ReLURisk(truth).value_and_gradient(a[:, None] * rows).value
     point = np.column_stack([a, rows])
     for orders in (20, 80):
         tail = 0.5 - sum(coefficient(lb.relu, k) ** 2 for k in range(orders + 1))
-        assert abs(series_risk(truth, orders).slope(point).value - exact) < tail * (a.sum() + truth.readout.sum()) ** 2
+        value = series_risk(truth, orders).value_and_gradient(point).value
+        assert abs(value - exact) < tail * (a.sum() + truth.readout.sum()) ** 2
 
 
 def test_series_risk_by_quadrature(rng: np.random.Generator) -> None:
@@ -108,7 +110,7 @@ def test_series_risk_by_quadrature(rng: np.random.Generator) -> None:
     rows, a = teacher(2, 2, rng).directions, np.array([0.7, 1.3])
     y = lb.gelu(x @ truth.directions.T) @ truth.readout
     expected = weights @ (y - lb.gelu(x @ rows.T) @ a) ** 2
-    assert_allclose(series_risk(truth, 60).slope(np.column_stack([a, rows])).value, expected, atol=EXACT)
+    assert_allclose(series_risk(truth, 60).value_and_gradient(np.column_stack([a, rows])).value, expected, atol=EXACT)
 
 
 def test_tensor_risk_decomposes_two_tensors(rng: np.random.Generator) -> None:
@@ -124,10 +126,10 @@ def test_tensor_risk_decomposes_two_tensors(rng: np.random.Generator) -> None:
     (T2, T4), (S2, S4) = tensors(truth.readout, truth.directions), tensors(a, B)
     expected = low**2 * np.sum((T2 - S2) ** 2) + high**2 * np.sum((T4 - S4) ** 2)
     point = np.column_stack([a, B])
-    assert_allclose(population_tensor_risk(truth).slope(point).value, expected, atol=1e-12)
+    assert_allclose(population_tensor_risk(truth).value_and_gradient(point).value, expected, atol=1e-12)
     K = truth.directions @ truth.directions.T
     others = sum(coefficient(lb.relu, k) ** 2 * truth.readout @ K**k @ truth.readout for k in range(41) if k not in (2, 4))
-    assert_allclose(series_risk(truth, 40, keep=(2, 4)).slope(point).value, expected + others, atol=1e-10)
+    assert_allclose(series_risk(truth, 40, keep=(2, 4)).value_and_gradient(point).value, expected + others, atol=1e-10)
 
 
 def test_tensor_risk_of_a_batch_is_its_squared_loss(rng: np.random.Generator) -> None:
@@ -141,7 +143,7 @@ def test_tensor_risk_of_a_batch_is_its_squared_loss(rng: np.random.Generator) ->
     moments = [np.einsum("n,n,n...->...", weights, y, hermite_tensor(x, k)) for k in (2, 4)]
     Dense = RankOneQuartic(float(lb.gelu.hermite(4)) * truth.readout, truth.directions)
     assert_allclose(moments[1], np.einsum("i,ia,ib,ic,id->abcd", Dense.weights, *[Dense.directions] * 4), atol=EXACT)
-    f = tensor_risk(moments[0], Dense, lb.gelu, 3).slope(np.column_stack([a, B])).value
+    f = tensor_risk(moments[0], Dense, lb.gelu, 3).value_and_gradient(np.column_stack([a, B])).value
     assert_allclose(f, risk - weights @ y**2, atol=EXACT)
 
 
@@ -186,7 +188,8 @@ def test_g_without_its_pair_sum(rng: np.random.Generator) -> None:
     own = sum(phi(row, x) for row in B)
     norms = np.sum(B**2, axis=1)
     expected = -np.mean(y[:, 0] * (pairs - mu * own)) + strength * np.sum((norms - 1) ** 2)
-    assert_allclose(orthogonal_design(quartic(source), -1.0, 3, 3, mu=mu, strength=strength).slope(B).value, expected, atol=EXACT)
+    objective = orthogonal_design(quartic(source), -1.0, 3, 3, mu=mu, strength=strength)
+    assert_allclose(objective.value_and_gradient(B).value, expected, atol=EXACT)
 
 
 def test_population_g(rng: np.random.Generator) -> None:
@@ -197,7 +200,7 @@ def test_population_g(rng: np.random.Generator) -> None:
     fourth, a = abs(coefficient(lb.relu, 4)), truth.readout
     expected = sqrt(6) * fourth * a @ (P.sum(axis=0) ** 2 - (P**2).sum(axis=0))
     expected += -mu * fourth / (2 * sqrt(6)) * np.sum(P**2 @ a) + strength * np.sum((np.sum(B**2, axis=1) - 1) ** 2)
-    assert_allclose(population_g(truth, mu=mu, strength=strength).slope(B).value, expected, atol=1e-11)
+    assert_allclose(population_g(truth, mu=mu, strength=strength).value_and_gradient(B).value, expected, atol=1e-11)
 
 
 def test_minima_of_g(rng: np.random.Generator) -> None:
@@ -208,7 +211,7 @@ def test_minima_of_g(rng: np.random.Generator) -> None:
     D = 1 / np.sqrt(1 - mu * fourth * truth.readout / (2 * sqrt(6)) / strength)
     objective = population_g(truth, mu=mu, strength=strength)
     point = (D[:, None] * truth.directions)[rng.permutation(4)] * rng.choice([-1, 1], (4, 1))
-    assert np.abs(objective.slope(point).gradient).max() < 1e-12
+    assert np.abs(objective.value_and_gradient(point).gradient).max() < 1e-12
     assert tangent_eigenvalues(objective, point).min() > 1e-3
 
 
@@ -223,7 +226,7 @@ def test_f_is_g_in_whitened_coordinates(rng: np.random.Generator) -> None:
     B = rng.standard_normal((4, 4))
     f, g = population_f(truth, mu=mu, strength=strength), population_g(
         Teacher(1 / truth.readout, o, lb.relu), mu=mu, strength=strength)
-    assert_allclose(f.slope(B @ W.T).value, g.slope(B).value, rtol=1e-9)
+    assert_allclose(f.value_and_gradient(B @ W.T).value, g.value_and_gradient(B).value, rtol=1e-9)
 
 
 def test_second_moment_gives_m(rng: np.random.Generator) -> None:
@@ -242,7 +245,7 @@ def test_sampled_penalty_is_the_mean_over_pairs(rng: np.random.Generator) -> Non
     x, y = source.read(0, 30)
     u = y * ((x @ B.T) ** 2 - np.sum(B**2, axis=1)) / (sqrt(2) * coefficient(lb.relu, 2)) - 1
     naive = sum(u[i] * u[j] for i in range(30) for j in range(30) if i != j).sum() / (30 * 29)
-    assert_allclose(SampledPenalty(source, coefficient(lb.relu, 2)).slope(B).value, naive, rtol=1e-10)
+    assert_allclose(SampledPenalty(source, coefficient(lb.relu, 2)).value_and_gradient(B).value, naive, rtol=1e-10)
 
 
 def test_sampled_penalty_in_a_span_is_the_same_there(rng: np.random.Generator) -> None:
@@ -250,7 +253,8 @@ def test_sampled_penalty_in_a_span_is_the_same_there(rng: np.random.Generator) -
     whole = SampledPenalty(source, coefficient(lb.relu, 2))
     turned = SampledPenalty(source, coefficient(lb.relu, 2), np.linalg.qr(rng.standard_normal((3, 2)))[0])
     lifted = rng.standard_normal((3, 2)) @ turned.basis.T
-    assert_allclose(turned.slope(lifted @ turned.basis).gradient, whole.slope(lifted).gradient @ turned.basis, rtol=1e-10)
+    inside, outside = turned.value_and_gradient(lifted @ turned.basis), whole.value_and_gradient(lifted)
+    assert_allclose(inside.gradient, outside.gradient @ turned.basis, rtol=1e-10)
     step = rng.standard_normal(lifted.shape) @ turned.basis @ turned.basis.T
     assert_allclose(turned.hessian_times(lifted @ turned.basis, step @ turned.basis),
                     whole.hessian_times(lifted, step) @ turned.basis, rtol=1e-10)
@@ -261,13 +265,13 @@ def test_sampled_penalty_is_unbiased_and_the_square_of_the_mean_is_not() -> None
     rng = np.random.default_rng(5)
     truth = teacher(3, 3, rng, ratio=2.0)
     B = truth.directions[:1] * 0.7
-    exact = NormPenalty(truth.gram()).slope(B).value
+    exact = NormPenalty(truth.gram()).value_and_gradient(B).value
     ours, plugged = [], []
     for _ in range(500):
         source = drawn(truth, 40, rng)
-        ours.append(SampledPenalty(source, coefficient(lb.relu, 2)).slope(B).value)
+        ours.append(SampledPenalty(source, coefficient(lb.relu, 2)).value_and_gradient(B).value)
         metric = second_moment(source)[0] / (sqrt(2) * coefficient(lb.relu, 2))
-        plugged.append(NormPenalty(metric).slope(B).value)
+        plugged.append(NormPenalty(metric).value_and_gradient(B).value)
     errors = [(np.mean(values) - exact) / (np.std(values) / sqrt(500)) for values in (ours, plugged)]
     assert abs(errors[0]) < 4 and errors[1] > 6
 
@@ -327,7 +331,7 @@ def test_spurious_minimum_of_appendix_f(mu: float, smallest: float) -> None:
     eigenvalues = tangent_eigenvalues(objective, point)
     assert_allclose(eigenvalues[0], smallest, atol=1e-10 if mu == 0 else 0.05 * abs(smallest))
     if mu == 0:
-        assert_allclose(objective.slope(point).value, 2.0, atol=1e-12)
+        assert_allclose(objective.value_and_gradient(point).value, 2.0, atol=1e-12)
         assert eigenvalues[1] > 0.1
 
 
@@ -337,9 +341,9 @@ def test_general_design_with_a_sampled_penalty_is_f(rng: np.random.Generator) ->
     source, B = drawn(truth, 2000, rng), rng.standard_normal((3, 3))
     x, y = source.read(0, 2000)
     u = y * ((x @ B.T) ** 2 - np.sum(B**2, axis=1)) / (sqrt(2) * coefficient(lb.relu, 2)) - 1
-    M = second_moment(source)[0] / (sqrt(2) * coefficient(lb.relu, 2))
+    M, chosen = second_moment(source)[0] / (sqrt(2) * coefficient(lb.relu, 2)), DesignParameters(mu=0.5, strength=1.0)
     values = [
-        general_design(quartic(source), -1.0, 3, 3, penalty=penalty, mu=0.5, strength=1.0).slope(B).value
+        general_design(quartic(source), -1.0, 3, 3, penalty=penalty, parameters=chosen).value_and_gradient(B).value
         for penalty in (NormPenalty(M), SampledPenalty(source, coefficient(lb.relu, 2)))]
     assert_allclose(values[0] - values[1], np.sum(np.var(u, axis=0)) / 1999, rtol=1e-6)
 
@@ -350,7 +354,7 @@ def test_sampled_risk_is_the_mean_squared_loss(rng: np.random.Generator) -> None
     x, y = source.read(0, 100)
     a, B = np.array([0.5, 2.0]), rng.standard_normal((2, 3))
     response = even_response(lb.relu)
-    risk = SampledRisk(source=source, response=response, width=2).slope(np.column_stack([a, B])).value
+    risk = SampledRisk(source=source, response=response, width=2).value_and_gradient(np.column_stack([a, B])).value
     assert_allclose(risk, np.mean((y[:, 0] - response.value(x @ B.T) @ a) ** 2), rtol=1e-12)
 
 
@@ -359,7 +363,7 @@ def test_flat_direction_of_appendix_f_leads_down() -> None:
     objective = pairs_on_spheres(np.array([1.0, 2.5, 2.5, 2.5]), np.eye(4))
     for share, negative in ((0.5, False), (0.45, False), (0.36, True), (0.1, True)):
         point = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, sqrt(1 - share), sqrt(share)]])
-        assert_allclose(objective.slope(point).value, 2.0, atol=1e-12)
+        assert_allclose(objective.value_and_gradient(point).value, 2.0, atol=1e-12)
         smallest = tangent_eigenvalues(objective, point)[0]
         assert (smallest < -1e-6) == negative
         if negative:
@@ -372,5 +376,5 @@ def test_moments_and_passes_give_one_objective(rng: np.random.Generator) -> None
         one, other = all_of_them[f"{kind} from moments"], all_of_them[f"{kind} from passes"]
         point = some_point(one, rng)
         direction = rng.standard_normal(point.shape)
-        assert_allclose(one.slope(point).value, other.slope(point).value, rtol=1e-9)
+        assert_allclose(one.value_and_gradient(point).value, other.value_and_gradient(point).value, rtol=1e-9)
         assert_allclose(one.hessian_times(point, direction), other.hessian_times(point, direction), rtol=1e-8, atol=1e-10)

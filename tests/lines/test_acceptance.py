@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from lines_boxes import Counted, float32_inside, parameters, scaled_teacher, teacher
 from numpy.random import Generator
-from unjudged import without_certificate
+from unfinished_certificate import without_certificate
 
 import laybare as lb
-from laybare.assembly.signs import MAX_FREE
+from laybare.assembly.sign_decoding import SIGNS
 from laybare.errors import LaybareError
-from laybare.shapes import Array
+from laybare.numerics.shapes import Array
 
 FIRST, SECOND = 63_000, 65_000
 """The first of the seeds, and of those where a failure on the first ones was mended."""
@@ -57,8 +57,8 @@ def outcome(truth: lb.Network, rng: Generator, answer: Callable[[Array], Array],
     x = rng.standard_normal((1000, truth.dim))
     function = np.abs(found(x) - truth(x)).max() / np.abs(truth(x)).max()
     return LinesOutcome(
-        lb.compare(found.network, truth).max_error, float(function), found.certificate.verdict, found.network.width, box.queries,
-        box.queries / parameters(truth), seconds, control(truth, answer, box.queries, rng))
+        lb.compare(found.network, truth).max_error, float(function), found.certificate.verdict, found.network.width,
+        found.reading_queries, found.reading_queries / parameters(truth), seconds, control(truth, answer, box.queries, rng))
 
 
 def control(truth: lb.Network, answer: Callable[[Array], Array], samples: int, rng: Generator) -> float:
@@ -182,7 +182,7 @@ def test_trained_regressors(name: str, width: int) -> None:
         runs.append(outcome(lb.from_sklearn(model), np.random.default_rng(seed), model.predict))
     told(f"trained on {name}, {x.shape[1]}-{width}-1", runs, 1e-9)
     assert all(run.error < 1e-9 and run.share <= 4.0 for run in runs)
-    decided = "verified" if width <= x.shape[1] + MAX_FREE else "doubtful"  # which side of a unit is active
+    decided = "verified" if width <= x.shape[1] + SIGNS.max_free else "doubtful"  # which side of a unit is active
     assert {run.verdict for run in runs} == {decided}
 
 
@@ -205,7 +205,7 @@ def test_boxes_are_never_left(low: float, high: float) -> None:
         apart = np.minimum(*(np.abs(truth.layer.rows[:, None] - sign * rows).max(axis=2) for sign in (1.0, -1.0))).min(axis=1)
         visible, exact = visible + int(often.sum()), exact + int(np.sum(apart[often] < 1e-8))
         missed.append(float(np.mean(np.abs(found(x) - truth(x)) > 1e-8)))
-        queries.append(box.queries)
+        queries.append(found.reading_queries)
     print(
         f"\n| 10-8-1 in [{low:g}, {high:g}]^10 | {exact} of {visible} units that bend on 1 % of the box | function wrong on "
         f"{np.mean(missed):.1e} of it, at most {max(missed):.1e} | {np.mean(queries):,.0f} |", flush=True)

@@ -1,80 +1,85 @@
-"""Deep networks read floor by floor: the parts, and networks of two and three hidden layers end to end."""
+"""DeepParameters networks read layer by layer: the parts, and networks of two and three hidden layers end to end."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import laybare as lb
 from laybare.errors import AssumptionViolated, BudgetExhausted
-from laybare.lines.asking import Purse
-from laybare.lines.deep import read_deep
-from laybare.lines.floors import ground
-from laybare.lines.following import Seen, follow
-from laybare.lines.joint_polish import Deep, polish_deep
-from laybare.lines.layers import layer_of
-from laybare.lines.recognise import first_look
+from laybare.lines.deep_fit import DeepParameters, fit_all_layers
+from laybare.lines.feature_space import FeatureSpace, input_space
+from laybare.lines.layer import estimate_layer
+from laybare.lines.observations import LayerObservations, follow_line
+from laybare.lines.piecewise_linear import check_piecewise_linear
+from laybare.lines.query import QueryContext, QueryCounter
+from laybare.lines.read import read_deep
 from laybare.networks import Network
 
 
-def _deep(network: Network) -> Deep:
+def _context(network: Network, rng: np.random.Generator) -> tuple[QueryContext, FeatureSpace]:
+    queries, space = QueryCounter(network), input_space(network.dim, 1.0)
+    return QueryContext(queries, check_piecewise_linear(queries, space.line(0, rng)).rounding, rng), space
+
+
+def _deep(network: Network) -> DeepParameters:
     layers = []
     scale = np.ones(network.dim)
     for layer in network.layers:
         rows = layer.weights * scale
         scale = np.linalg.norm(rows, axis=1)
         layers.append((rows / scale[:, None], np.asarray(layer.biases) / scale))
-    return Deep(tuple(layers), network.readout[:, None] * scale[:, None], np.array([network.offset]))
+    return DeepParameters(tuple(layers), network.readout[:, None] * scale[:, None], np.array([network.offset]))
 
 
-def test_floors_are_the_features_where_all_units_are_active() -> None:
+def test_feature_spaces_are_the_features_where_all_units_are_active() -> None:
     network, rng = lb.random_network(12, widths=(9, 5), rng=1), np.random.default_rng(0)
-    floor = ground(12, 1.0)
+    space = input_space(12, 1.0)
     for layer in network.layers:
-        floor = floor.above(layer.weights, np.asarray(layer.biases))
-        x = np.array([floor.point(rng) for _ in range(8)])
-        assert np.allclose(floor.features(x), Network(network.layers[: len(floor.layers)], np.ones(floor.width)).features(x))
-        assert (x @ floor.walls.T + floor.wall_shifts > 0.0).all()
-        line = floor.line(100, rng)
+        space = space.with_layer(layer.weights, np.asarray(layer.biases))
+        x = np.array([space.random_point(rng) for _ in range(8)])
+        assert np.allclose(space.features(x), Network(network.layers[: len(space.layers)], np.ones(space.width)).features(x))
+        assert (x @ space.boundaries.T + space.boundary_offsets > 0.0).all()
+        line = space.line(100, rng)
         inside = line(np.linspace(line.low, line.high, 7))
-        assert (inside @ floor.walls.T + floor.wall_shifts > 0.0).all()
+        assert (inside @ space.boundaries.T + space.boundary_offsets > 0.0).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_first_layer_is_told_from_bent_surfaces_with_its_signs(seed: int) -> None:
+def test_the_first_layer_is_told_from_curved_surfaces_with_its_signs(seed: int) -> None:
     network, rng = lb.random_network(15, widths=(10, 8), rng=seed), np.random.default_rng(seed)
-    purse, floor = Purse(network), ground(15, 1.0)
-    rounding = first_look(purse, floor.line(0, rng)).rounding
-    seen = Seen(floor)
+    context, space = _context(network, rng)
+    observed = LayerObservations(space)
     for _ in range(3):
-        seen = follow(purse, seen, floor.line(0, rng), rounding, rng=rng)
-    read = layer_of(seen)
-    assert not read.trouble
-    assert seen.bent > 0
-    assert read.readout is None
+        observed = follow_line(context, observed, space.line(0, rng))
+    layer = estimate_layer(observed)
+    assert not layer.failure
+    assert observed.curved
+    assert layer.readout is None
     rows = network.layer.weights / np.linalg.norm(network.layer.weights, axis=1)[:, None]
-    assert np.allclose(np.sort((read.weights @ rows.T).max(axis=1)), 1.0)  # the sign is part of it
+    assert np.allclose(np.sort((layer.weights @ rows.T).max(axis=1)), 1.0)  # the sign is part of it
 
 
 def test_a_layer_without_one_of_its_units_is_incomplete() -> None:
     network, rng = lb.random_network(15, widths=(10, 8), rng=0), np.random.default_rng(0)
-    purse, floor = Purse(network), ground(15, 1.0)
-    rounding = first_look(purse, floor.line(0, rng)).rounding
-    seen = follow(purse, Seen(floor), floor.line(0, rng), rounding, rng=rng)
-    fewer = Seen(floor, seen.surfaces[1:], (), seen.slopes, seen.bent, seen.lines)
-    assert layer_of(fewer).trouble
+    context, space = _context(network, rng)
+    observed = follow_line(context, LayerObservations(space), space.line(0, rng))
+    fewer = replace(observed, hyperplanes=observed.hyperplanes[1:], undecided=())
+    assert estimate_layer(fewer).failure
 
 
-def test_the_joint_polish_has_the_network_as_its_fixed_point_and_returns_to_it() -> None:
+def test_the_joint_fit_has_the_network_as_its_fixed_point_and_returns_to_it() -> None:
     network, rng = _deep(lb.random_network(8, widths=(7, 6), rng=2)), np.random.default_rng(0)
     x = 2.0 * rng.standard_normal((400, 8))
     y = network(x)
-    moved = Deep(
+    moved = DeepParameters(
         tuple((w + 1e-8 * rng.standard_normal(w.shape), b + 1e-8 * rng.standard_normal(b.shape)) for w, b in network.layers),
         network.readout, network.offset)
-    fitted = polish_deep(moved, lb.Samples(x, y), lambda x, y: np.full(len(x), 1e-15))
+    fitted = fit_all_layers(moved, lb.Samples(x, y), lambda x, y: np.full(len(x), 1e-15))
     assert np.abs(moved(x) - y).max() > 1e-9
-    assert np.abs(fitted.network(x) - y).max() < 1e-13
+    assert np.abs(fitted.parameters(x) - y).max() < 1e-13
 
 
 @pytest.mark.parametrize(("widths", "dim"), [((10, 10), 10), ((15, 10), 20), ((8,), 10)])
@@ -98,10 +103,10 @@ def test_a_layer_wider_than_its_input_is_said_and_its_hyperplanes_are_given() ->
     network = lb.random_network(6, widths=(12, 5), rng=0)
     found = read_deep(network, 6, rng=np.random.default_rng(0))
     assert not found.complete
-    assert "wider" in found.trouble
+    assert "wider" in found.failure
     rows = network.layer.weights / np.linalg.norm(network.layer.weights, axis=1)[:, None]
-    assert len(found.reads[0].weights) == 12
-    assert np.allclose(np.abs(found.reads[0].weights @ rows.T).max(axis=0), 1.0)
+    assert len(found.layers[0].weights) == 12
+    assert np.allclose(np.abs(found.layers[0].weights @ rows.T).max(axis=0), 1.0)
 
 
 def test_the_layers_that_are_complete_are_a_result_under_the_black_box() -> None:
@@ -111,7 +116,7 @@ def test_the_layers_that_are_complete_are_a_result_under_the_black_box() -> None
     assert found.network.widths == (10,)
     x = np.random.default_rng(1).standard_normal((20, 12))
     assert np.abs(found.network(x) - network(x)).max() < 1e-6
-    assert "more layers" in found.trouble
+    assert "more layers" in found.failure
 
 
 def test_a_budget_that_ends_early_gives_the_lower_layer_or_a_sentence() -> None:

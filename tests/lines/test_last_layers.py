@@ -1,22 +1,23 @@
-"""Third layers, above a contracted one: where to look without a query, parts of rows, units that never bend."""
+"""Third layers, above a contracted one: where to look without a query, partial rows, units that never bend."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.lines import checking
-from laybare.lines.asking import Purse
-from laybare.lines.deep import read_deep
-from laybare.lines.floors import ground
-from laybare.lines.joint_polish import Deep
-from laybare.lines.lowest_again import remeasured
-from laybare.lines.reach import Reach
-from laybare.lines.recognise import first_look
+from laybare.lines import fresh_check
+from laybare.lines.deep_fit import DeepParameters
+from laybare.lines.feature_space import input_space
+from laybare.lines.piecewise_linear import check_piecewise_linear
+from laybare.lines.query import QueryContext, QueryCounter
+from laybare.lines.reachable import Reachability
+from laybare.lines.read import read_deep
+from laybare.lines.remeasure import remeasure_lowest_layer
 from laybare.networks import Layer, Network
-from laybare.studies import deep_cases
-from laybare.studies.deep_agreement import agreement
+from laybare.studies.black_boxes import agreement, plant_case
 
 
 def _layers(seed: int, widths: tuple[int, ...], dim: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -31,11 +32,11 @@ def _features(layers, h):
 
 
 @pytest.mark.parametrize("widths", [(6,), (8, 6)])
-def test_rays_have_one_feature_of_the_wanted_size_and_the_others_at_zero_where_inputs_reach_that(widths: tuple[int, ...]) -> None:
+def test_points_have_one_feature_of_the_wanted_size_and_others_at_zero_where_inputs_reach_that(widths: tuple[int, ...]) -> None:
     layers = _layers(3, widths, 14)
-    reach, alone = Reach(layers, 1.0), 0
+    reach, alone = Reachability(layers, 1.0), 0
     for feature in range(6):
-        ends = reach.ray(feature, (0.1, 2.0))
+        ends = reach.single_feature_points(feature, (0.1, 2.0))
         if ends is None:
             continue
         for h, size in zip(ends, (0.1, 2.0), strict=True):
@@ -47,21 +48,21 @@ def test_rays_have_one_feature_of_the_wanted_size_and_the_others_at_zero_where_i
 
 
 @pytest.mark.parametrize("widths", [(6,), (8, 6)])
-def test_facets_are_crossed_where_the_surface_goes_on_beyond_the_wall_of_a_feature(widths: tuple[int, ...]) -> None:
+def test_segments_cross_the_surface_beyond_the_boundary_of_a_feature(widths: tuple[int, ...]) -> None:
     layers, rng = _layers(5, widths, 14), np.random.default_rng(0)
-    reach, found = Reach(layers, 1.0), 0
+    reach, found = Reachability(layers, 1.0), 0
     row, bias = rng.standard_normal(6), 0.4
     for feature in range(6):
         known = np.arange(6) != feature
-        facet = reach.facet(np.where(known, row, 0.0), bias, known, feature)
-        if facet is None:
+        segment = reach.segment_beyond(np.where(known, row, 0.0), bias, known, feature)
+        if segment is None:
             continue
-        t = np.linspace(-facet.reach, facet.reach, 9)
-        tops = np.array([_features(layers, facet.start + s * facet.direction) for s in t])
+        t = np.linspace(-segment.reach, segment.reach, 9)
+        tops = np.array([_features(layers, segment.start + s * segment.direction) for s in t])
         assert np.ptp((tops > 0.0).astype(int), axis=0).max() == 0  # one cell
         assert (tops[:, feature] > 0.0).all()
         assert np.ptp(tops[:, feature]) < 1e-9
-        z = tops @ row + bias  # with the weight that was not told
+        z = tops @ row + bias  # with the weight that is unknown
         found += bool(z[0] * z[-1] < 0.0)
     assert found >= 4
 
@@ -69,7 +70,7 @@ def test_facets_are_crossed_where_the_surface_goes_on_beyond_the_wall_of_a_featu
 def test_the_lowest_point_of_a_combination_is_as_low_as_any_of_many_points() -> None:
     layers, rng = _layers(1, (5,), 9), np.random.default_rng(0)
     row = np.abs(rng.standard_normal(5))
-    lowest = Reach(layers, 1.0).lowest(row)
+    lowest = Reachability(layers, 1.0).minimum_point(row)
     assert lowest is not None
     many = [row @ _features(layers, h) for h in rng.exponential(3.0, (2000, 9))]
     assert row @ _features(layers, lowest) <= min(many) + 1e-2
@@ -105,39 +106,39 @@ def _always_on(seed: int, outputs: int) -> Network:
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_a_unit_that_never_bends_is_folded_into_the_map_above(outputs: int) -> None:
+def test_a_unit_that_never_bends_joins_the_map_above(outputs: int) -> None:
     network = _always_on(0, outputs)
     found = read_deep(network, 12, rng=np.random.default_rng(0))
     assert found.complete
-    assert (found.reads[1].folded, found.reads[1].untold) == (1, 0)
+    assert (found.layers[1].always_active, found.layers[1].undecided_sides) == (1, 0)
     x = 2.0 * np.random.default_rng(1).standard_normal((300, 12))
     assert np.abs(found.network(x) - network(x)).max() < 1e-11
     match = lb.compare(found.network, network)
-    assert match.weight_error < 1e-9  # its row is told, and the active sides of the others; its bias is free against the offset
+    assert match.weight_error < 1e-9  # row and active sides are determined; its bias is free against the offset
     assert match.bias_error > 0.1
 
 
-def test_the_certificate_says_what_was_folded() -> None:
+def test_the_certificate_says_which_unit_is_always_active() -> None:
     found = lb.recover(lb.Oracle(_always_on(0, 1), dim=12, budget=50_000), lb.Lines(depth=None), rng=0)
     text = next(claim for claim in found.certificate.claims if claim.name == "units of layer 2").explanation
     assert "1 unit that never bends" in text
     assert found.certificate.verdict == "verified"
 
 
-def test_an_active_side_that_one_gradient_only_has_seen_is_not_taken_for_told() -> None:
-    truth = deep_cases._planted("asleep or always on", 405)
+def test_an_active_side_that_one_gradient_only_has_seen_is_not_taken_for_decided() -> None:
+    truth = plant_case("asleep or always on", 405)
     found = lb.recover(lb.Oracle(truth, dim=14, budget=50_000, rng=405), lb.Lines(depth=None), rng=405)
     right = agreement(found.network, truth).right(1e-8)
     assert found.certificate.verdict == ("verified" if right else "doubtful")
 
 
-def _unit_rows(network: Network) -> Deep:
+def _unit_rows(network: Network) -> DeepParameters:
     layers, scale = [], np.ones(network.dim)
     for layer in network.layers:
         rows = layer.weights * scale
         scale = np.linalg.norm(rows, axis=1)
         layers.append((rows / scale[:, None], np.asarray(layer.biases) / scale))
-    return Deep(tuple(layers), network.readout[:, None] * scale[:, None], np.array([network.offset]))
+    return DeepParameters(tuple(layers), network.readout[:, None] * scale[:, None], np.array([network.offset]))
 
 
 def test_the_lowest_layer_is_measured_again_where_its_units_are_alone() -> None:
@@ -147,18 +148,18 @@ def test_the_lowest_layer_is_measured_again_where_its_units_are_alone() -> None:
     moved = rows + 1e-7 * rng.standard_normal(rows.shape)
     moved /= np.linalg.norm(moved, axis=1)[:, None]
     near = truth._replace(layers=((moved, biases + 1e-7 * rng.standard_normal(12)), *truth.layers[1:]))
-    purse = Purse(network)
-    rounding = first_look(purse, ground(30, 1.0).line(0, rng)).rounding
-    before = purse.total
-    again, errors = remeasured(purse, near, rounding, spread=1.0, rng=rng)
+    queries = QueryCounter(network)
+    rounding = check_piecewise_linear(queries, input_space(30, 1.0).line(0, rng)).rounding
+    before = queries.total
+    again, errors = remeasure_lowest_layer(QueryContext(queries, rounding, rng), near, spread=1.0)
     assert np.abs(again.layers[0][0] - rows).max() < 1e-12
     assert np.abs(again.layers[0][1] - biases).max() < 1e-12
     assert errors.largest < 1e-11
-    assert purse.total - before <= (12 + 6) * 31
+    assert queries.total - before <= (12 + 6) * 31
 
 
 def test_networks_too_large_for_a_joint_fit_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "DENSE", 100)  # as if 24-12-8-1 were large
+    monkeypatch.setattr(fresh_check, "FIT", replace(fresh_check.FIT, max_deep_parameters=100))  # as if 24-12-8-1 were large
     network = lb.random_network(24, widths=(12, 8), rng=1)
     found = read_deep(network, 24, rng=np.random.default_rng(0))
     assert found.complete

@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.errors import AssumptionViolated, BudgetExhausted
-from laybare.lines import Reader, read_network
-from laybare.lines.asking import Purse
-from laybare.lines.search import read_lines
+from laybare.lines.query import QueryCounter
+from laybare.lines.read import read_network
+from laybare.lines.single_layer import ReaderOptions, read_single_layer
 
 
 @pytest.mark.parametrize(("dim", "width", "average"), [(10, 5, 200), (10, 10, 380), (20, 10, 500)])
@@ -44,7 +44,7 @@ def test_several_outputs_share_their_queries(rng):
 @pytest.mark.parametrize("activation", [lb.relu, lb.leaky_relu(0.1), lb.absolute])
 def test_the_activation_is_found_out(activation, rng):
     truth = teacher(7, 5, rng, activation=activation)
-    found = read_network(truth, 7, Reader(activation=None), rng=rng)
+    found = read_network(truth, 7, ReaderOptions(activation=None), rng=rng)
     assert found.network.activation.name == activation.name
     assert lb.compare(found.network, truth).max_error < 1e-9
 
@@ -84,8 +84,8 @@ def test_float32_answers_are_recognised_and_read_to_their_floor(rng):
 def test_pieces_that_coarse_answers_leave_unclear_are_no_end_of_the_budget():
     rng = np.random.default_rng(102)
     truth = teacher(64, 32, rng)
-    reading = read_lines(Purse(float32_inside(truth), budget=40_000), 64, rng=rng)
-    assert reading.short is None and reading.lines > 1
+    state = read_single_layer(QueryCounter(float32_inside(truth), budget=40_000), 64, rng=rng)
+    assert state.budget_error is None and state.lines > 1
 
 
 def test_decimals_are_seen_where_most_first_answers_are_the_same():

@@ -11,13 +11,13 @@ import pytest
 from high_threshold_targets import planted, samples
 
 import laybare as lb
-from laybare.lowest_layer.cliques import blocks, correlation_graph, correlations
-from laybare.lowest_layer.joint_fit import fit_joint, joint_start
+from laybare.lowest_layer.smooth_route import correlation_graph, correlation_matrix, disjoint_cliques
+from laybare.lowest_layer.tops import fit_joint, joint_model_at
 from laybare.networks import max_angle
 from laybare.networks.polynomials import multilinear
-from laybare.planted import gaussian_rows
-from laybare.planted.high_thresholds import PlantedTarget, polynomial_top
-from laybare.refinement.hunt import Search
+from laybare.planted import random_unit_rows
+from laybare.planted.random_networks import PlantedTarget, polynomial_top
+from laybare.search.settings import Search
 
 FIRST, RUNS, CONTROLS = 1000, 20, 5
 EXACT, NEAR = 1e-10, 0.02
@@ -84,8 +84,8 @@ def test_sigmoid_units_under_a_bilinear_top():
     for seed in range(FIRST, FIRST + RUNS):
         rng = np.random.default_rng([seed, 5, 75_000])
         target = planted(lb.sigmoid, "bilinear", 5, 5, rng.uniform(3.0, 5.0), rng)
-        source, rows = samples(target, 6000, rng), gaussian_rows(5, 5, rng=rng)
-        start = joint_start(source, rows, np.full(5, 4.0), multilinear(5, 2), lb.sigmoid)
+        source, rows = samples(target, 6000, rng), random_unit_rows(5, 5, rng=rng)
+        start = joint_model_at(source, rows, np.full(5, 4.0), multilinear(5, 2), lb.sigmoid)
         from_random += max_angle(fit_joint(source, start).joint.rows[:, :-1], target.layer.weights) < EXACT
     print(f"the joint fit from random directions: {from_random}/{RUNS}")
     assert within >= 18 and false == 0
@@ -128,8 +128,8 @@ def test_exponential_blocks():
         source = samples(target, 3000, rng)
         for name in exact:
             try:
-                found = blocks(correlation_graph(correlations(source, logarithm=name == "log f")))
-            except lb.NotSeparated:
+                found = disjoint_cliques(correlation_graph(correlation_matrix(source, logarithm=name == "log f")))
+            except lb.errors.NotSeparated:
                 continue
             exact[name] += {tuple(row) for row in found} == {tuple(row) for row in weights}
     print(f"\nexponential blocks, n=12, k=3, N=3000: exact graphs {exact} of {RUNS}")

@@ -12,10 +12,10 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 import laybare as lb
-from laybare.lowest_layer.printed.delta_correlations import ascend, smooth_correlation
+from laybare.lowest_layer.printed.searches import ascend_correlation, smooth_correlation
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial
-from laybare.theory.delta_slopes import delta_prime_at_origin, density, rise_along
+from laybare.theory.high_threshold_forms import delta_prime_at_origin, density, step_unit_slope
 
 P = Polynomial(np.array([[0, 0], [1, 0], [0, 1], [1, 1]]), np.array([0.3, 1.0, 0.8, -0.4]))
 
@@ -53,7 +53,7 @@ def test_slope_of_c1_with_the_corrected_factor(s):
         X = np.zeros((1, 2))
         X[0, 1 - i] = float(s * cos(other) + r * sin(other) > t)
         gradients.append(P.gradient(X)[0, i])
-    wanted = sum(g * rise_along(abs(a), t, s) for g, a in zip(gradients, angles, strict=True)) - s * c1(s, angles, t)
+    wanted = sum(g * step_unit_slope(abs(a), t, s) for g, a in zip(gradients, angles, strict=True)) - s * c1(s, angles, t)
     assert difference(lambda v: c1(v, angles, t), s) == pytest.approx(wanted, abs=1e-10)
 
 
@@ -63,7 +63,7 @@ def test_joint_density_goes_with_the_cosine():
     cov = np.array([[1.0, cos(angle)], [cos(angle), 1.0]])
     v = np.array([s, t])
     joint = np.exp(-v @ np.linalg.solve(cov, v) / 2) / (2 * pi * np.sqrt(np.linalg.det(cov)))
-    assert rise_along(angle, t, s) == pytest.approx(cos(angle) * joint, abs=1e-12)
+    assert step_unit_slope(angle, t, s) == pytest.approx(cos(angle) * joint, abs=1e-12)
 
 
 @pytest.mark.parametrize("angle", [0.4, 1.2, 2.4])
@@ -115,7 +115,7 @@ def test_slabs_see_a_unit_and_nothing_elsewhere(rng):
     source = samples(target, 200_000, rng)
     w = target.layer.weights[0]
     aside = np.linalg.svd(w[None])[2][1]
-    seen, not_seen = (lb.slab_correlations(source, z, 1.5, 0.05) for z in (w, aside))
+    seen, not_seen = (lb.lowest_layer.slab_correlations(source, z, 1.5, 0.05) for z in (w, aside))
     assert seen.second == pytest.approx(float(density(1.5)), abs=0.02)  # s.e. of a slab of 0.05 is 0.004
     assert abs(not_seen.second) < 0.03
 
@@ -124,7 +124,7 @@ def test_second_slab_difference_sees_a_relu_unit(rng):
     target = planted(lb.relu, "cubic", 3, 1, 1.5, rng, condition=1.0)
     source = samples(target, 400_000, rng)
     level = float(target(np.zeros((1, 3)))[0])
-    found = lb.slab_correlations(source, target.layer.weights[0], 1.5, 0.05, level).third
+    found = lb.lowest_layer.slab_correlations(source, target.layer.weights[0], 1.5, 0.05, level).third
     slope = float(target.top.coefficients[1])
     assert found == pytest.approx(slope * float(density(1.5)), rel=0.4)  # a fifth is lost to ε = 0.05, a tenth to noise
 
@@ -154,12 +154,12 @@ def test_ascent_gets_closer(rng):
     aside = rng.standard_normal(5)
     aside -= (aside @ w) * w
     start = cos(0.3) * w + sin(0.3) * aside / np.linalg.norm(aside)
-    found = ascend(source, start, 2.0)
+    found = ascend_correlation(source, start, 2.0)
     assert max_angle(found.direction[None], w[None]) < 0.15
     assert found.threshold == pytest.approx(2.0, abs=0.15)
 
 
 def test_slab_of_no_width_is_refused(rng):
     source = samples(planted(lb.step, "union", 3, 1, 1.0, rng, condition=1.0), 100, rng)
-    with pytest.raises(lb.InvalidInput, match="width of a slab"):
-        lb.slab_correlations(source, np.eye(3)[0], 1.0, 0.0)
+    with pytest.raises(lb.errors.InvalidInput, match="width of a slab"):
+        lb.lowest_layer.slab_correlations(source, np.eye(3)[0], 1.0, 0.0)

@@ -8,10 +8,9 @@ from high_threshold_targets import planted
 
 import laybare as lb
 from laybare.lowest_layer import FacetSearch
-from laybare.lowest_layer.by_queries import calibrate
-from laybare.lowest_layer.importance import density_ratio, propose
+from laybare.lowest_layer.by_queries import calibrate, density_ratio, draw_proposal
 from laybare.networks import max_angle
-from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, threshold_layer, union_top
+from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer, union_top
 
 EXACT = 1e-10
 
@@ -58,7 +57,7 @@ def test_dependent_rows_are_found_too(rng):
 def test_active_centre_is_refused(rng):
     """Three units with thresholds that the origin exceeds; few draws have the same ones active."""
     layer = lb.Layer(np.eye(3), np.full(3, 0.1), lb.step)
-    with pytest.raises(lb.AssumptionViolated, match="centre of the inputs"):
+    with pytest.raises(lb.errors.AssumptionViolated, match="centre of the inputs"):
         lb.recover_layer(lb.Oracle(PlantedTarget(layer, polynomial_top(3, rng=rng)), 3), lb.HighThreshold(activation=lb.step))
 
 
@@ -93,24 +92,24 @@ def test_several_outputs(rng):
 
 def test_budget_that_does_not_suffice(rng):
     target = planted(lb.step, "union", 8, 8, 3.0, rng)
-    with pytest.raises(lb.BudgetExhausted, match=r"facets were found .* Grant about"):
+    with pytest.raises(lb.errors.BudgetExhausted, match=r"facets were found .* Grant about"):
         lb.recover_layer(lb.Oracle(target, 8, budget=3000), lb.HighThreshold(activation=lb.step), 8)
 
 
 def test_more_facets_than_there_are(rng):
     target = planted(lb.step, "union", 5, 3, 2.0, rng)
-    with pytest.raises(lb.NotSeparated, match="3 of 4 facets"):
+    with pytest.raises(lb.errors.NotSeparated, match="3 of 4 facets"):
         lb.recover_layer(lb.Oracle(target, 5, budget=30_000), lb.HighThreshold(activation=lb.step), 4)
 
 
 def test_smooth_units_have_no_facets(rng):
     target = planted(lb.sigmoid, "bilinear", 5, 3, 2.0, rng)
-    with pytest.raises(lb.AssumptionViolated, match="Near the centre"):
+    with pytest.raises(lb.errors.AssumptionViolated, match="Near the centre"):
         lb.recover_layer(lb.Oracle(target, 5, budget=30_000), lb.HighThreshold(activation=lb.step), 3)
 
 
 def test_constant_function_has_no_facets():
-    with pytest.raises(lb.AssumptionViolated, match="No ray"):
+    with pytest.raises(lb.errors.AssumptionViolated, match="No ray"):
         lb.recover_layer(lb.Oracle(lambda x: np.ones(len(x)), 3, budget=30_000))
 
 
@@ -136,7 +135,7 @@ def test_noisy_queries_by_importance_sampling(activation, rng):
 def test_weights_of_the_proposal_average_to_one(rng):
     """E_q[φ/q] = 1; 200,000 draws with weights below 10: s.e. below 0.01."""
     centres = 2.0 * np.eye(3)
-    z = propose(centres, 200_000, 3, rng)
+    z = draw_proposal(centres, 200_000, 3, rng)
     assert np.mean(1.0 / density_ratio(z, centres)) == pytest.approx(1.0, abs=0.04)
 
 

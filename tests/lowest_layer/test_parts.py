@@ -11,19 +11,23 @@ from scipy.special import ndtr, ndtri
 from sklearn.linear_model import LinearRegression
 
 import laybare as lb
-from laybare.lowest_layer.activity import activity_of, baseline
-from laybare.lowest_layer.joint_fit import Joint, fit_joint, joint_start
-from laybare.lowest_layer.local_lines import active_rows, local_lines
-from laybare.lowest_layer.missing_units import repair
-from laybare.lowest_layer.printed.random_search import refine_estimate
-from laybare.lowest_layer.profile import BINS, HIGH, LOW, Profile, probit_edge, slab_edge
-from laybare.lowest_layer.smooth_route import facing_down
-from laybare.lowest_layer.start import ThirdMoments
-from laybare.lowest_layer.tops import MonomialTop, RegressorTop, held_out_r2
-from laybare.lowest_layer.union_fit import Annealing, HalfSpaces, fit_union, mismatch, union_loss
+from laybare.lowest_layer.active_rows import find_baseline, fit_unit_lines, label_active_rows, read_active_rows
+from laybare.lowest_layer.layer_start import PROFILE, Profile, ThirdMoments, probit_estimate, slab_estimate
+from laybare.lowest_layer.printed.searches import refine_estimate
+from laybare.lowest_layer.smooth_route import with_positive_thresholds
+from laybare.lowest_layer.tops import JointModel, MonomialTop, RegressorTop, fit_joint, held_out_r2, joint_model_at
+from laybare.lowest_layer.union_fit import (
+    Annealing,
+    HalfSpaces,
+    RepairLimits,
+    count_mismatch,
+    fit_half_spaces,
+    repair_union,
+    union_loss,
+)
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial, monomials, multilinear, with_powers
-from laybare.planted.high_thresholds import threshold_layer
+from laybare.planted.random_networks import threshold_layer
 
 
 def turned(weights: np.ndarray, angle: float, rng: np.random.Generator) -> np.ndarray:
@@ -49,7 +53,7 @@ def test_monomials_are_products_of_powers(rng):
 
 def test_baseline_is_the_tie(rng):
     source = samples(planted(lb.relu, "cubic", 5, 5, 2.0, rng), 4000, rng)
-    found = baseline(source)
+    found = find_baseline(source)
     silent = float(source.y[np.argmin(np.abs(source.x).sum(axis=1))])
     assert found.exact and found.value[0] == silent
     assert found.silent == np.mean(source.y == silent)
@@ -58,7 +62,7 @@ def test_baseline_is_the_tie(rng):
 def test_baseline_of_noisy_outputs(rng):
     """Bulk of 4000 rows: centre within 4 s.e. of c₀, and the spread within 10 % (its s.e. is 1.5 %, the units add a little)."""
     target = planted(lb.relu, "cubic", 5, 5, 2.0, rng)
-    found = baseline(samples(target, 4000, rng, noise=0.01))
+    found = find_baseline(samples(target, 4000, rng, noise=0.01))
     level = float(target(np.zeros((1, 5)))[0])
     assert not found.exact
     assert found.value[0] == pytest.approx(level, abs=1e-3)
@@ -66,12 +70,12 @@ def test_baseline_of_noisy_outputs(rng):
 
 
 def test_often_active_units_are_refused(rng):
-    with pytest.raises(lb.AssumptionViolated, match="most frequent output holds"):
-        baseline(samples(planted(lb.step, "cubic", 5, 5, 0.5, rng), 4000, rng))
+    with pytest.raises(lb.errors.AssumptionViolated, match="most frequent output holds"):
+        find_baseline(samples(planted(lb.step, "cubic", 5, 5, 0.5, rng), 4000, rng))
 
 
 def exact_profile(angle: float, t: float, floor: float) -> Profile:
-    centres = LOW + (np.arange(BINS) + 0.5) * (HIGH - LOW) / BINS
+    centres = PROFILE.low + (np.arange(PROFILE.bins) + 0.5) * (PROFILE.high - PROFILE.low) / PROFILE.bins
     rows = 1e6 * np.exp(-(centres**2) / 2)
     rate = floor + (1 - floor) * ndtr((centres * np.cos(angle) - t) / np.sin(angle))
     return Profile(centres, rows[None], (rows * rate)[None])
@@ -79,7 +83,7 @@ def exact_profile(angle: float, t: float, floor: float) -> Profile:
 
 @pytest.mark.parametrize("angle", [0.05, 0.1, 0.3, 0.6])
 def test_probit_with_a_floor_reads_angle_and_threshold(angle):
-    edge = probit_edge(exact_profile(angle, 2.0, 0.08), 0)
+    edge = probit_estimate(exact_profile(angle, 2.0, 0.08), 0)
     assert edge.tangent == pytest.approx(np.tan(angle), rel=0.01)
     assert edge.threshold == pytest.approx(2.0, abs=0.005) and edge.floor == pytest.approx(0.08, abs=0.005)
 
@@ -93,8 +97,8 @@ def test_tangent_between_two_rates_is_exact():
 
 def test_slabs_overestimate_small_angles():
     """A slab of 0.1 is wider than the edge at 0.03 rad; with no floor the estimate is right at large angles."""
-    assert slab_edge(exact_profile(0.6, 2.0, 0.0), 0).tangent == pytest.approx(np.tan(0.6), rel=0.1)
-    assert slab_edge(exact_profile(0.03, 2.0, 0.0), 0, 0.1).tangent > 1.3 * np.tan(0.03)
+    assert slab_estimate(exact_profile(0.6, 2.0, 0.0), 0).tangent == pytest.approx(np.tan(0.6), rel=0.1)
+    assert slab_estimate(exact_profile(0.03, 2.0, 0.0), 0, 0.1).tangent > 1.3 * np.tan(0.03)
 
 
 def test_random_search_reduces_the_angle(rng):
@@ -102,7 +106,8 @@ def test_random_search_reduces_the_angle(rng):
     target = planted(lb.step, "union", 5, 5, 2.0, rng)
     source = samples(target, 20_000, rng)
     start = turned(target.layer.weights[:1], 0.2, rng)[0]
-    found = refine_estimate(activity_of(source, baseline(source)), start, estimate=probit_edge, max_trials=15, rng=rng)
+    activity = label_active_rows(source, find_baseline(source))
+    found = refine_estimate(activity, start, estimate=probit_estimate, max_trials=15, rng=rng)
     assert max_angle(found.direction[None], target.layer.weights[:1]) < 0.2
     assert all(later < before for before, later in pairwise(found.tangents))
 
@@ -136,7 +141,7 @@ def test_union_fit_error_falls_like_one_over_n():
             target = planted(lb.step, "union", 3, 3, 1.5, rng)
             source = samples(target, rows, rng)
             start = HalfSpaces(turned(target.layer.weights, 0.1, rng), np.full(3, 1.4))
-            found = fit_union(activity_of(source, baseline(source)), start)
+            found = fit_half_spaces(label_active_rows(source, find_baseline(source)), start)
             angles.append(max_angle(found.weights, target.layer.weights))
         logs.append(np.mean(np.log(angles)))
     assert abs((logs[1] - logs[0]) / np.log(8) + 1.11) < 0.52
@@ -146,12 +151,12 @@ def test_missing_unit_is_found_among_uncovered_rows(rng):
     """One row of the start points nowhere; without repair the mismatch stays above 5 in 1000."""
     target = planted(lb.step, "union", 5, 5, 2.0, rng)
     source = samples(target, 20_000, rng)
-    activity = activity_of(source, baseline(source))
+    activity = label_active_rows(source, find_baseline(source))
     weights = target.layer.weights.copy()
     weights[0] = -weights[0]
     bad = HalfSpaces(weights, np.full(5, 2.0))
-    assert mismatch(activity, bad).share > 5e-3
-    covered = repair(activity, bad, Annealing(), tries=6, enough=5e-4, grow=False, rng=rng)
+    assert count_mismatch(activity, bad).share > 5e-3
+    covered = repair_union(activity, bad, Annealing(), RepairLimits(6, 5e-4, may_add=False), rng=rng)
     assert covered.mismatch.share < 5e-4
     assert max_angle(covered.spaces.weights, target.layer.weights) < 0.05
 
@@ -159,9 +164,9 @@ def test_missing_unit_is_found_among_uncovered_rows(rng):
 def test_lines_are_exact_from_a_rough_start(rng):
     target = planted(lb.relu, "cubic", 5, 5, 2.0, rng)
     source = samples(target, 10_000, rng)
-    rule = baseline(source)
+    rule = find_baseline(source)
     start = HalfSpaces(turned(target.layer.weights, 0.2, rng), np.full(5, 1.8))
-    found = local_lines(active_rows(source, rule), rule, start)
+    found = fit_unit_lines(read_active_rows(source, rule), rule, start)
     assert found.exact
     assert max_angle(found.spaces.weights, target.layer.weights) < 1e-12
     assert found.spaces.thresholds == pytest.approx(np.full(5, 2.0), abs=1e-11)
@@ -171,8 +176,8 @@ def test_lines_are_exact_from_a_rough_start(rng):
 def test_lines_under_a_deep_top_are_not_called_exact(rng):
     target = planted(lb.relu, "deep", 5, 5, 2.0, rng)
     source = samples(target, 10_000, rng)
-    rule = baseline(source)
-    found = local_lines(active_rows(source, rule), rule, HalfSpaces(target.layer.weights, np.full(5, 2.0)))
+    rule = find_baseline(source)
+    found = fit_unit_lines(read_active_rows(source, rule), rule, HalfSpaces(target.layer.weights, np.full(5, 2.0)))
     assert not found.exact
 
 
@@ -180,7 +185,7 @@ def test_third_moments_are_close(rng):
     """Step units, d = 5, n = 40,000: 0.115 ± 0.025 rad over 20 seeds; 0.3 is more than 7 sigmas away."""
     target = planted(lb.step, "cubic", 5, 5, 2.0, rng)
     source = samples(target, 40_000, rng)
-    found = ThirdMoments()(activity_of(source, baseline(source)), 5, rng=rng)
+    found = ThirdMoments()(label_active_rows(source, find_baseline(source)), 5, rng=rng)
     assert max_angle(found.weights, target.layer.weights) < 0.3
     assert (found.first > 0).all() and (found.second > 0).all()
 
@@ -188,7 +193,7 @@ def test_third_moments_are_close(rng):
 def test_joint_fit_is_exact_from_a_rough_start(rng):
     target = planted(lb.sigmoid, "bilinear", 4, 3, 3.0, rng)
     source = samples(target, 4000, rng)
-    start = joint_start(source, turned(target.layer.weights, 0.15, rng), np.full(3, 3.7), multilinear(3, 2), lb.sigmoid)
+    start = joint_model_at(source, turned(target.layer.weights, 0.15, rng), np.full(3, 3.7), multilinear(3, 2), lb.sigmoid)
     found = fit_joint(source, start)
     assert found.trace.loss < 1e-24
     assert max_angle(found.joint.rows[:, :-1], target.layer.weights) < 1e-10
@@ -198,8 +203,8 @@ def test_joint_fit_is_exact_from_a_rough_start(rng):
 @pytest.mark.parametrize("activation", [lb.sigmoid, lb.tanh], ids=lambda a: a.name)
 def test_turned_units_give_the_same_function(activation, rng):
     rows = np.column_stack([rng.standard_normal((3, 4)), [1.0, -0.5, 2.0]])
-    joint = Joint(rows, Polynomial(multilinear(3, 2), rng.standard_normal(7)), activation)
-    down, x = facing_down(joint), rng.standard_normal((20, 4))
+    joint = JointModel(rows, Polynomial(multilinear(3, 2), rng.standard_normal(7)), activation)
+    down, x = with_positive_thresholds(joint), rng.standard_normal((20, 4))
     assert (down.rows[:, -1] < 0).all()
     assert down(x) == pytest.approx(joint(x), abs=1e-12)
 
@@ -215,7 +220,7 @@ def test_tops_predict_held_out_rows(rng):
 
 def test_regressor_without_fit_is_refused(rng):
     target = planted(lb.relu, "cubic", 5, 3, 1.5, rng)
-    with pytest.raises(lb.InvalidInput, match="fit"):
+    with pytest.raises(lb.errors.InvalidInput, match="fit"):
         RegressorTop(3.0).fit(samples(target, 100, rng), target.layer)
 
 

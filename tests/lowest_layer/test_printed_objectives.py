@@ -9,21 +9,21 @@ import pytest
 from high_threshold_targets import linear_population, one_unit, planted, samples
 
 import laybare as lb
-from laybare.lowest_layer.activity import activity_of, baseline
-from laybare.lowest_layer.printed.hermite_objective import correlation
-from laybare.lowest_layer.printed.one_by_one import (
+from laybare.lowest_layer.active_rows import find_baseline, label_active_rows
+from laybare.lowest_layer.printed.objectives import (
     Constants,
     OneByOne,
-    complement,
+    Simultaneous,
+    hermite_correlation,
     is_local_minimum,
+    metric_complement,
     one_by_one_constants,
     one_by_one_objective,
+    simultaneous_objective,
 )
-from laybare.lowest_layer.printed.simultaneous import Simultaneous, simultaneous_objective
 from laybare.networks import max_angle
-from laybare.planted.high_thresholds import threshold_layer
-from laybare.theory.hermite_pairs import printed_psi, psi
-from laybare.theory.unit_coefficients import threshold_coefficient
+from laybare.planted.random_networks import threshold_layer
+from laybare.theory.high_threshold_forms import printed_psi, psi, threshold_coefficient
 
 EXACT = 1e-10
 
@@ -32,7 +32,7 @@ EXACT = 1e-10
 def test_directional_correlations_of_one_unit(activation, rng):
     a, z = rng.standard_normal((2, 3))
     a /= np.linalg.norm(a)
-    found = correlation(lb.Samples(*one_unit(a, 1.7, activation)), z)
+    found = hermite_correlation(lb.Samples(*one_unit(a, 1.7, activation)), z)
     assert found.second == pytest.approx(threshold_coefficient(activation, 2, 1.7) * (a @ z) ** 2, abs=EXACT)
     assert found.fourth == pytest.approx(threshold_coefficient(activation, 4, 1.7) * (a @ z) ** 4, abs=EXACT)
 
@@ -76,7 +76,7 @@ def _simultaneous_from_psi(source, W, constants, gamma, baseline):
     x, y = source.read(0, source.size)
     r = y[:, 0] - baseline
     pairs = sum(np.mean(r * psi(W[j], W[k], x)) for j in range(3) for k in range(3) if j != k)
-    each = [correlation(source, w, baseline) for w in W]
+    each = [hermite_correlation(source, w, baseline) for w in W]
     penalty = sum((one.second - constants.second) ** 2 for one in each)
     return np.sign(constants.fourth) * (pairs - gamma * sum(one.fourth for one in each)) + constants.penalty * penalty
 
@@ -117,13 +117,13 @@ def test_simultaneous_minimum_of_the_population(rng):
 def test_complement_is_orthogonal_in_the_metric(rng):
     A = rng.standard_normal((5, 5))
     metric, found = A @ A.T, [rng.standard_normal(5), rng.standard_normal(5)]
-    free = complement(metric, found)
+    free = metric_complement(metric, found)
     assert free.shape == (5, 3)
     assert np.abs(np.array(found) @ metric @ free).max() < 1e-12
 
 
 def test_objective_without_a_fourth_moment_is_refused():
-    with pytest.raises(lb.Unidentifiable, match="fourth Hermite coefficient"):
+    with pytest.raises(lb.errors.Unidentifiable, match="fourth Hermite coefficient"):
         one_by_one_constants(lb.step, sqrt(3))
 
 
@@ -132,5 +132,5 @@ def test_printed_starts_from_samples(start, rng):
     """Far from the accuracy of third moments at the same number of samples; orthogonal rows, many samples."""
     target = planted(lb.step, "union", 3, 3, 2.5, rng, condition=1.0)
     source = samples(target, 100_000, rng)
-    found = start(activity_of(source, baseline(source)), 3, rng=rng)
+    found = start(label_active_rows(source, find_baseline(source)), 3, rng=rng)
     assert max_angle(found.weights, target.layer.weights) < 0.3

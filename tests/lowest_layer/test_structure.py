@@ -7,13 +7,12 @@ import pytest
 from high_threshold_targets import planted, samples
 
 import laybare as lb
-from laybare.lowest_layer.cliques import blocks, correlation_graph, correlations, printed_graph
-from laybare.lowest_layer.printed.biased_oracle import retained
-from laybare.lowest_layer.printed.even_units import even_directions
+from laybare.lowest_layer.printed.route import even_directions, retain_by_output
+from laybare.lowest_layer.smooth_route import correlation_graph, correlation_matrix, disjoint_cliques, printed_graph
 from laybare.moments import second_moment
 from laybare.networks import max_angle
 from laybare.networks.polynomials import multilinear, union
-from laybare.planted.high_thresholds import PlantedTarget, polynomial_top, union_top
+from laybare.planted.random_networks import PlantedTarget, polynomial_top, union_top
 
 
 def exponential_blocks(rng: np.random.Generator, rows: int) -> tuple[PlantedTarget, lb.Samples]:
@@ -25,7 +24,7 @@ def exponential_blocks(rng: np.random.Generator, rows: int) -> tuple[PlantedTarg
 
 def test_graph_of_log_outputs_is_exact(rng):
     target, source = exponential_blocks(rng, 3000)
-    found = blocks(correlation_graph(correlations(source)))
+    found = disjoint_cliques(correlation_graph(correlation_matrix(source)))
     assert {tuple(row) for row in found} == {tuple(row) for row in target.layer.weights}
 
 
@@ -38,14 +37,14 @@ def test_printed_graph_depends_on_a_threshold_in_the_wrong_units(rng):
 def test_graph_without_disjoint_cliques_is_refused():
     path = np.zeros((3, 3), dtype=bool)
     path[0, 1] = path[1, 0] = path[1, 2] = path[2, 1] = True
-    with pytest.raises(lb.NotSeparated, match="disjoint cliques"):
-        blocks(path)
+    with pytest.raises(lb.errors.NotSeparated, match="disjoint cliques"):
+        disjoint_cliques(path)
 
 
 def test_logarithm_of_negative_outputs_is_refused(rng):
     x = rng.standard_normal((100, 3))
-    with pytest.raises(lb.AssumptionViolated, match="not positive"):
-        correlations(lb.Samples(x, x[:, 0]))
+    with pytest.raises(lb.errors.AssumptionViolated, match="not positive"):
+        correlation_matrix(lb.Samples(x, x[:, 0]))
 
 
 def test_even_units_from_samples(rng):
@@ -61,7 +60,7 @@ def test_even_units_from_samples(rng):
 def test_biased_oracle_has_moments_of_f_over_its_mean(rng):
     """E_b[h] = E[f h]/E[f]: second moments of 60,000 rows; entries have a standard error of about 0.02."""
     source = samples(planted(lb.sigmoid, "bilinear", 3, 3, 3.0, rng), 60_000, rng)
-    kept = retained(source, rng=rng)
+    kept = retain_by_output(source, rng=rng)
     mean = source.sum(lambda x, y: (y.sum(axis=0),))[0][0] / source.size
     assert kept.size < source.size
     assert second_moment(kept)[0] == pytest.approx(second_moment(source)[0] / mean, abs=0.1)
@@ -69,8 +68,8 @@ def test_biased_oracle_has_moments_of_f_over_its_mean(rng):
 
 def test_biased_oracle_needs_positive_outputs(rng):
     x = rng.standard_normal((100, 3))
-    with pytest.raises(lb.AssumptionViolated, match="negative"):
-        retained(lb.Samples(x, x[:, 0]), rng=rng)
+    with pytest.raises(lb.errors.AssumptionViolated, match="negative"):
+        retain_by_output(lb.Samples(x, x[:, 0]), rng=rng)
 
 
 def test_union_polynomial_is_the_union():

@@ -24,6 +24,7 @@ from laybare.moments import (
     population_moments,
     veronese,
 )
+from laybare.moments.regression import RegressionOptions
 from laybare.networks import Layer, Network
 from laybare.source import Samples, Source
 
@@ -42,7 +43,7 @@ def test_fit_is_least_squares(degree: int, subspace: int | None, rng: np.random.
 def test_conjugate_gradients_find_the_same_fit(rng: np.random.Generator) -> None:
     source = Samples(rng.standard_normal((900, 8)), rng.standard_normal((900, 2)))
     direct = fit_hermite(source, 2).moments.values
-    with mock.patch("laybare.moments.fit.DIRECT_FEATURES", 10):
+    with mock.patch("laybare.moments.regression.REGRESSION", RegressionOptions(direct_features=10)):
         assert_allclose(fit_hermite(source, 2).moments.values, direct, atol=1e-7)
 
 

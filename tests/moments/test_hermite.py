@@ -16,8 +16,8 @@ from numpy.testing import assert_allclose
 from laybare.activations import tanh
 from laybare.errors import BudgetExhausted, InvalidInput
 from laybare.moments import HermiteMoments, hermite_features, packed_moments, population_moments
-from laybare.moments.hermite import monomials_from_hermite
-from laybare.moments.polynomial import evaluate
+from laybare.moments.hermite_moments import monomials_from_hermite
+from laybare.moments.monomials import evaluate_polynomial
 from laybare.source import Samples, Schedule
 
 
@@ -116,7 +116,7 @@ def test_polynomials_in_monomials(order: int, rng: np.random.Generator) -> None:
     x = rng.standard_normal((70, 3))
     features = features_by_definition(x, order)
     c = rng.standard_normal((2, len(features)))
-    assert_allclose(evaluate(monomials_from_hermite(c, 3, order), x, order), (c @ features).T, atol=1e-10)
+    assert_allclose(evaluate_polynomial(monomials_from_hermite(c, 3, order), x, order), (c @ features).T, atol=1e-10)
 
 
 def test_rounding_at_order_8_stays_far_below_the_statistical_error(rng: np.random.Generator) -> None:

@@ -13,11 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from laybare.errors import BudgetExhausted, InvalidInput
 from laybare.moments import flatten, smat, svec, svec_products, svec_squares, unpack, veronese
-from laybare.moments.indices import (
+from laybare.moments.packed import (
     colexicographic_rank,
-    count,
-    count_up_to,
-    graded,
+    count_monomials,
+    count_monomials_up_to,
+    degree_slice,
     graded_factorials,
     lexicographic_rank,
     tuples,
@@ -38,7 +38,7 @@ def test_tuples_are_in_lexicographic_order_and_ranks_find_them(shape: tuple[int,
     dim, order = shape
     expected = list(combinations_with_replacement(range(dim), order))
     assert [tuple(row) for row in tuples(dim, order)] == expected
-    assert count(dim, order) == len(expected)
+    assert count_monomials(dim, order) == len(expected)
     assert_array_equal(lexicographic_rank(tuples(dim, order), dim), np.arange(len(expected)))
 
 
@@ -57,8 +57,9 @@ def test_a_variable_in_front_makes_all_degrees_one(shape: tuple[int, int]) -> No
     dim, order = shape
     lowered = [tuple(int(i) - 1 for i in row if i > 0) for row in tuples(dim + 1, order)]
     assert lowered == [t for k in range(order + 1) for t in combinations_with_replacement(range(dim), k)]
-    assert [graded(dim, k).start for k in range(order + 1)] == [comb(dim + k - 1, k - 1) if k else 0 for k in range(order + 1)]
-    assert graded(dim, order).stop == count_up_to(dim, order)
+    starts = [comb(dim + k - 1, k - 1) if k else 0 for k in range(order + 1)]
+    assert [degree_slice(dim, k).start for k in range(order + 1)] == starts
+    assert degree_slice(dim, order).stop == count_monomials_up_to(dim, order)
 
 
 @given(SMALL)
@@ -88,7 +89,7 @@ def test_dense_tensors(order: int, rng: np.random.Generator) -> None:
     w = rng.standard_normal((3, 4))
     dense = unpack(veronese(w, order), 4, order)
     assert_allclose(dense, [power(row, order) for row in w], atol=1e-12)
-    packed = rng.standard_normal((2, count(4, order)))
+    packed = rng.standard_normal((2, count_monomials(4, order)))
     assert_allclose(np.square(unpack(packed, 4, order)).reshape(2, -1).sum(axis=1), np.square(packed).sum(axis=1), rtol=1e-13)
 
 

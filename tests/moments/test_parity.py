@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.moments.parity import check_parity
+from laybare.moments.assumption_tests import check_parity
 
 COSINE = lb.Activation.custom("cosine", np.cos, lambda t: -np.sin(t), parity="even")
 
@@ -24,12 +24,12 @@ def samples(
     (lb.erf, COSINE)], ids=str)
 def test_mismatch_is_refused(told, true, rng):
     has = "odd" if told.mirror == 0 else "even"
-    with pytest.raises(lb.AssumptionViolated, match=f"The outputs have an {has} part.*another kind"):
+    with pytest.raises(lb.errors.AssumptionViolated, match=f"The outputs have an {has} part.*another kind"):
         lb.recover(samples(true, rng), lb.TensorInit(activation=told), 3, rng=rng)
 
 
 def test_biases_of_odd_units_are_noticed(rng):
-    with pytest.raises(lb.AssumptionViolated, match="allows biases"):
+    with pytest.raises(lb.errors.AssumptionViolated, match="allows biases"):
         lb.recover(samples(lb.tanh, rng, biases=1.0), lb.TensorInit(activation=lb.tanh), 3, rng=rng)
 
 

@@ -21,7 +21,7 @@ from laybare.activations import (
     step,
     tanh,
 )
-from laybare.moments import HermiteMoments, population_moments, population_tensor
+from laybare.moments import HermiteMoments, population_moments
 from laybare.networks import Layer, Network
 
 SQUARE = Activation.custom("square", np.square, lambda t: 2 * t, degree=2, parity="even")
@@ -55,17 +55,6 @@ def test_kinked_activations_against_simulation(activation: Activation, rng: np.r
         terms = np.einsum("no,n...->no...", network(x), hermite_tensor(x, order))
         z = (terms.mean(axis=0) - population_moments(network, 5).tensor(order)) / (terms.std(axis=0) / np.sqrt(len(x)))
         assert np.abs(z).max() < 5  # at most 32 z-scores of N(0, 1) an order: above 5 with probability 2e-5
-
-
-def test_rank_one_form_contracts_like_the_tensor(rng: np.random.Generator) -> None:
-    network = two_outputs(softplus, rng)
-    b = rng.standard_normal((3, 2))
-    moments = population_moments(network, 4)
-    fourth, third, first = (population_tensor(network, k) for k in (4, 3, 1))
-    assert_allclose(fourth.contracted(b, 2), np.einsum("oijkl,rk,rl->orij", moments.tensor(4), b, b), atol=1e-13)
-    assert_allclose(fourth.contracted(b, 3), np.einsum("oijkl,rj,rk,rl->ori", moments.tensor(4), b, b, b), atol=1e-13)
-    assert_allclose(third.contracted(b, 3), np.einsum("oijk,ri,rj,rk->or", moments.tensor(3), b, b, b), atol=1e-13)
-    assert_allclose(first.contracted(b, 0)[:, 0], moments.tensor(1), atol=1e-13)
 
 
 def test_inertia_of_the_second_moment_counts_signs(rng: np.random.Generator) -> None:

@@ -14,13 +14,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import save as safetensors_bytes
 
 from laybare.activations import Activation, absolute, leaky_relu, relu, sigmoid, tanh
-from laybare.assembly.magnitudes import unit_readout
+from laybare.assembly.magnitudes import with_unit_readout
 from laybare.errors import InvalidInput
 from laybare.moments import population_moments
 from laybare.networks import Layer, Network, load, normalised_squared_errors, recovered, sign_free
-from laybare.refinement.normal import point_of
-from laybare.source.affine import Affine
-from laybare.theory.condition_numbers import conditioning
+from laybare.solver.point import point_of
+from laybare.source.protocol import Affine
+from laybare.theory.guarantees import conditioning
 
 BUILT_IN = (relu, leaky_relu(0.1), absolute, sigmoid, tanh)
 
@@ -269,7 +269,7 @@ def test_pulling_back_changes_the_lowest_layer_only(rng):
 
 
 @pytest.mark.parametrize("function", [
-    sign_free, conditioning, unit_readout, lambda net: recovered(net, net), lambda net: normalised_squared_errors(net, net),
+    sign_free, conditioning, with_unit_readout, lambda net: recovered(net, net), lambda net: normalised_squared_errors(net, net),
     lambda net: point_of(net, biases=True, offset=True, linear=False), lambda net: population_moments(net, 2)],
     ids=["sign_free", "conditioning", "unit_readout", "recovered", "squared_errors", "point_of", "population_moments"])
 def test_functions_for_one_layer_say_so(function, rng):

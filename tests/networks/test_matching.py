@@ -15,7 +15,7 @@ from sample_networks import ACTIVATIONS, copy_of, networks
 from laybare.activations import absolute, leaky_relu, relu, sigmoid, tanh
 from laybare.errors import InvalidInput
 from laybare.networks import Layer, Network, compare, sign_free
-from laybare.networks.assignment import bottleneck, bottleneck_cost, hungarian
+from laybare.networks.pairing import bottleneck, bottleneck_cost, hungarian
 
 
 def random_network(rng, activation=relu, width=5, dim=4, outputs=2):
@@ -206,7 +206,7 @@ def test_absolute_has_nothing_to_do_with_sigmoid():
 @pytest.mark.usefixtures("unchecked")
 def test_unknown_pairing_is_refused():
     net = Network(Layer(np.ones((1, 2))), np.ones(1))
-    with pytest.raises(InvalidInput, match="'greedy' is not known"):
+    with pytest.raises(InvalidInput, match="pairing is 'greedy'"):
         compare(net, net, pairing="greedy")
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.pipeline.auditing import CHECKED, Paid
-from laybare.shapes import Array
+from laybare.numerics.shapes import Array
+from laybare.pipeline.auditing import CHECK_QUERIES, CachedBlackBox
 
 TRUTH = lb.random_network(6, 8, rng=1)
 
@@ -34,7 +34,7 @@ def test_more_queries_read_more_and_nothing_is_paid_twice() -> None:
     assert found.rows[1].functional_error > 1e-3 > 1e-9 > found.rows[2].functional_error
     assert all(row.queries <= row.budget for row in found.rows)
     assert found.rows[2].units == found.rows[4].units == 8 and found.rows[4].error_bar < 1e-8
-    assert found.paid == len(box.rows) <= found.rows[2].queries + found.rows[1].queries + CHECKED
+    assert found.paid == len(box.rows) <= found.rows[2].queries + found.rows[1].queries + CHECK_QUERIES
     assert len(box.rows) - len(set(box.rows)) <= 10  # only those that look for noise
     assert lb.compare(found.found.network, TRUTH).max_error < 1e-8
 
@@ -60,7 +60,7 @@ def test_smooth_units_are_audited() -> None:
 
 def test_noise_is_seen_again_in_every_run() -> None:
     noise = np.random.default_rng(0)
-    paid = Paid(lambda x: noise.standard_normal((len(x), 1)))
+    paid = CachedBlackBox(lambda x: noise.standard_normal((len(x), 1)))
     x = np.zeros((2, 3))
     first = paid(x)
     assert first[0] != first[1]
@@ -70,7 +70,7 @@ def test_noise_is_seen_again_in_every_run() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_refusals() -> None:
-    with pytest.raises(lb.InvalidInput, match="Give the model itself"):
+    with pytest.raises(lb.errors.InvalidInput, match="Give the model itself"):
         lb.audit(lb.Oracle(TRUTH))
-    with pytest.raises(lb.InvalidInput, match="Give some"):
+    with pytest.raises(lb.errors.InvalidInput, match="Give some"):
         lb.audit(TRUTH, ())

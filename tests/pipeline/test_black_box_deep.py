@@ -31,9 +31,17 @@ def test_depth_none_reads_a_single_layer_too_even_a_wide_one() -> None:
         assert lb.compare(found.network, network).max_error < 1e-9
 
 
+def test_a_layer_wider_than_its_input_is_read_by_folds() -> None:
+    network = lb.random_network(10, widths=(20, 8), rng=1)
+    found = lb.recover(lb.Oracle(network, dim=10, budget=200_000), lb.Lines(depth=None), rng=0)
+    assert found.certificate.verdict == "verified", found.certificate.explain()
+    assert found.certificate.assurance is not None
+    assert lb.compare(found.network, network).max_error < 1e-8
+
+
 def test_an_incomplete_network_is_doubtful_with_the_layer_and_the_reason() -> None:
     network = lb.random_network(10, widths=(20, 8), rng=1)
-    found = lb.recover(lb.Oracle(network, dim=10, budget=50_000), lb.Lines(depth=None), rng=0)
+    found = lb.recover(lb.Oracle(network, dim=10, budget=9_000), lb.Lines(depth=None), rng=0)
     assert found.certificate.verdict == "doubtful"
     assert "layer 1" in found.certificate.explain()
     assert found.network.width > 10

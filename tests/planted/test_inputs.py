@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from laybare.errors import InvalidInput
+from laybare.numerics.shapes import Array
 from laybare.planted import (
     add_noise,
     autoregressive_inputs,
@@ -17,11 +18,10 @@ from laybare.planted import (
     gaussian_inputs,
     laplace_inputs,
     mixture_inputs,
-    perturbed,
+    perturb_inputs,
     rademacher_inputs,
     student_inputs,
 )
-from laybare.shapes import Array
 
 N, DIM = 40_000, 3
 AR = np.array([[1, 0.7, 0.49], [0.7, 1, 0.7], [0.49, 0.7, 1]])
@@ -62,12 +62,12 @@ def test_given_covariance(rng: np.random.Generator) -> None:
 
 def test_perturbation_replaces_a_fraction_of_rows(rng: np.random.Generator) -> None:
     x, matrix = np.full((N, 2), 7.0), np.array([[1.0, 0.0], [2.0, 3.0]])
-    mixed = perturbed(x, matrix, 0.25, rng=rng)
+    mixed = perturb_inputs(x, matrix, 0.25, rng=rng)
     fresh = (mixed != 7.0).any(axis=1)
     assert abs(fresh.mean() - 0.25) < SIGMAS * 0.00217  # sqrt(.25 * .75 / n)
     assert_allclose(np.cov(mixed[fresh].T), matrix @ matrix.T, atol=SIGMAS * np.sqrt(2) * 13 / 100)
     assert_array_equal(x, 7)
-    assert_array_equal(perturbed(x, matrix, 0.0, rng=rng), x)
+    assert_array_equal(perturb_inputs(x, matrix, 0.0, rng=rng), x)
 
 
 def test_noise_has_its_standard_deviation(rng: np.random.Generator) -> None:
@@ -79,7 +79,7 @@ def test_noise_has_its_standard_deviation(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("wrong", [
     lambda: add_noise(np.ones(3), -1.0, rng=0), lambda: student_inputs(3, 2, 2.0, rng=0),
-    lambda: autoregressive_inputs(3, 2, 1.5, rng=0), lambda: perturbed(np.ones((3, 2)), np.eye(2), 1.1, rng=0),
+    lambda: autoregressive_inputs(3, 2, 1.5, rng=0), lambda: perturb_inputs(np.ones((3, 2)), np.eye(2), 1.1, rng=0),
     lambda: gaussian_inputs(3, 2, np.eye(3), rng=0)])
 def test_impossible_settings_are_refused(wrong: Callable[[], Array]) -> None:
     with pytest.raises(InvalidInput):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from laybare.activations import relu, tanh
 from laybare.errors import InvalidInput
-from laybare.planted import conditioned_weights, gaussian_rows, orthonormal_weights, random_network, smoothed
+from laybare.planted import conditioned_weights, orthonormal_weights, perturb_weights, random_network, random_unit_rows
 
 SIGMAS = 5
 """Not 4: a hundred seeds make some 4,000 comparisons here, and one in 16,000 exceeds 4 sigma by chance."""
@@ -46,7 +46,7 @@ def test_orthonormal_rows(rng: np.random.Generator) -> None:
 
 
 def test_directions_are_uniform(rng: np.random.Generator) -> None:
-    for weights in (gaussian_rows(3, 30_000, rng=rng), np.vstack([orthonormal_weights(3, 1, rng=rng) for _ in range(3000)])):
+    for weights in (random_unit_rows(3, 30_000, rng=rng), np.vstack([orthonormal_weights(3, 1, rng=rng) for _ in range(3000)])):
         n = len(weights)
         assert_allclose(weights.mean(axis=0), 0, atol=SIGMAS * np.sqrt(1 / 3 / n))
         assert_allclose(weights.T @ weights / n, np.eye(3) / 3, atol=SIGMAS * np.sqrt(4 / 45 / n))  # var of w_i^2 is 4/45
@@ -104,7 +104,7 @@ def test_one_layer_is_what_it_always_was() -> None:
 
 
 def test_smoothing(rng: np.random.Generator) -> None:
-    change = smoothed(np.ones((100, 100)), 0.1, rng=rng) - 1
+    change = perturb_weights(np.ones((100, 100)), 0.1, rng=rng) - 1
     assert abs(change.std() - 0.1) < SIGMAS * 0.1 / np.sqrt(20_000)
 
 

@@ -24,7 +24,7 @@ import laybare as lb
 from laybare.moments import packed_moments
 
 truth = lb.random_network(20, 5, rng=1)
-source = lb.Simulation(truth, 20, int(float(sys.argv[1])), rng=2, schedule=lb.Schedule(workers=int(sys.argv[2])))
+source = lb.source.Simulation(truth, 20, int(float(sys.argv[1])), rng=2, schedule=lb.source.Schedule(workers=int(sys.argv[2])))
 packed_moments(source.take(50_000), 4)
 begun = time.process_time()
 moments = packed_moments(source, 4)
@@ -68,7 +68,7 @@ import numpy as np
 import laybare as lb
 
 begun = time.process_time()
-found = lb.recover(lb.open_samples(sys.argv[1], schedule=lb.Schedule(keep_bytes=int(float(sys.argv[2])))), width=3, rng=0)
+found = lb.recover(lb.open_samples(sys.argv[1], schedule=lb.source.Schedule(keep_bytes=int(float(sys.argv[2])))), width=3, rng=0)
 assert found.certificate.verdict == "verified", found
 found.network.save(sys.argv[3])
 print(time.process_time() - begun, int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) * 1024)
@@ -168,10 +168,11 @@ def test_one_network_from_threads_and_workers() -> None:
     x = np.random.default_rng(2).standard_normal((20_000, 5))
     y = truth(x) + 0.05 * np.random.default_rng(3).standard_normal(20_000)
     found = [
-        lb.recover(lb.Samples(x, y, schedule=lb.Schedule(workers, 1 << 17, keep_bytes=0)), width=3, rng=0) for workers in (1, 2)]
+        lb.recover(lb.Samples(x, y, schedule=lb.source.Schedule(workers, 1 << 17, keep_bytes=0)), width=3, rng=0)
+        for workers in (1, 2)]
     for workers in (1, 2):
         with local_cluster(workers, processes=True) as client:
-            schedule = lb.Schedule(None, 1 << 17, keep_bytes=0, engine=lb.DaskEngine(client))
+            schedule = lb.source.Schedule(None, 1 << 17, keep_bytes=0, engine=lb.source.DaskEngine(client))
             arrays = da.from_array(x, chunks=(6000, -1)), da.from_array(y, chunks=7000)
             found.append(lb.recover(lb.DaskSamples(*arrays, schedule=schedule), width=3, rng=0))
     for other in found[1:]:

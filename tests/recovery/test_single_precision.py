@@ -44,7 +44,7 @@ def outcome(made: Any, size: tuple[int, int, int], budget: int, seed: int, folde
 
     try:
         found = lb.recover(lb.Oracle(box, dim, budget=budget, rng=seed), method=method, rng=seed)
-    except (lb.BudgetExhausted, lb.TooFewSamples):
+    except (lb.errors.BudgetExhausted, lb.errors.TooFewSamples):
         return "refused", False
     assert sum(asked) <= budget
     same = found.network.activations == truth.activations and found.network.outputs == outputs

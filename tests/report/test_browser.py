@@ -12,7 +12,7 @@ import pytest
 from browser_driver import Browser, browser
 
 import laybare as lb
-from laybare.source.columns import Columns
+from laybare.source.arrays import ColumnNames
 
 if "LAYBARE_BROWSER" not in os.environ:
     pytest.skip("reports were not looked at in a browser: make test-browser installs Chromium and does", allow_module_level=True)
@@ -36,7 +36,7 @@ def found() -> lb.Recovery:
     x = rng.standard_normal((1500, 16))
     names = (HOSTILE, *(f"input {i}" for i in range(1, 16)))
     y = truth(x) + 0.02 * rng.standard_normal(1500)
-    return lb.recover(lb.Samples(x, y, columns=Columns(names, ("<b>y</b>",))), width=6, rng=0)
+    return lb.recover(lb.Samples(x, y, columns=ColumnNames(names, ("<b>y</b>",))), width=6, rng=0)
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +99,8 @@ def test_table_sorts_up_and_down(window: Browser, page: Path, found: lb.Recovery
 def test_json_inside_is_the_saved_network(window: Browser, page: Path, found: lb.Recovery, tmp_path: Path) -> None:
     window.open(page)
     inside = window.run("document.getElementById('network').textContent")
-    assert json.loads(inside) == json.loads(lb.to_json(found.network, tmp_path / "saved.json"))
-    assert lb.compare(lb.from_json(tmp_path / "saved.json"), found.network).max_error == 0.0
+    assert json.loads(inside) == json.loads(lb.export.to_json(found.network, tmp_path / "saved.json"))
+    assert lb.compare(lb.export.from_json(tmp_path / "saved.json"), found.network).max_error == 0.0
 
 
 def test_pictures_have_words(window: Browser, page: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 import laybare as lb
 from laybare.certificate import StandardErrors
-from laybare.damping import Trace, TraceRow
 from laybare.report import render
-from laybare.report.numbers import fixed
+from laybare.report.tables import format_decimals
+from laybare.solver import Trace, TraceRow
 
 
 class Words(HTMLParser):
@@ -38,7 +38,7 @@ def test_network_shows_every_layer(deep):
     assert "Layer 1: 20 relu units" in page.words
     assert "Layer 2: 4 relu units" in page.words
     for value in (*deep.layers[0].weights[7], *deep.layers[1].biases, *deep.readout.ravel()):
-        assert fixed(value) in page.words
+        assert format_decimals(value) in page.words
     assert page.tags.count("table") == 2
     assert page.tags.count("tr") == 1 + 8 + 1 + 1 + 4  # heads, eight units and an ellipsis, heads, four units
     assert "script" not in page.tags
@@ -77,7 +77,7 @@ def test_recovery_shows_how_it_was_found_its_verdict_and_its_units(rng):
     words = " ".join(page.words.split())
     assert "3-2-1 network of relu units, by RandomStart from 50 samples" in words
     assert "verified" in words
-    assert fixed(net.layer.weights[1, 2]) in words
+    assert format_decimals(net.layer.weights[1, 2]) in words
     assert "script" not in page.tags
 
 

@@ -16,8 +16,7 @@ import laybare as lb
 from laybare.pipeline import Recovery
 from laybare.planted import random_network
 from laybare.report import render, write_report
-from laybare.report.drawings import scale_of
-from laybare.report.figures import side_of
+from laybare.report.drawings import colour_limits, square_side
 
 LARGEST_PAGE = 300_000
 LARGEST_OF_ALL = 1_000_000
@@ -86,7 +85,7 @@ def test_page_says_all_and_fetches_nothing(found: Recovery, truth: lb.Network) -
     page = Page(text)
     assert len(text.encode()) < LARGEST_PAGE
     assert page.tags.count("script") == 2 and "<script src" not in text  # the network as data, and what sorts the table
-    assert lb.from_json(network_inside(text)).layer.weights.tolist() == found.network.layer.weights.tolist()
+    assert lb.export.from_json(network_inside(text)).layer.weights.tolist() == found.network.layer.weights.tolist()
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.fetched)
     assert not re.search(r"url\((?!#)|@import", text)
     assert page.tags.count("svg") == 2
@@ -122,7 +121,7 @@ def test_verdict_comes_first_and_thresholds_have_a_direction(found: Recovery) ->
 def test_page_says_where_it_comes_from_and_names_the_columns() -> None:
     truth = random_network(2, 2, rng=1)
     x = np.random.default_rng(0).standard_normal((200, 2))
-    columns = lb.source.columns.Columns(("<img src=x onerror=alert(1)>", "$age$"), ("price",))
+    columns = lb.source.arrays.ColumnNames(("<img src=x onerror=alert(1)>", "$age$"), ("price",))
     text = render(lb.recover(lb.Samples(x, truth(x), columns=columns), width=2, rng=5))
     words = " ".join(Page(text).words.split())
     assert "<img" not in text and "<img src=x onerror=alert(1)>" in words
@@ -131,13 +130,13 @@ def test_page_says_where_it_comes_from_and_names_the_columns() -> None:
 
 
 def test_errors_have_a_scale_that_shows_them() -> None:
-    assert scale_of(np.array([[-12.3, -10.1]])) == (-12.3, -10.1)
-    assert scale_of(np.array([[-3.0]])) == pytest.approx((-3.15, -2.85))
-    assert scale_of(np.array([[np.nan]])) == (-17.0, 0.0)
+    assert colour_limits(np.array([[-12.3, -10.1]])) == (-12.3, -10.1)
+    assert colour_limits(np.array([[-3.0]])) == pytest.approx((-3.15, -2.85))
+    assert colour_limits(np.array([[np.nan]])) == (-17.0, 0.0)
 
 
 def test_units_of_square_inputs_are_images() -> None:
-    assert [side_of(dim) for dim in (4, 15, 16, 784)] == [None, None, 4, 28]
+    assert [square_side(dim) for dim in (4, 15, 16, 784)] == [None, None, 4, 28]
     network = random_network(16, 2, rng=0)
     errors = lb.certificate.StandardErrors(np.ones((2, 16)), np.ones(2), np.ones(2), np.zeros(()))
     text = render(Recovery(network, network, lb.Certificate((), errors, 1.0), None, 1.0, 1, ()))
@@ -160,7 +159,7 @@ def test_text_from_outside_is_escaped(found: Recovery) -> None:
 def test_wide_network_gives_a_small_page() -> None:
     network = random_network(100, 250, rng=0)
     errors = lb.certificate.StandardErrors(np.ones((250, 100)), np.ones(250), np.ones(250), np.zeros(()))
-    trace = lb.damping.Trace((lb.damping.TraceRow(1.0, 0.0, 1.0, 0.0, 1),), "floor")
+    trace = lb.solver.Trace((lb.solver.TraceRow(1.0, 0.0, 1.0, 0.0, 1),), "floor")
     recovery = Recovery(network, network, lb.Certificate((), errors, 1.0), None, 1.0, 1, (trace,))
     text = render(recovery)
     assert len(text.encode()) < LARGEST_OF_ALL
@@ -182,9 +181,9 @@ def test_written_file_holds_the_page(found: Recovery, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("short_page")
 def test_missing_directory_is_a_sentence(found: Recovery, tmp_path: Path) -> None:
-    with pytest.raises(lb.InvalidInput, match="was not written"):
+    with pytest.raises(lb.errors.InvalidInput, match="was not written"):
         write_report(found, tmp_path / "nowhere" / "page.html")
-    with pytest.raises(lb.InvalidInput, match="is a directory"):
+    with pytest.raises(lb.errors.InvalidInput, match="is a directory"):
         write_report(found, tmp_path)
     assert os.listdir(tmp_path) == []
 
@@ -193,7 +192,7 @@ def test_missing_directory_is_a_sentence(found: Recovery, tmp_path: Path) -> Non
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_pipe_is_left_alone(found: Recovery, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(lb.InvalidInput, match="a device or a pipe"):
+    with pytest.raises(lb.errors.InvalidInput, match="a device or a pipe"):
         write_report(found, tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
 
@@ -208,7 +207,7 @@ def test_full_disk_keeps_the_old_page_and_leaves_nothing_behind(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(lb.BudgetExhausted, match="No space left"):
+    with pytest.raises(lb.errors.BudgetExhausted, match="No space left"):
         write_report(found, tmp_path / "page.html")
     assert os.listdir(tmp_path) == ["page.html"]
     assert (tmp_path / "page.html").read_text() == "old"

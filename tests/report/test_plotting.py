@@ -99,5 +99,5 @@ def test_what_is_not_there_is_refused(found):
     for draw, sentence in (
             (deep.plot.kinks, "3-3-2-1 with tanh units"), (deep.plot.convergence, "no steps"),
             (lambda: deep.plot.weights(layer=3), r"layer=3\. The network has 2")):
-        with pytest.raises(lb.InvalidInput, match=sentence):
+        with pytest.raises(lb.errors.InvalidInput, match=sentence):
             draw()

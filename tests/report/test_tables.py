@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laybare.report.tables import text_table, written
+from laybare.report.tables import format_cell, text_table
 
 
 @pytest.mark.parametrize(("cell", "text"), [
@@ -12,7 +12,7 @@ from laybare.report.tables import text_table, written
     (0.00123, "0.001230"), (0.0123456, "0.01235"), (1.23456e-16, "1.23e-16"),
     (2.5e7, "2.5e+07"), (float("nan"), "none"), ("text", "text"), (7, "7"), (-0.5, "-0.5000"), (float("inf"), "inf")])
 def test_numbers_are_written_without_powers_of_ten_where_they_can_be(cell, text):
-    assert written(cell) == text
+    assert format_cell(cell) == text
 
 
 def test_a_narrow_table_is_one_block_with_numbers_at_the_right():
@@ -27,7 +27,7 @@ def test_a_wide_table_is_folded_and_nothing_is_lost(width):
     text = text_table(names, rows, width)
     assert max(map(len, text.splitlines())) <= width
     words = text.split()
-    assert all(words.count(written(cell)) >= 1 for row in rows for cell in row)
+    assert all(words.count(format_cell(cell)) >= 1 for row in rows for cell in row)
     assert words.count("row") == len(text.split("\n\n"))
 
 

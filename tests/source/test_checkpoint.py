@@ -16,16 +16,14 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import laybare as lb
-from laybare.shapes import Array, Sums
-from laybare.source import journal
-from laybare.source.checkpoint import with_checkpoint
-from laybare.source.fingerprint import fingerprint
-from laybare.source.journal import Journal
+from laybare.numerics.shapes import Array, Sums
+from laybare.source import checkpoint
+from laybare.source.checkpoint import Journal, fingerprint, with_checkpoint
 
 TRUTH = lb.random_network(4, 3, rng=1)
 
 
-def samples(seed: int = 2, schedule: lb.Schedule = lb.Schedule()) -> lb.Samples:
+def samples(seed: int = 2, schedule: lb.source.Schedule = lb.source.Schedule()) -> lb.Samples:
     x = np.random.default_rng(seed).standard_normal((1000, 4))
     return lb.Samples(x, TRUTH(x), schedule=schedule)
 
@@ -41,7 +39,7 @@ def assert_same(one: lb.Recovery, other: lb.Recovery) -> None:
 @pytest.fixture
 def every_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passes of a millisecond are written down too."""
-    monkeypatch.setattr(journal, "SHARE", np.inf)
+    monkeypatch.setattr(checkpoint, "JOURNAL", checkpoint.JournalOptions(max_write_share=np.inf))
 
 
 def test_a_second_call_replays_the_first(tmp_path: Path, every_pass: None) -> None:
@@ -59,17 +57,17 @@ def test_a_second_call_replays_the_first(tmp_path: Path, every_pass: None) -> No
 
 def test_only_long_passes_are_written(tmp_path: Path) -> None:
     book = Journal(tmp_path, {"data": "some"})
-    book.once(lambda: (np.zeros(2),), ("quick",))
+    book.recall_or_run(lambda: (np.zeros(2),), ("quick",))
     assert not list(tmp_path.glob("pass-*"))
-    book.once(lambda: (time.sleep(0.05), (np.arange(3.0), np.asarray(2)))[1], ("slow",))
+    book.recall_or_run(lambda: (time.sleep(0.05), (np.arange(3.0), np.asarray(2)))[1], ("slow",))
     again = Journal(tmp_path, {"data": "some"})
-    again.once(lambda: (np.zeros(2),), ("quick",))
-    numbers, one = again.once(pytest.fail, ("slow",))
+    again.recall_or_run(lambda: (np.zeros(2),), ("quick",))
+    numbers, one = again.recall_or_run(pytest.fail, ("slow",))
     assert again.replayed == 1 and numbers.tolist() == [0.0, 1.0, 2.0] and one.shape == () and one == 2
 
 
 @pytest.mark.parametrize(("change", "name"), [
-    ({"source": samples(seed=9)}, "data"), ({"source": samples(schedule=lb.Schedule(block_bytes=1 << 15))}, "block_bytes"),
+    ({"source": samples(seed=9)}, "data"), ({"source": samples(schedule=lb.source.Schedule(block_bytes=1 << 15))}, "block_bytes"),
     ({"width": 4}, "width"), ({"rng": 1}, "rng"), ({"method": lb.RandomStart(biases=False)}, "method"),
     ({"source": lb.Samples(samples().x, samples().y, law=lb.Unknown())}, "law")])
 def test_a_folder_of_something_else_is_refused_by_what_differs(change: dict[str, Any], name: str, tmp_path: Path) -> None:
@@ -80,15 +78,15 @@ def test_a_folder_of_something_else_is_refused_by_what_differs(change: dict[str,
 
     begin(**call)
     begin(**call)
-    with pytest.raises(lb.InvalidInput, match=f"has {name} "):
+    with pytest.raises(lb.errors.InvalidInput, match=f"has {name} "):
         begin(**(call | change))
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
     with_checkpoint(samples(), tmp_path, verb="recover")
-    header = json.loads((tmp_path / journal.HEADER).read_text())
-    (tmp_path / journal.HEADER).write_text(json.dumps(header | {"version": "laybare 0.0.1"}))
-    with pytest.raises(lb.InvalidInput, match=r"has version 'laybare 0\.0\.1'"):
+    header = json.loads((tmp_path / checkpoint.JOURNAL_HEADER).read_text())
+    (tmp_path / checkpoint.JOURNAL_HEADER).write_text(json.dumps(header | {"version": "laybare 0.0.1"}))
+    with pytest.raises(lb.errors.InvalidInput, match=r"has version 'laybare 0\.0\.1'"):
         with_checkpoint(samples(), tmp_path, verb="recover")
 
 
@@ -99,19 +97,19 @@ def test_a_damaged_pass_is_refused_and_can_be_deleted(tmp_path: Path, every_pass
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
     path.write_bytes(content)
-    with pytest.raises(lb.InvalidInput, match=r"pass-000002.*checksum"):
+    with pytest.raises(lb.errors.InvalidInput, match=r"pass-000002.*checksum"):
         lb.refine(samples(), TRUTH, rng=0, checkpoint=tmp_path)
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(lb.InvalidInput, match="pass-000002"):
+    with pytest.raises(lb.errors.InvalidInput, match="pass-000002"):
         lb.refine(samples(), TRUTH, rng=0, checkpoint=tmp_path)
     path.unlink()
     assert_same(first, lb.refine(samples(), TRUTH, rng=0, checkpoint=tmp_path))
 
 
 def test_a_pass_about_something_else_is_refused(tmp_path: Path, every_pass: None) -> None:
-    Journal(tmp_path, {}).once(lambda: (np.zeros(1),), ("one stage", 3))
-    with pytest.raises(lb.InvalidInput, match=r"another pass.*one stage"):
-        Journal(tmp_path, {}).once(lambda: (np.zeros(1),), ("one stage", 4))
+    Journal(tmp_path, {}).recall_or_run(lambda: (np.zeros(1),), ("one stage", 3))
+    with pytest.raises(lb.errors.InvalidInput, match=r"another pass.*one stage"):
+        Journal(tmp_path, {}).recall_or_run(lambda: (np.zeros(1),), ("one stage", 4))
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(
@@ -126,14 +124,14 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(
     with_checkpoint(samples(), book, verb="refine", start=TRUTH, rng=np.random.default_rng(0))
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(lb.BudgetExhausted, match="No space left on device"):
+        with pytest.raises(lb.errors.BudgetExhausted, match="No space left on device"):
             lb.refine(samples(), TRUTH, rng=0, checkpoint=book)
-    assert [path.name for path in book.iterdir()] == [journal.HEADER]
+    assert [path.name for path in book.iterdir()] == [checkpoint.JOURNAL_HEADER]
     assert_same(first, lb.refine(samples(), TRUTH, rng=0, checkpoint=book))
 
 
 def test_an_oracle_needs_a_log(tmp_path: Path) -> None:
-    with pytest.raises(lb.InvalidInput, match="no log"):
+    with pytest.raises(lb.errors.InvalidInput, match="no log"):
         lb.recover(lb.Oracle(TRUTH, budget=2000), lb.RandomStart(), 3, checkpoint=tmp_path / "state")
     calls = []
 
@@ -167,8 +165,8 @@ SCRIPT = """
 import sys
 import numpy as np
 import laybare as lb
-from laybare.source import journal
-journal.SHARE = np.inf
+from laybare.source import checkpoint
+checkpoint.JOURNAL = checkpoint.JournalOptions(max_write_share=np.inf)
 truth = lb.random_network(3, 2, rng=1)
 x = np.random.default_rng(5).standard_normal((2000, 3))
 y = truth(x)

@@ -15,11 +15,11 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 import laybare as lb
-from laybare.shapes import Array, Sums
+from laybare.numerics.shapes import Array, Sums
 from laybare.source.disk_arrays import NpyRows
 
 SIZE = 6000
-DISK = lb.Schedule(block_bytes=1 << 16, keep_bytes=0)
+DISK = lb.source.Schedule(block_bytes=1 << 16, keep_bytes=0)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def write_zarr(x: Array, y: Array, path: Path) -> None:
 WRITERS = {"npy": write_npy, "npz": write_npz, "stack": write_stack, "parquet": write_dataset, "zarr": write_zarr}
 
 
-def opened(kind: str, data: tuple[Array, Array], folder: Path, schedule: lb.Schedule = DISK) -> lb.Samples:
+def opened(kind: str, data: tuple[Array, Array], folder: Path, schedule: lb.source.Schedule = DISK) -> lb.Samples:
     path = folder / "data"
     if not path.exists() and not path.with_suffix(".npz").exists():
         WRITERS[kind](*data, path)
@@ -76,7 +76,7 @@ def gram(x: Array, y: Array) -> Sums:
 @pytest.mark.parametrize("kind", WRITERS)
 def test_the_same_rows_and_bits_as_in_memory(kind: str, data: tuple[Array, Array], tmp_path: Path) -> None:
     source = opened(kind, data, tmp_path)
-    assert source.travels and (source.size, source.dim, source.outputs) == (SIZE, 3, 1)
+    assert source.is_portable and (source.size, source.dim, source.outputs) == (SIZE, 3, 1)
     for start, stop in ((0, SIZE), (1499, 1502), (2999, 4501), (5, 5)):
         assert_array_equal(source.read(start, stop).x, data[0][start:stop])
         assert_array_equal(source.read(start, stop).y[:, 0], data[1][start:stop])
@@ -90,10 +90,10 @@ def test_workers_read_for_themselves(data: tuple[Array, Array], tmp_path: Path) 
     expected = lb.Samples(*data, schedule=DISK).split(0.7, rng=1).first.sum(gram)
     with local_cluster(1, processes=True) as client:
         for kind in WRITERS:
-            schedule = lb.Schedule(block_bytes=1 << 16, keep_bytes=0, engine=lb.DaskEngine(client))
+            schedule = lb.source.Schedule(block_bytes=1 << 16, keep_bytes=0, engine=lb.source.DaskEngine(client))
             (tmp_path / kind).mkdir()
             source = opened(kind, data, tmp_path / kind, schedule)
-            assert source.schedule.engine.carries(source)  # type: ignore[union-attr]
+            assert source.schedule.engine.can_read(source)  # type: ignore[union-attr]
             for here, there in zip(expected, source.split(0.7, rng=1).first.sum(gram), strict=True):
                 assert_array_equal(here, there)
         blocks = lb.DaskSamples(*(da.from_array(part, chunks=1000) for part in data), schedule=schedule)
@@ -101,7 +101,7 @@ def test_workers_read_for_themselves(data: tuple[Array, Array], tmp_path: Path) 
 
 
 def test_small_arrays_are_mapped_and_large_ones_read(data: tuple[Array, Array], tmp_path: Path) -> None:
-    assert not opened("npz", data, tmp_path, lb.Schedule()).travels
+    assert not opened("npz", data, tmp_path, lb.source.Schedule()).is_portable
     assert isinstance(opened("npz", data, tmp_path).x, NpyRows)
 
 
@@ -117,7 +117,7 @@ FAULTS: dict[str, tuple[str, Any, str]] = {
     "npy cut off": ("npy", lambda path: _truncate(path / "x_1.npy"), r"x_1\.npy has changed"),
     "npy gone": ("npy", lambda path: (path / "y_3.npy").unlink(), r"y_3\.npy cannot be read"),
     "parquet cut off": ("parquet", lambda path: _truncate(path / "part-1.parquet"), r"part-1\.parquet has changed"),
-    "zarr chunk gone": ("zarr", lambda path: _chunk_of(path).unlink(), "is not there"),
+    "zarr chunk gone": ("zarr", lambda path: _chunk_of(path).unlink(), "is missing"),
     "zarr chunk cut off": ("zarr", lambda path: _truncate(_chunk_of(path)), "data: x cannot be read"),
 }
 
@@ -129,7 +129,7 @@ def test_a_block_that_breaks_between_passes_is_named(fault: str, data: tuple[Arr
     source.sum(gram)
     source.read(0, 10)
     damage(tmp_path / "data")
-    with pytest.raises(lb.InvalidInput, match=sentence):
+    with pytest.raises(lb.errors.InvalidInput, match=sentence):
         source.sum(gram)
 
 
@@ -137,18 +137,18 @@ def test_a_block_that_breaks_between_passes_is_named(fault: str, data: tuple[Arr
 def test_a_block_with_nan_is_named(kind: str, data: tuple[Array, Array], tmp_path: Path) -> None:
     x = data[0].copy()
     x[4500, 1] = np.nan
-    with pytest.raises(lb.InvalidInput, match=r"(x_3\.npy|part-2\.parquet|data: x) has nan in column 1"):
+    with pytest.raises(lb.errors.InvalidInput, match=r"(x_3\.npy|part-2\.parquet|data: x) has nan in column 1"):
         opened(kind, (x, data[1]), tmp_path)
 
 
 def test_other_columns_in_one_file_are_refused(data: tuple[Array, Array], tmp_path: Path) -> None:
     write_dataset(*data, tmp_path / "data")
     parquet.write_table(pyarrow.table({"a": [1.0], "y": [2.0]}), tmp_path / "data" / "part-9.parquet")
-    with pytest.raises(lb.InvalidInput, match="part-9"):
+    with pytest.raises(lb.errors.InvalidInput, match="part-9"):
         lb.open_samples(tmp_path / "data")
 
 
 def test_a_group_without_x_is_refused(tmp_path: Path) -> None:
     zarr.open_group(str(tmp_path / "g"), mode="w").create_array("z", shape=(3,), dtype="f8")
-    with pytest.raises(lb.InvalidInput, match="holds the arrays z"):
+    with pytest.raises(lb.errors.InvalidInput, match="holds the arrays z"):
         lb.open_samples(tmp_path / "g")

@@ -19,7 +19,7 @@ from laybare.errors import InvalidInput
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-SERVER = Path(__file__).parent.parent / "black_box_server.py"
+SERVER = Path(__file__).parent.parent / "support" / "black_box_server.py"
 
 
 @pytest.fixture
@@ -50,19 +50,19 @@ def test_answers_travel_to_the_last_bit(url: str, rng: np.random.Generator) -> N
 
 
 def test_failures_that_pass_are_waited_for(url: str) -> None:
-    oracle = lb.Oracle(lb.Endpoint(f"{url}/flaky", batch=50, pause=0.01), 2, budget=200)
+    oracle = lb.Oracle(lb.source.Endpoint(f"{url}/flaky", batch=50, pause=0.01), 2, budget=200)
     assert oracle.read(0, 200).y.shape == (200, 2)
     assert answered_rows(url) == oracle.spent == 200
 
 
 def test_a_server_that_stops_half_way_costs_nothing_that_was_paid(url: str, tmp_path: Path) -> None:
-    oracle = lb.Oracle(lb.Endpoint(f"{url}/breaks", batch=10, retries=1, pause=0.01), 2, budget=100, log=tmp_path)
+    oracle = lb.Oracle(lb.source.Endpoint(f"{url}/breaks", batch=10, retries=1, pause=0.01), 2, budget=100, log=tmp_path)
     points = np.arange(100.0).reshape(50, 2)
-    with pytest.raises(InvalidInput, match=r"did not answer 10 queries: status 500.*2 tries were made"):
+    with pytest.raises(InvalidInput, match=r"did not answer 10 queries: status 500.*2 attempts were made"):
         oracle.ask(points)
     assert answered_rows(url) == oracle.spent == 30
     again = lb.Oracle(
-        lb.Endpoint(f"{url}/good", batch=10), 2, budget=100, log=tmp_path, name=oracle.name)  # the server is mended
+        lb.source.Endpoint(f"{url}/good", batch=10), 2, budget=100, log=tmp_path, name=oracle.name)  # the server is mended
     assert_array_equal(again.ask(points), np.array(answer(points.tolist())))
     assert (answered_rows(url), again.spent, again.replayed) == (50, 50, 30)
 
@@ -70,8 +70,8 @@ def test_a_server_that_stops_half_way_costs_nothing_that_was_paid(url: str, tmp_
 def test_a_token_comes_from_the_environment_and_is_not_shown(
     url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    endpoint = lb.Endpoint(f"{url}/guarded", token="MY_TOKEN")
-    with pytest.raises(InvalidInput, match=r"status 401.*1 try was made"):
+    endpoint = lb.source.Endpoint(f"{url}/guarded", token="MY_TOKEN")
+    with pytest.raises(InvalidInput, match=r"status 401.*1 attempt was made"):
         lb.Oracle(endpoint, 2).ask(np.ones((1, 2)))
     monkeypatch.setenv("MY_TOKEN", TOKEN)
     oracle = lb.Oracle(endpoint, 2, log=tmp_path)
@@ -91,11 +91,12 @@ def test_a_token_comes_from_the_environment_and_is_not_shown(
     ("nowhere", "status 404"),
 ])
 def test_bad_servers(url: str, path: str, sentence: str, tmp_path: Path) -> None:
-    good = lb.Oracle(lb.Endpoint(f"{url}/good"), 2, log=tmp_path, name="box")
+    good = lb.Oracle(lb.source.Endpoint(f"{url}/good"), 2, log=tmp_path, name="box")
     points = np.arange(14.0).reshape(7, 2)
     good.ask(points[:3] + 100)
     bad = lb.Oracle(
-        lb.Endpoint(f"{url}/{path}", timeout=0.2 if path == "slow" else 30, retries=1, pause=0.01), 2, log=tmp_path, name="box",
+        lb.source.Endpoint(f"{url}/{path}", timeout=0.2 if path == "slow" else 30, retries=1, pause=0.01), 2, log=tmp_path,
+        name="box",
         link="identity")
     with pytest.raises(InvalidInput, match=sentence):
         bad.ask(points)
@@ -103,11 +104,11 @@ def test_bad_servers(url: str, path: str, sentence: str, tmp_path: Path) -> None
 
 
 def test_nobody_there() -> None:
-    with pytest.raises(InvalidInput, match=r"did not answer 1 queries.*3 tries were made"):
-        lb.Oracle(lb.Endpoint("http://127.0.0.1:9/", retries=2, pause=0.001), 1).ask(np.ones((1, 1)))
+    with pytest.raises(InvalidInput, match=r"did not answer 1 queries.*3 attempts were made"):
+        lb.Oracle(lb.source.Endpoint("http://127.0.0.1:9/", retries=2, pause=0.001), 1).ask(np.ones((1, 1)))
 
 
 @pytest.mark.parametrize("wrong", [{"url": "ftp://x"}, {"batch": 0}, {"timeout": 0}, {"retries": -1}, {"pause": -1}])
 def test_bad_arguments(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
-        lb.Endpoint(**{"url": "http://x", **wrong})
+        lb.source.Endpoint(**{"url": "http://x", **wrong})

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import laybare as lb
 from laybare.errors import InvalidInput
-from laybare.shapes import Array
-from laybare.source.links import Logit, Softmax, are_probabilities, hard_labels
+from laybare.numerics.shapes import Array
+from laybare.source.oracle.links import Logit, Softmax, are_probabilities, hard_label_error
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -49,8 +49,8 @@ def test_the_two_links_agree_on_two_classes(name: str, seed: int) -> None:
 
 def test_back_is_the_way_back(rng: np.random.Generator) -> None:
     p = softmax(rng.standard_normal((30, 4)))
-    assert_allclose(Softmax().back(Softmax()(p)), p[:, 1:], atol=1e-15)
-    assert_allclose(Logit().back(Logit()(p)), p, atol=1e-15)
+    assert_allclose(Softmax().inverse(Softmax()(p)), p[:, 1:], atol=1e-15)
+    assert_allclose(Logit().inverse(Logit()(p)), p, atol=1e-15)
 
 
 def test_other_answers_are_left_alone(rng: np.random.Generator) -> None:
@@ -97,7 +97,7 @@ def test_saturated_probabilities_are_refused_with_the_way_out(precision: type) -
 
 @pytest.mark.parametrize("link", ["softmax", "logit"])
 def test_what_is_no_probability_is_refused(link: str) -> None:
-    with pytest.raises(InvalidInput, match="which are no probabilities"):
+    with pytest.raises(InvalidInput, match="which are not probabilities"):
         lb.Oracle(lambda x: np.full((len(x), 3), 1.7), 1, link=link).ask(np.ones((2, 1)))
 
 
@@ -105,7 +105,7 @@ def test_what_is_no_probability_is_refused(link: str) -> None:
     lambda x: (x[:, 0] > 0).astype(int), lambda x: (x[:, :1] > 0).astype(np.int8), lambda x: np.eye(3)[(x[:, 0] > 0) * 1]])
 def test_hard_labels_are_refused_unless_they_are_values(labels: Any, rng: np.random.Generator) -> None:
     x = rng.standard_normal((20, 2))
-    with pytest.raises(InvalidInput, match=r"look like classes.*which side of a border"):
+    with pytest.raises(InvalidInput, match=r"look like classes.*which side of a boundary"):
         lb.Oracle(labels, 2).ask(x)
     assert lb.Oracle(labels, 2, link="identity").ask(x).shape[0] == 20
 
@@ -113,7 +113,7 @@ def test_hard_labels_are_refused_unless_they_are_values(labels: Any, rng: np.ran
 def test_words_are_refused_as_before(rng: np.random.Generator) -> None:
     with pytest.raises(InvalidInput, match="dtype <U3"):
         lb.Oracle(lambda x: np.where(x[:, 0] > 0, "yes", "no"), 1).ask(rng.standard_normal((5, 1)))
-    assert hard_labels(rng.random((20, 2))) is None
+    assert hard_label_error(rng.random((20, 2))) is None
 
 
 def test_unknown_links() -> None:

@@ -20,8 +20,8 @@ from numpy.testing import assert_array_equal
 
 import laybare as lb
 from laybare.errors import BudgetExhausted, InvalidInput
-from laybare.shapes import Array
-from laybare.source.log_files import read_records
+from laybare.numerics.shapes import Array
+from laybare.source.oracle.log import read_records
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -120,7 +120,7 @@ def test_a_torn_end_is_asked_again_and_nothing_else(tmp_path_factory: pytest.Tem
     points = np.arange(60.0).reshape(30, 2)
     oracle = lb.Oracle(Counted(), 2, log=folder, batch=3)
     wanted = oracle.ask(points)
-    oracle._ledger.wire.log.close()
+    oracle._ledger.transport.log.close()
     file = folder / "answers.log"
     whole = file.read_bytes()
     file.write_bytes(whole[: max(0, len(whole) - cut % len(whole))])
@@ -154,7 +154,7 @@ def test_a_log_of_something_else_is_refused_by_name(tmp_path: Path, other: dict[
 
 def test_other_formats_are_refused(tmp_path: Path) -> None:
     lb.Oracle(Counted(), 3, log=tmp_path)
-    for text, sentence in (('{"format": 2}', "is of format 2"), ("[]", "is no log"), ("oh", "cannot be read")):
+    for text, sentence in (('{"format": 2}', "is of format 2"), ("[]", "is not a log"), ("oh", "cannot be read")):
         (tmp_path / "log.json").write_text(text)
         with pytest.raises(InvalidInput, match=sentence):
             lb.Oracle(Counted(), 3, log=tmp_path)

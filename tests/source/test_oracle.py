@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import ThreadpoolController
 
 from laybare.errors import BudgetExhausted, InvalidInput
+from laybare.numerics.shapes import Array, Event, Sums
 from laybare.planted import laplace_inputs
-from laybare.shapes import Array, Event, Sums
 from laybare.source import GRAIN, Gaussian, Oracle, Schedule, Symmetric
 
 # A runtime check of a protocol looks at every property, `outputs` among them, which buys the first grain.
@@ -195,7 +195,7 @@ def test_rows_beyond_the_budget_are_not_bought() -> None:
     part = oracle.take(2000)
     oracle.ask(np.zeros((500, 2)))
     for attempt in (lambda: part.sum(both), lambda: oracle.read(0, 2001)):
-        with pytest.raises(BudgetExhausted, match="room for 1500 drawn rows"):
+        with pytest.raises(BudgetExhausted, match="allows 1500 drawn rows"):
             attempt()
     assert box.rows == 500
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.shapes import Array
-from laybare.source import Rounding, calibrated, representation, residual_level
+from laybare.numerics.shapes import Array
+from laybare.source import Rounding, calibrate_rounding, detect_grid, residual_sd
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -55,22 +55,22 @@ def test_the_resolution_is_found(name: str) -> None:
 
 
 def test_few_answers_or_long_ones_are_float64(rng: np.random.Generator) -> None:
-    assert representation(np.array([1.0, 2.0, 0.5])).kind == "float64"
-    assert representation(rng.standard_normal(100)).kind == "float64"
-    assert representation(rng.standard_normal(100).astype(np.float32).astype(float)).kind == "float32"
-    assert representation(rng.standard_normal(100).astype(np.float16).astype(float)).kind == "float16"
-    assert representation(np.round(rng.standard_normal(100), 3).astype(np.float32).astype(float)).kind == "3 decimals"
-    assert representation(np.round(1e9 * rng.standard_normal(100))).kind == "0 decimals"
-    assert representation(1e12 * rng.standard_normal(100)).kind == "float64"
-    assert representation(np.full(5, np.nan)).kind == "float64"
+    assert detect_grid(np.array([1.0, 2.0, 0.5])).kind == "float64"
+    assert detect_grid(rng.standard_normal(100)).kind == "float64"
+    assert detect_grid(rng.standard_normal(100).astype(np.float32).astype(float)).kind == "float32"
+    assert detect_grid(rng.standard_normal(100).astype(np.float16).astype(float)).kind == "float16"
+    assert detect_grid(np.round(rng.standard_normal(100), 3).astype(np.float32).astype(float)).kind == "3 decimals"
+    assert detect_grid(np.round(1e9 * rng.standard_normal(100))).kind == "0 decimals"
+    assert detect_grid(1e12 * rng.standard_normal(100)).kind == "float64"
+    assert detect_grid(np.full(5, np.nan)).kind == "float64"
 
 
 def test_residuals_of_a_polynomial_are_its_noise(rng: np.random.Generator) -> None:
     t = np.sort(rng.random(4000))
     y = 1e6 + 3 * t[:, None] - 2 * t[:, None] ** 2 + 0.01 * rng.standard_normal((4000, 2))
     # sd of the estimate 0.01 / sqrt(2 * 8000) = 8e-5; 4 sigma
-    assert_allclose(residual_level(t, y), 0.01, atol=3.2e-4)
-    assert residual_level(t, y[:, :1] * 0 + 7) < 1e-14
+    assert_allclose(residual_sd(t, y), 0.01, atol=3.2e-4)
+    assert residual_sd(t, y[:, :1] * 0 + 7) < 1e-14
 
 
 def test_levels_of_log_odds_grow_with_saturation() -> None:
@@ -85,7 +85,7 @@ def test_measured_bends_set_the_rounding_inside(rng: np.random.Generator) -> Non
     outer, size = 2.0**-25 * np.abs(y).max(axis=1), 2 * np.linalg.norm(x, axis=1)
     bends = np.sqrt(6) * (outer + 1e-7 * size)[:, None] * np.ones((1, 2))
     bends[3] *= 1e3
-    found = calibrated(Rounding("float32", 2.0**-24, 2.0**-24), x, y, bends, 2.0)
+    found = calibrate_rounding(Rounding("float32", 2.0**-24, 2.0**-24), x, y, bends, 2.0)
     assert_allclose(found.inner, 2e-7)
     assert_allclose(found.sd(x, y), outer + 2e-7 * size)
     assert_allclose(found.coarser(8.0).sd(x, y), outer + 16e-7 * size)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from laybare.errors import InvalidInput
-from laybare.shapes import Array, Sums
-from laybare.source import GRAIN, Oracle, Samples, Source, Whitened
+from laybare.numerics.shapes import Array, Sums
+from laybare.source import GRAIN, Oracle, Samples, Source, WhitenedSource
 
 
 def numbered(n: int, dim: int = 2) -> Samples:
@@ -149,8 +149,8 @@ def test_every_kind_is_a_source() -> None:
     oracle = Oracle(lambda x: x[:, 0], 2, budget=GRAIN)
     for source in (samples, samples.take(5), samples.split(0.5, rng=0).first, samples.whitened(), oracle, oracle.take(5)):
         assert isinstance(source, Source)
-    assert isinstance(samples.whitened(), Whitened)
-    assert not isinstance(samples, Whitened)
+    assert isinstance(samples.whitened(), WhitenedSource)
+    assert not isinstance(samples, WhitenedSource)
 
 
 def test_statistics_of_views_are_those_of_their_rows(rng: np.random.Generator) -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from laybare.shapes import Array, Event, Sums
-from laybare.source import GRAIN, Samples, Schedule, add_up, block_rows
-from laybare.source.sums import even_pair, even_rows
+from laybare.numerics.shapes import Array, Event, Sums
+from laybare.source import GRAIN, Samples, Schedule, block_rows, sum_blocks
+from laybare.source.sums import balance_two_blocks, balanced_block_rows
 
 
 def gram(x: Array, y: Array) -> Sums:
@@ -57,7 +57,7 @@ def test_summation_is_pairwise(unchecked: None) -> None:
     def read(start: int, stop: int) -> tuple[Array, Array]:
         return np.empty((0, 1)), np.empty((0, 1))
 
-    (total,) = add_up(read, GRAIN << 16, 1, tenth, Schedule(workers=1, block_bytes=1))
+    (total,) = sum_blocks(read, GRAIN << 16, 1, tenth, Schedule(workers=1, block_bytes=1))
     assert abs(float(total) - 6553.6) <= 17 * np.spacing(6553.6)
 
 
@@ -105,14 +105,14 @@ def test_memory_stays_at_a_few_blocks(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("workers", [0, -1])
 def test_no_workers_are_refused(workers: int) -> None:
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="at least 1"):
         Schedule(workers=workers)
 
 
 @pytest.mark.parametrize("size", [1, 1024, 5000, 7344, 40_000, 10**6])
 @pytest.mark.parametrize("most", [1024, 4096, 6144])
 def test_few_blocks_are_an_even_number_of_about_one_size(size, most):
-    rows = even_rows(size, most)
+    rows = balanced_block_rows(size, most)
     blocks = -(-size // rows)
     assert rows <= most and rows % GRAIN == 0
     if 1 < -(-size // most) <= 16:
@@ -142,7 +142,7 @@ def test_a_statistic_in_single_precision_gets_kept_rows_with_a_one_behind(rng):
 
 @given(rows=st.integers(1, 100 * GRAIN))
 def test_an_even_pair_is_nearly_as_many_rows(rows: int) -> None:
-    pair = even_pair(rows)
+    pair = balance_two_blocks(rows)
     assert abs(pair - rows) <= rows / 8
     assert pair == rows or pair % (2 * GRAIN) == 0
-    assert even_pair(pair) == pair
+    assert balance_two_blocks(pair) == pair

@@ -87,7 +87,8 @@ def test_a_function_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert lb.Oracle("my_box:net").dim == 3
     assert lb.Oracle("my_box:f", 2).name == "my_box:f"
     for text, sentence in (("my_box:g", "cannot be imported"), ("no_such_module:f", "cannot be imported"),
-                           ("nonsense", "names no file"), ("a b:c", "names no file"), ("model.onnx", "does not exist")):
+                           ("nonsense", "not the name of a file"), ("a b:c", "not the name of a file"),
+                           ("model.onnx", "does not exist")):
         with pytest.raises(InvalidInput, match=sentence):
             lb.Oracle(text, 2)
 

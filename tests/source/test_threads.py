@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from laybare.source.threads import AHEAD, Later, in_order
+from laybare.source.threads import BLOCKS_PER_THREAD, BackgroundTask, map_in_order
 
 
 def test_results_come_in_order_though_early_blocks_take_longest() -> None:
@@ -20,16 +20,16 @@ def test_results_come_in_order_though_early_blocks_take_longest() -> None:
         time.sleep(0.02 if start == 0 else 0.0)
         return start * start
 
-    assert list(in_order(one, range(0, 40, 4), 3)) == [start * start for start in range(0, 40, 4)]
+    assert list(map_in_order(one, range(0, 40, 4), 3)) == [start * start for start in range(0, 40, 4)]
 
 
 def test_no_more_blocks_are_under_way_than_memory_was_planned_for() -> None:
     begun: list[int] = []
-    results = in_order(lambda start: begun.append(start) or start, range(100), 2)  # type: ignore[func-returns-value]
+    results = map_in_order(lambda start: begun.append(start) or start, range(100), 2)  # type: ignore[func-returns-value]
     for taken, _ in zip(range(1, 20), results, strict=False):
-        assert len(begun) <= taken + AHEAD * 2
+        assert len(begun) <= taken + BLOCKS_PER_THREAD * 2
     results.close()
-    assert len(begun) <= 19 + AHEAD * 2
+    assert len(begun) <= 19 + BLOCKS_PER_THREAD * 2
 
 
 def test_an_error_in_a_block_is_raised_and_nothing_goes_on() -> None:
@@ -40,7 +40,7 @@ def test_an_error_in_a_block_is_raised_and_nothing_goes_on() -> None:
         return 1 // (start - 3)
 
     with pytest.raises(ZeroDivisionError):
-        list(in_order(one, range(1000), 2))
+        list(map_in_order(one, range(1000), 2))
     count = len(begun)
     time.sleep(0.05)
     assert len(begun) == count < 20
@@ -58,7 +58,7 @@ def test_a_pass_that_is_left_early_waits_for_the_blocks_under_way() -> None:
             assert begun.wait(10.0)  # by another thread, since this one waits here
         return start
 
-    results = in_order(one, range(2), 2)
+    results = map_in_order(one, range(2), 2)
     assert next(results) == 0
     results.close()
     assert ended.is_set()
@@ -74,7 +74,7 @@ def test_an_interrupt_does_not_wait_for_the_blocks_under_way() -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(KeyboardInterrupt):
-            list(in_order(lambda start: over.wait(30.0), range(2), 2))
+            list(map_in_order(lambda start: over.wait(30.0), range(2), 2))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
@@ -92,7 +92,7 @@ def test_interrupts_at_any_moment_are_answered() -> None:
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    list(in_order(lambda start: start, range(12), 2))  # what is imported by the first call is no part of this
+    list(map_in_order(lambda start: start, range(12), 2))  # what is imported by the first call is no part of this
     gc.disable()  # an interrupt inside of somebody's callback there is said to be lost, and is
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
@@ -101,7 +101,7 @@ def test_interrupts_at_any_moment_are_answered() -> None:
             try:
                 signal.setitimer(signal.ITIMER_REAL, after, 10.0)
                 while True:
-                    assert sum(float((block @ block)[0, 0]) for _ in in_order(lambda start: start, range(12), 2)) == 480.0
+                    assert sum(float((block @ block)[0, 0]) for _ in map_in_order(lambda start: start, range(12), 2)) == 480.0
             except KeyboardInterrupt:
                 slowest = max(slowest, time.perf_counter() - begun)
             finally:
@@ -117,7 +117,7 @@ def test_threads_wait_for_the_next_pass() -> None:
     workers: list[set[int]] = []
     for _ in range(3):
         seen: set[int] = set()
-        list(in_order(lambda start, seen=seen: seen.add(threading.get_ident()) or time.sleep(0.01), range(8), 2))
+        list(map_in_order(lambda start, seen=seen: seen.add(threading.get_ident()) or time.sleep(0.01), range(8), 2))
         workers.append(seen)
     assert all(len(seen) == 2 for seen in workers)
     assert threading.get_ident() in set.intersection(*workers)  # whoever asks works as well
@@ -125,12 +125,12 @@ def test_threads_wait_for_the_next_pass() -> None:
 
 
 def test_passes_within_blocks_take_the_threads_that_are_idle() -> None:
-    """While both lanes work, each is alone; once one has ended, the other has help."""
+    """While both tasks work, each is alone; once one has ended, the other has help."""
     begun, other = threading.Event(), threading.Event()
     workers: list[set[int]] = []
 
     def passed() -> set[int]:
-        return set(in_order(lambda start: time.sleep(0.005) or threading.get_ident(), range(8), 2))  # type: ignore[func-returns-value]
+        return set(map_in_order(lambda start: time.sleep(0.005) or threading.get_ident(), range(8), 2))  # type: ignore[func-returns-value]
 
     def lane(start: int) -> None:
         if start:
@@ -143,7 +143,7 @@ def test_passes_within_blocks_take_the_threads_that_are_idle() -> None:
             time.sleep(0.1)
             workers.append(passed())
 
-    list(in_order(lane, range(2), 2))
+    list(map_in_order(lane, range(2), 2))
     workers.append(passed())
     assert [len(seen) for seen in workers] == [1, 2, 2]
 
@@ -165,15 +165,15 @@ def test_a_pass_that_is_under_way_takes_over_a_thread_that_becomes_idle() -> Non
             other.wait(10.0)
         else:
             begun.wait(10.0)
-            seen.extend(in_order(block, range(16), 2))
+            seen.extend(map_in_order(block, range(16), 2))
 
-    list(in_order(lane, range(2), 2))
+    list(map_in_order(lane, range(2), 2))
     assert len(set(seen[:4])) == 1 and len(set(seen)) == 2
 
 
 def test_what_is_begun_early_is_waited_for() -> None:
     seen: list[int] = []
-    later = Later(lambda: seen.append(threading.get_ident()) or time.sleep(0.2), 2)  # type: ignore[func-returns-value]
+    later = BackgroundTask(lambda: seen.append(threading.get_ident()) or time.sleep(0.2), 2)  # type: ignore[func-returns-value]
     begun = time.perf_counter()
     later.begin()
     later.begin()
@@ -183,7 +183,7 @@ def test_what_is_begun_early_is_waited_for() -> None:
 
 
 def test_an_error_of_what_is_begun_early_is_raised_by_whoever_wants_it() -> None:
-    later = Later(lambda: 1 // 0, 2)
+    later = BackgroundTask(lambda: 1 // 0, 2)
     later.begin()
     with pytest.raises(ZeroDivisionError):
         later.result()
@@ -191,7 +191,7 @@ def test_an_error_of_what_is_begun_early_is_raised_by_whoever_wants_it() -> None
 
 @pytest.mark.parametrize(("threads", "begun"), [(1, True), (2, False)])
 def test_what_nobody_begins_is_done_when_it_is_wanted(*, threads: int, begun: bool) -> None:
-    later = Later(threading.get_ident, threads)
+    later = BackgroundTask(threading.get_ident, threads)
     if begun:
         later.begin()
     assert later.result() == threading.get_ident()
@@ -199,7 +199,7 @@ def test_what_nobody_begins_is_done_when_it_is_wanted(*, threads: int, begun: bo
 
 def test_a_pass_that_nobody_finished_does_not_hold_up_the_end() -> None:
     script = (
-        "import time; from laybare.source.threads import in_order\n"
-        "left = in_order(lambda start: time.sleep(0.2), range(9), 2)\n"
+        "import time; from laybare.source.threads import map_in_order\n"
+        "left = map_in_order(lambda start: time.sleep(0.2), range(9), 2)\n"
         "next(left)")
     assert subprocess.run([sys.executable, "-c", script], timeout=60.0).returncode == 0

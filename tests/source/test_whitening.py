@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from laybare.activations import relu, tanh
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.networks import Layer, Network
+from laybare.numerics.shapes import Array, Event, Sums
 from laybare.planted import conditioned_weights, gaussian_inputs
-from laybare.shapes import Array, Event, Sums
 from laybare.source import Affine, Gaussian, Law, Samples, Symmetric, Unknown
 
 

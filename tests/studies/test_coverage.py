@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.studies import coverage as study
-from laybare.studies.coverage import CoverageRun, covered, run_once, summary
+from laybare.studies import certificates
+from laybare.studies.certificates import COVERAGE, LARGE_NETWORK, CoverageRun, count_covered, cover_once
 
 
 def test_numbers_are_counted_by_part_modulo_symmetry():
@@ -15,28 +15,28 @@ def test_numbers_are_counted_by_part_modulo_symmetry():
     x = rng.standard_normal((600, 4))
     y = truth(x)
     found = lb.recover(lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(600)), lb.RandomStart(), 3, rng=0)
-    assert covered(found, found.network) == CoverageRun((12, 3, 3, 1), (12, 3, 3, 1))
+    assert count_covered(found, found.network) == CoverageRun((12, 3, 3, 1), (12, 3, 3, 1))
     biases = np.array(found.network.layer.biases)
     biases[1] += 2.0 * found.certificate.standard_errors.biases[1]
     moved = lb.Network(lb.Layer(found.network.layer.weights, biases), found.network.readout, found.network.offset)
-    assert covered(found, moved).inside == (12, 2, 3, 1)
+    assert count_covered(found, moved).inside == (12, 2, 3, 1)
 
 
-@pytest.mark.parametrize("kind", study.GRID.kinds)
+@pytest.mark.parametrize("kind", COVERAGE.quick)
 def test_a_verified_network_counts_and_others_do_not(kind, monkeypatch):
-    counted = [run_once(kind, seed).numbers for seed in range(3)]
+    counted = [cover_once(kind, seed).numbers for seed in range(3)]
     assert counted.count((30, 5, 5, 1)) >= 2  # nine in ten are verified
 
     def refused(*given, **named):
         raise lb.LaybareError("Seen.", "Why.", "What to do.")
 
-    monkeypatch.setattr(study, "recover", refused)
-    assert run_once(kind, 0).numbers == (0, 0, 0, 0)
+    monkeypatch.setattr(certificates, "recover", refused)
+    assert cover_once(kind, 0).numbers == (0, 0, 0, 0)
 
 
 def test_shares_are_over_all_networks_of_a_kind():
     runs = {"constant": [CoverageRun((29, 5, 4, 1), (30, 5, 5, 1)), CoverageRun((0,) * 4, (0,) * 4)]}
-    (row,) = summary(study.GRID, runs).rows
+    (row,) = COVERAGE.summary(COVERAGE.quick, runs).rows
     assert row.networks == 1 and row[2:] == pytest.approx((29 / 30, 1.0, 0.8, 1.0))
 
 
@@ -44,7 +44,7 @@ def test_shares_are_over_all_networks_of_a_kind():
 def test_error_bars_of_a_thousand_numbers_hold():
     """Six networks of 1,041 numbers from 100,000 rows: 95 %, give or take 4 standard deviations of a mean of their shares, each
     of which has 0.8 % (twelve networks, seeds 100 to 111)."""
-    runs = [run_once(study.LARGE, seed) for seed in range(6)]
+    runs = [cover_once(LARGE_NETWORK, seed) for seed in range(6)]
     counted = [run for run in runs if sum(run.numbers)]
     assert len(counted) >= 4
     share = sum(sum(run.inside) for run in counted) / sum(sum(run.numbers) for run in counted)

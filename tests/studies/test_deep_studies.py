@@ -9,22 +9,19 @@ import pytest
 
 import laybare as lb
 from laybare.networks import Layer, Network
-from laybare.studies.deep import DEEP, Grid
-from laybare.studies.deep_agreement import agreement
-from laybare.studies.deep_cases import DEEP_CASES, CaseGrid
-from laybare.studies.deep_trained import DEEP_TRAINED, TrainedGrid
+from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_TRAINED, agreement
 from laybare.studies.study import Settings
 
 
 def test_deep_networks_are_right() -> None:
-    result = DEEP.run(Settings((0,), Grid(((8, 6, 5, 1),))))
+    result = DEEP.run(Settings((0,), ((8, 6, 5, 1),)))
     assert result.rows[0].right == "1/1"
     assert result.rows[0].right_and_verified == 1
     assert result.rows[0].verified_but_wrong == 0
 
 
 def test_no_case_is_wrong_and_verified() -> None:
-    result = DEEP_CASES.run(Settings((0,), CaseGrid(("contracting", "expanding", "asleep or always on"))))
+    result = DEEP_CASES.run(Settings((0,), ("contracting", "expanding", "asleep or always on")))
     assert sum(row.verified_but_wrong for row in result.rows) == 0
     assert result.rows[0].right_and_verified == 1
 
@@ -51,7 +48,7 @@ def test_deep_networks_are_read_as_promised(
     shape: tuple[int, ...], seeds: range, least: int, log2_queries: float, seconds: float
 ) -> None:
     begun = time.process_time()
-    row = DEEP.run(Settings(seeds, Grid((shape,)))).rows[0]
+    row = DEEP.run(Settings(seeds, (shape,))).rows[0]
     print(row)
     assert time.process_time() - begun < seconds * len(seeds)
     assert _count(row.right) >= least
@@ -73,7 +70,7 @@ def test_no_case_of_200_is_wrong_and_verified() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["digits", "breast_cancer", "diabetes"])
 def test_trained_networks_are_read(data: str) -> None:
-    row = DEEP_TRAINED.run(Settings(range(60, 70), TrainedGrid((data,)))).rows[0]
+    row = DEEP_TRAINED.run(Settings(range(60, 70), (data,))).rows[0]
     print(row)
     assert _count(row.right) >= 8
     assert row.verified_but_wrong == 0

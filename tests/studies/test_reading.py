@@ -9,19 +9,23 @@ import pytest
 from click.testing import CliRunner
 
 from laybare.cli import commands
-from laybare.report.plots import Curve, LinesFigure, Panel
-from laybare.studies import PAPERS, STUDIES, Study, StudyResult
+from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.studies import PAPERS, STUDIES, Study, StudyResult, columns
 from laybare.studies.reading import StudyReading, commit
+from laybare.studies.study import table
 
 FOLDER = Path(__file__).parents[2] / "docs" / "studies"
 FIGURE = LinesFigure([Panel("left", "n", "error", [Curve("ours", [1, 2], [0.1, 1e-16])])], "two points")
 RESULT = StudyResult(("a", "b"), [(1, 0.012345678901), (2, 1.23e-16)], "Two rows.", FIGURE)
-STUDY: Study[int, int] = Study("name", "A title", "A claim.", 1, 2, lambda settings: 0, lambda grid, runs: RESULT, seeds=3)
+STUDY: Study[tuple[int, ...]] = Study(
+    "name", "A title", "A claim.", quick=(1, 2), full=(1, 2), seeds=3,
+    run_cell=lambda cell, seed: {1: 0.012345678901, 2: 1.23e-16}[cell],
+    table=table(a=columns.itself, b=columns.median()), sentence=lambda measured: "Two rows.", figure=lambda measured: FIGURE)
 
 
 def test_page_says_how_to_get_it_again(tmp_path: Path) -> None:
     files = StudyReading(STUDY, range(4, 8), True, RESULT, 12.3).write(tmp_path)
-    assert {file.name for file in files} == {"name.csv", "name.txt", "name.svg", "name-figure.csv", "name.md"}
+    assert {file.name for file in files} == {"name.csv", "name.svg", "name-figure.csv", "name.md"}
     page = (tmp_path / "name.md").read_text(encoding="utf-8")
     for part in ("`laybare reproduce name --seeds 4-7 --full`", "A claim.", "Two rows.", "0.01235", "(name.svg)", "12 s"):
         assert part in page

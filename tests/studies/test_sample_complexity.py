@@ -5,29 +5,36 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laybare.report.plots import LinesFigure
+from laybare.report.study_figures import LinesFigure
 from laybare.studies import sample_complexity as study
-from laybare.studies.sample_complexity import SAMPLE_COMPLEXITY, ComplexityCell, ComplexityGrid, ComplexityPlace
-from laybare.studies.sample_theory import stated
-from laybare.studies.smallest_samples import exponent, grid_samples, smallest
+from laybare.studies.sample_complexity import (
+    SAMPLE_COMPLEXITY,
+    ComplexityCell,
+    ComplexityGrid,
+    ComplexityPlace,
+    exponent,
+    samples_at,
+    smallest_enough,
+    stated_exponent,
+)
 from laybare.studies.study import Settings
 
 
 @pytest.mark.parametrize("edge", [1, 17, 40, 300, 5000])
 @pytest.mark.parametrize("guess", [16, 100, 4096])
 def test_the_search_finds_the_edge_from_any_guess(edge: int, guess: int) -> None:
-    steps = [grid_samples(step) for step in range(8, 25)]
-    assert smallest(lambda n, seed: n >= edge, range(10), guess, 4096) == next((n for n in steps if n >= edge), np.inf)
+    steps = [samples_at(step) for step in range(8, 25)]
+    assert smallest_enough(lambda n, seed: n >= edge, range(10), guess, 4096) == next((n for n in steps if n >= edge), np.inf)
 
 
 def test_one_failure_of_ten_is_allowed_and_two_are_not() -> None:
-    assert smallest(lambda n, seed: seed > 0, range(10), 100, 4096) == 16
-    assert smallest(lambda n, seed: seed > 1 or n >= 64, range(10), 1000, 4096) == 64
+    assert smallest_enough(lambda n, seed: seed > 0, range(10), 100, 4096) == 16
+    assert smallest_enough(lambda n, seed: seed > 1 or n >= 64, range(10), 1000, 4096) == 64
 
 
 def test_runs_end_with_the_failure_that_decides() -> None:
     asked: list[int] = []
-    smallest(lambda n, seed: bool(asked.append(seed)), range(10), 4096, 4096)
+    smallest_enough(lambda n, seed: bool(asked.append(seed)), range(10), 4096, 4096)
     assert set(asked) == {0, 1}
 
 
@@ -42,14 +49,15 @@ def test_the_theorems_exponents() -> None:
     plant = study.FAMILIES["TensorInit"].plant
     dims = [ComplexityPlace(dim=dim) for dim in (8, 16)]
     logs = np.log(np.log(16) / np.log(8)) / np.log(2)
-    assert stated(False, "TensorInit", "dim", plant, dims) == pytest.approx(1 + logs, abs=1e-6)
-    assert stated(True, "TensorInit", "width", plant, [ComplexityPlace(width=2), ComplexityPlace()]) == pytest.approx(3.0)
+    assert stated_exponent(False, "TensorInit", "dim", plant, dims) == pytest.approx(1 + logs, abs=1e-6)
+    widths = [ComplexityPlace(width=2), ComplexityPlace()]
+    assert stated_exponent(True, "TensorInit", "width", plant, widths) == pytest.approx(3.0)
     conditions = [ComplexityPlace(), ComplexityPlace(condition=8.0)]
-    assert stated(True, "TensorInit", "condition", plant, conditions) == pytest.approx(3.0)
-    assert stated(False, "TensorInit", "noise", plant, []) == 2.0
-    assert np.isnan(stated(False, "LandscapeDesign", "dim", plant, dims))
+    assert stated_exponent(True, "TensorInit", "condition", plant, conditions) == pytest.approx(3.0)
+    assert stated_exponent(False, "TensorInit", "noise", plant, []) == 2.0
+    assert np.isnan(stated_exponent(False, "LandscapeDesign", "dim", plant, dims))
     small = [ComplexityPlace(dim=dim, width=2) for dim in (4, 8)]
-    assert stated(False, "SymmetricInputs", "dim", study.FAMILIES["SymmetricInputs"].plant, small) > 10
+    assert stated_exponent(False, "SymmetricInputs", "dim", study.FAMILIES["SymmetricInputs"].plant, small) > 10
 
 
 @pytest.mark.parametrize("method", study.FAMILIES)

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.theory.condition_numbers import conditioning
-from laybare.theory.hessian import curvature
+from laybare.theory.guarantees import conditioning
+from laybare.theory.risk_curvature import curvature
 
 RELU2 = lb.power_relu(2)
 
@@ -25,7 +25,7 @@ def test_quantities_of_a_planted_network(rng: np.random.Generator) -> None:
 
 
 def test_dependent_weights_have_no_condition(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.InvalidInput, match="independent weight vectors"):
+    with pytest.raises(lb.errors.InvalidInput, match="independent weight vectors"):
         conditioning(lb.random_network(3, 4, biases=0, rng=rng))
 
 

@@ -85,11 +85,11 @@ def test_parity_conditions():
 
 
 def test_nonsense_is_refused(planted):
-    with pytest.raises(lb.InvalidInput, match="accuracy is 2"):
+    with pytest.raises(lb.errors.InvalidInput, match="accuracy is 2"):
         global_recovery(planted, 2.0)
-    with pytest.raises(lb.InvalidInput, match="samples is 0"):
+    with pytest.raises(lb.errors.InvalidInput, match="samples is 0"):
         start_accuracy(planted, 0)
-    with pytest.raises(lb.InvalidInput, match="confidence is -1"):
+    with pytest.raises(lb.errors.InvalidInput, match="confidence is -1"):
         local_convexity(planted, confidence=-1.0)
-    with pytest.raises(lb.InvalidInput, match="independent weight vectors"):
+    with pytest.raises(lb.errors.InvalidInput, match="independent weight vectors"):
         local_convexity(lb.random_network(3, 4, biases=0))

@@ -11,11 +11,18 @@ from scipy.special import erfc, eval_hermitenorm, expit
 
 import laybare as lb
 from laybare.networks.polynomials import Polynomial, multilinear
-from laybare.theory.even_moments import EvenCoefficients, even_coefficients
-from laybare.theory.exponential_moments import population_correlations
-from laybare.theory.rare_products import printed_product_bound, product_bound
-from laybare.theory.shift_objective import empirical_shifted_mean, penalised, shifted_mean
-from laybare.theory.unit_coefficients import composed_coefficients, threshold_coefficient
+from laybare.theory.high_threshold_forms import (
+    EvenCoefficients,
+    composed_coefficients,
+    empirical_shifted_mean,
+    even_coefficients,
+    penalised_objective,
+    population_correlations,
+    printed_product_bound,
+    product_bound,
+    shifted_mean,
+    threshold_coefficient,
+)
 
 EXACT = 1e-10
 SQUARE = lb.Activation.custom("square", lambda t: t**2, lambda t: 2 * t, degree=2, parity="even")
@@ -99,8 +106,9 @@ def test_shifted_mean_against_quadrature(rng):
     f = TOP(np.exp(x @ weights.T)) * w * len(x)
     assert empirical_shifted_mean(lb.Samples(x, f), z) == pytest.approx(exact, abs=1e-10)
     step = np.array([1e-5, 0.0, 0.0])
-    slope = penalised(TOP, weights, z, 0.3, 0.2)[1][0]
-    difference = penalised(TOP, weights, z + step, 0.3, 0.2)[0] - penalised(TOP, weights, z - step, 0.3, 0.2)[0]
+    slope = penalised_objective(TOP, weights, z, 0.3, 0.2)[1][0]
+    ahead, behind = (penalised_objective(TOP, weights, z + sign * step, 0.3, 0.2)[0] for sign in (1, -1))
+    difference = ahead - behind
     assert slope == pytest.approx(difference / 2e-5, rel=1e-6)
 
 
@@ -109,9 +117,9 @@ def test_theorem_8_objective_is_unbounded_and_has_no_claimed_maximum(sparsity, s
     """Along a block of s coordinates it exceeds any bound; on (1/s, 4] its slope never passes from + to -: no maximum."""
     weights, s = np.kron(np.eye(2), np.ones((1, 2))), 2
     block = weights[0]
-    assert penalised(TOP, weights, 20.0 * block, sparsity, size)[0] > 1e6
+    assert penalised_objective(TOP, weights, 20.0 * block, sparsity, size)[0] > 1e6
     levels = np.linspace(1.0 / s + 1e-6, 4.0, 400)
-    slopes = np.array([penalised(TOP, weights, a * block + 1e-12, sparsity, size)[1] @ block for a in levels])
+    slopes = np.array([penalised_objective(TOP, weights, a * block + 1e-12, sparsity, size)[1] @ block for a in levels])
     assert not np.any((slopes[:-1] > 0) & (slopes[1:] <= 0))
 
 

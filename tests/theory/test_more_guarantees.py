@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
 import laybare as lb
-from laybare.assembly.relu_scalars import Scalars, fix_signs
+from laybare.assembly.unit_scalars import Scalars, fix_signs
 from laybare.moments import HermiteMoments, gaussian_augmented, measure, population_detector, population_moments
 from laybare.theory import InputLaw, relu_approximation, relu_recovery, relu_units, symmetric_recovery
 
@@ -125,5 +125,5 @@ def test_outputs_move_by_no_more_than_stated(outputs, rng):
     lambda net: relu_units(net, 1.5), lambda net: relu_units(net, 0.1, order=0),
     lambda net: symmetric_recovery(net, InputLaw(radius=1.0), 0.1, failure=0.0)])
 def test_nonsense_is_refused(call, planted):
-    with pytest.raises(lb.InvalidInput):
+    with pytest.raises(lb.errors.InvalidInput):
         call(planted)

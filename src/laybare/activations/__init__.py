@@ -6,9 +6,10 @@ from two callables with `Activation.custom`; a name, as files and the command li
 """
 
 from laybare.activations.activation import Activation
-from laybare.activations.kinds import (
+from laybare.activations.built_in import (
     absolute,
     activation_named,
+    as_activation,
     erf,
     exponential,
     gelu,
@@ -27,6 +28,7 @@ __all__ = [
     "Properties",
     "absolute",
     "activation_named",
+    "as_activation",
     "erf",
     "exponential",
     "gelu",

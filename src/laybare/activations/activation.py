@@ -1,26 +1,34 @@
-"""The activation as an object: a frozen record of functions and symmetries."""
+"""The activation as an object: a frozen record of functions and symmetries. What a user writes is checked once, on 78 points.
+
+Second derivatives of a user's activation are differences of the derivative that never straddle a kink.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from operator import index
-from typing import Any, TypeAlias, overload
+from math import isfinite
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from laybare.activations.checks import Claims, check_claims
-from laybare.activations.differences import bend_of
-from laybare.activations.hermite import at_zero_bias
+from laybare.activations.hermite_coefficients import at_zero_bias
 from laybare.activations.properties import Properties, measure
 from laybare.activations.quadrature import expected_product
-from laybare.errors import InvalidInput
-from laybare.shapes import Array
+from laybare.errors import InvalidInput, LaybareError
+from laybare.numerics.checks import as_reals, check_number, check_whole, show_value
+from laybare.numerics.shapes import Array
 
 Number: TypeAlias = float | int | np.number[Any]
 Numbers: TypeAlias = Array | Number
 CUSTOM = "custom:"
+
+LARGEST_POWER = 100.0
+"""Largest p of t₊^p. Derived: beyond it moments leave the range of a float."""
+
+MAX_ORDER = 170
+"""Largest order of a Hermite coefficient. Derived: 171! is no float."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -42,14 +50,14 @@ class Activation:
     name: str
     value: Callable[[Array], Array] = field(compare=False)
     slope: Callable[[Array], Array] = field(compare=False)
-    bend: Callable[[Array], Array] | None = field(default=None, compare=False)
+    curvature: Callable[[Array], Array] | None = field(default=None, compare=False)
     kinks: tuple[float, ...] = ()
     degree: float | None = None
     centre: float | None = None
     mirror: float | None = None
     coefficients: Callable[[int, Array, Array], Array] | None = field(default=None, compare=False)
     origin: tuple[Callable[[Array], Array], ...] = ()
-    """The user's callables, which tell two custom activations of one name apart."""
+    """The user's callables: two custom activations of one name are equal only if these are."""
 
     @staticmethod
     def custom(
@@ -80,17 +88,18 @@ class Activation:
         >>> round(float(swish.hermite(1)), 12)
         0.5
         """
-        if parity not in (None, "odd", "even"):
-            raise InvalidInput(f"The parity is {parity!r}.", "A function is odd, even or neither.", 'Give "odd", "even" or None.')
+        if parity is not None and not (isinstance(parity, str) and parity in ("odd", "even")):
+            raise InvalidInput(
+                f"The parity is {show_value(parity)}.", "A function is odd, even or neither.", 'Give "odd", "even" or None.')
         if (parity == "odd" and centre) or (parity == "even" and mirror):
             raise InvalidInput(
                 f"The parity {parity!r} comes with centre {centre} and mirror {mirror}.",
                 "Odd means centre 0, even means mirror 0.", "Give the parity alone, or the numbers alone.")
         claims = Claims(
-            kinks=tuple(sorted({float(kink) for kink in kinks})),
-            degree=None if degree is None else float(degree),
-            centre=0.0 if parity == "odd" else None if centre is None else float(centre),
-            mirror=0.0 if parity == "even" else None if mirror is None else float(mirror))
+            kinks=_kinks(kinks),
+            degree=None if degree is None else check_number("degree", degree, -LARGEST_POWER, LARGEST_POWER),
+            centre=0.0 if parity == "odd" else None if centre is None else check_number("centre", centre),
+            mirror=0.0 if parity == "even" else None if mirror is None else check_number("mirror", mirror))
         check_claims(name, value, derivative, claims)
         return Activation(name=CUSTOM + name, value=value, slope=derivative, origin=(value, derivative), **claims._asdict())
 
@@ -137,12 +146,13 @@ class Activation:
 
         In closed form for built-in activations, by central differences of the derivative (1e-8) for custom ones.
         """
-        return _elementwise(self.bend or partial(bend_of, self.slope, self.kinks), t)
+        return _elementwise(self.curvature or partial(differentiate_slope, self.slope, self.kinks), t)
 
     @overload
     def hermite(self, order: int, scale: float = 1.0, bias: float = 0.0) -> float: ...
     @overload
     def hermite(self, order: int, scale: Numbers = 1.0, bias: Numbers = 0.0) -> Array: ...
+    @np.errstate(all="ignore")
     def hermite(self, order: int, scale: Numbers = 1.0, bias: Numbers = 0.0) -> Array | float:
         """Hermite coefficient E[act(scale·g + bias) He_order(g)], g ~ N(0, 1), He unnormalised (He₂ = g² - 1).
 
@@ -153,14 +163,15 @@ class Activation:
         and fractional powers with a bias; those and custom ones use kink-split quadrature, with absolute error below 1e-12
         for orders up to 8, scales up to 10 and |bias| up to 8. Zeros that a symmetry demands are exact.
         """
-        k, s, b = _checked(order, scale, bias)
+        k, s, b = _check_arguments(order, scale, bias)
         coefficients = self._by_quadrature if self.coefficients is None else self.coefficients
         found: Array = coefficients(k, s.ravel(), b.ravel()).reshape(s.shape)
         return found[()]
 
+    @np.errstate(all="ignore")
     def properties(self, scale: Number = 1.0) -> Properties:
         """Properties 3.1-3.3 of Zhong et al. (2017) for units whose weights have norm `scale`."""
-        _, checked, _ = _checked(0, scale, 0.0)
+        _, checked, _ = _check_arguments(0, scale, 0.0)
         return measure(self.derivative, self.kinks, self.degree, checked.item())
 
     def _by_quadrature(self, order: int, scale: Array, bias: Array) -> Array:
@@ -174,23 +185,26 @@ class Activation:
 
 def _elementwise(function: Callable[[Array], Array], t: Numbers) -> Array | float:
     """The function of an array, or of a number by way of an array of one; floats even where a user's callable returns bools."""
-    array = np.asarray(t, dtype=float)
-    found = np.asarray(function(array if array.ndim else array[None]), dtype=float)
+    array = t if isinstance(t, np.ndarray) and t.dtype == float else np.asarray(_as_numbers(t), dtype=float)
+    with np.errstate(all="ignore"):  # whatever the caller set: exp(-1e5) is 0
+        found = np.asarray(function(array if array.ndim else array[None]), dtype=float)
     return found if array.ndim else found[0]
 
 
-def _checked(order: int, scale: Numbers, bias: Numbers) -> tuple[int, Array, Array]:
+def _as_numbers(t: Numbers) -> Array:
+    return np.asarray(t, dtype=float) if isinstance(t, bool | np.bool_) else as_reals("t", t)
+
+
+def _check_arguments(order: int, scale: Numbers, bias: Numbers) -> tuple[int, Array, Array]:
     """Order as an int, scale and bias as float arrays of one shape."""
+    k, scales, biases = check_whole("order", order, 0, MAX_ORDER), as_reals("scale", scale), as_reals("bias", bias)
     try:
-        k = index(order)
-        s, b = np.broadcast_arrays(np.asarray(scale, dtype=float), np.asarray(bias, dtype=float))
-    except (TypeError, ValueError) as error:
+        s, b = np.broadcast_arrays(np.asarray(scales, dtype=float), np.asarray(biases, dtype=float))
+    except ValueError as error:
         raise InvalidInput(
-            f"A Hermite coefficient was asked for with order {order!r} and scale and bias of shapes {np.shape(scale)} and "
-            f"{np.shape(bias)} ({error}).", "The order is a whole number; scale and bias are numbers or arrays that broadcast.",
+            f"A Hermite coefficient was asked for with scale and bias of shapes {scales.shape} and {biases.shape} ({error}).",
+            "Scale and bias are numbers or arrays that broadcast.",
             "Give, for example, hermite(2, scale=1.5, bias=0.0).") from None
-    if k < 0:
-        raise InvalidInput(f"The Hermite order is {k}.", "Orders count from 0.", "Give 0, 1, 2, ...", order=k)
     if not (np.isfinite(s) & (s > 0)).all():
         raise InvalidInput(
             f"The scale is {s[~(np.isfinite(s) & (s > 0))].flat[0]}.",
@@ -199,3 +213,111 @@ def _checked(order: int, scale: Numbers, bias: Numbers) -> tuple[int, Array, Arr
     if not np.isfinite(b).all():
         raise InvalidInput(f"The bias is {b[~np.isfinite(b)].flat[0]}.", "Its expectation does not exist.", "Give finite biases.")
     return k, s, b
+
+
+CHECK_STEP = 1e-5
+"""Of the central difference. Derived: its error is about 1e-10 for a function with features of unit length."""
+PROBES = 0.1 * np.arange(1, 40) + 0.003 * np.cos(np.arange(1, 40))
+"""Positive points, used with both signs. Convention: irregular, so that no pattern of a function falls in with them."""
+
+Function = Callable[[Array], Array]
+
+
+class Claims(NamedTuple):
+    """What is declared beside the two callables; meanings as in `Activation`."""
+
+    kinks: tuple[float, ...]
+    degree: float | None
+    centre: float | None
+    mirror: float | None
+
+
+def check_claims(name: str, value: Function, derivative: Function, claims: Claims) -> None:
+    """Raise InvalidInput unless value, derivative and declared symmetries agree on the probes."""
+    kinks, degree, centre, mirror = claims
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInput(f"The activation's name is {name!r}.", "Reports and errors speak of it by name.", "Give some text.")
+    if not all(isfinite(number) for number in (*kinks, *(c for c in (degree, centre, mirror) if c is not None))):
+        raise InvalidInput(
+            f"Activation {name} declares kinks {kinks}, degree {degree}, centre {centre}, mirror {mirror}.",
+            "They are finite numbers.", "Leave out what does not apply.")
+    _check_derivative(name, value, derivative, kinks)
+    t = PROBES
+    up, down = _evaluate(name, value, t), _evaluate(name, value, -t)
+    if degree is not None:
+        for sign, here in ((1, up), (-1, down)):
+            twice = _evaluate(name, value, sign * 2 * t)
+            _check_equal(name, f"degree {degree:g}", "act(2t) = 2^degree act(t)", twice, 2**degree * here)
+    if centre is not None:
+        _check_equal(name, f"centre {centre:g}", "act(t) + act(-t) = 2 centre", up + down, np.full_like(t, centre) * 2)
+    if mirror is not None:
+        _check_equal(name, f"mirror {mirror:g}", "act(t) - act(-t) = mirror t", up - down, mirror * t)
+
+
+def _check_derivative(name: str, value: Function, derivative: Function, kinks: tuple[float, ...]) -> None:
+    t = np.concatenate([-PROBES, PROBES])
+    for kink in kinks:
+        t = t[np.abs(t - kink) > 10 * CHECK_STEP]
+    slope = _evaluate(name, derivative, t)
+    above, below = _evaluate(name, value, t + CHECK_STEP), _evaluate(name, value, t - CHECK_STEP)
+    seen = (above - below) / (2 * CHECK_STEP)
+    error = np.abs(seen - slope)
+    worst = int(np.argmax(error))
+    if error[worst] > 1e-5 * (1 + np.abs(slope).max() + np.abs(above).max()):
+        raise InvalidInput(
+            f"Activation {name} has derivative {slope[worst]:.6g} at {t[worst]:.4g}, but its values there have slope "
+            f"{seen[worst]:.6g}.",
+            "A wrong derivative stops every refinement short of the answer.",
+            "Correct the derivative, or declare a kink at that point.", where=float(t[worst]))
+
+
+def _check_equal(name: str, claim: str, meaning: str, left: Array, right: Array) -> None:
+    worst = float(np.max(np.abs(left - right)))
+    if worst > 1e-9 * (1 + np.abs(left).max()):
+        raise InvalidInput(
+            f"Activation {name} declares {claim}, but {meaning} is off by {worst:.1e}.",
+            "Networks are compared and recovered modulo the symmetries that their activation declares.",
+            "Correct the function, or leave the declaration out.", error=worst)
+
+
+def _kinks(given: Any) -> tuple[float, ...]:
+    found = as_reals("kinks", given).astype(float)
+    if found.ndim != 1:
+        raise InvalidInput(
+            f"kinks is {show_value(given)}.", "It lists the points where the function or a derivative jumps.",
+            "Give a tuple of numbers, such as (0.0,).")
+    return tuple(sorted({float(kink) for kink in found}))
+
+
+def _evaluate(name: str, function: Function, t: Array) -> Array:
+    try:
+        found = function(t)
+    except LaybareError:
+        raise
+    except Exception as error:  # the user's own code
+        raise InvalidInput(
+            f"A callable of activation {name}, {show_value(function)}, raised {type(error).__name__} ({error}).",
+            f"It is called on whole arrays, here of shape {t.shape}.", "Write it with NumPy functions, elementwise.") from error
+    if not isinstance(found, np.ndarray) or found.shape != t.shape or found.dtype.kind not in "fiub":
+        raise InvalidInput(
+            f"A callable of activation {name} returned {type(found).__name__} of shape {np.shape(found)} for an array of "
+            f"shape {t.shape}.", "It is called on whole arrays.", "Write it with NumPy functions, elementwise.")
+    if not np.isfinite(found).all():
+        raise InvalidInput(
+            f"A callable of activation {name} is not finite at {t[~np.isfinite(found)][0]:.4g}.",
+            "An activation is finite everywhere.", "Find where the NaN or infinity arises.")
+    return found.astype(float)
+
+
+CURVATURE_STEP = 1e-4
+"""Of the central difference of a derivative. Derived: its error is about 1e-8, its rounding 1e-12."""
+
+
+def differentiate_slope(slope: Callable[[Array], Array], kinks: tuple[float, ...], t: Array) -> Array:
+    """Derivative of `slope` at `t`; within two steps of a kink the point moves away from it, to the left if it is the kink."""
+    for kink in kinks:
+        near = np.abs(t - kink) < 2 * CURVATURE_STEP
+        t = np.where(near, kink + np.where(t > kink, 2 * CURVATURE_STEP, -2 * CURVATURE_STEP), t)
+    above, below = (np.asarray(slope(t + side * CURVATURE_STEP), dtype=float) for side in (1, -1))
+    curvature: Array = (above - below) / (2 * CURVATURE_STEP)
+    return curvature

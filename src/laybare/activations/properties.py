@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from laybare.activations.quadrature import gaussian_nodes
-from laybare.levels import ROUNDING
-from laybare.shapes import Array
+from laybare.numerics.levels import ROUNDING
+from laybare.numerics.shapes import Array
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def measure(slope: Callable[[Array], Array], kinks: tuple[float, ...], degree: f
     grid = _grid(kinks)
     with np.errstate(all="ignore"):  # an unbounded derivative may overflow, which is what we look for
         seen = slope(grid.z)
-        bends = _curvature(slope, grid)
+        curvatures = _curvature(slope, grid)
         growth, bound = _slope_bound(seen, slope, grid, degree)
-        curvature = _curvature_bound(bends, slope, grid, kinks, degree)
-    linear = degree in (0, 1) or not bends.any()
+        curvature = _curvature_bound(curvatures, slope, grid, kinks, degree)
+    linear = degree in (0, 1) or not curvatures.any()
     return Properties(scale, terms, bool((seen >= 0).all()), growth, bound, 0.0 if linear else curvature, linear, floor)
 
 
@@ -118,8 +118,8 @@ def _curvature(slope: Callable[[Array], Array], grid: _Grid) -> Array:
     """|act''| by central differences that stay on one side of every kink; what rounding can make up counts as zero."""
     h = np.minimum(1e-4, grid.distance / 4)
     above, below = slope(grid.z + h), slope(grid.z - h)
-    bends = np.abs(above - below) / (2 * h)
-    return np.where(np.abs(above - below) <= 1e-13 * (np.abs(above) + np.abs(below)), 0.0, bends)
+    curvatures = np.abs(above - below) / (2 * h)
+    return np.where(np.abs(above - below) <= 1e-13 * (np.abs(above) + np.abs(below)), 0.0, curvatures)
 
 
 def _slope_bound(
@@ -127,7 +127,7 @@ def _slope_bound(
 ) -> tuple[float | None, float | None]:
     """(p, L₁) of Property 3.1, or (None, None)."""
     if degree is None:
-        bound = _bounded(np.abs(seen), grid)
+        bound = _bound_if_any(np.abs(seen), grid)
         return (None, None) if bound is None else (0.0, bound)
     if 0 < degree < 1:  # the derivative is infinite at 0
         return None, None
@@ -135,12 +135,12 @@ def _slope_bound(
 
 
 def _curvature_bound(
-    bends: Array, slope: Callable[[Array], Array], grid: _Grid, kinks: tuple[float, ...], degree: float | None
+    curvatures: Array, slope: Callable[[Array], Array], grid: _Grid, kinks: tuple[float, ...], degree: float | None
 ) -> float | None:
     """L₂ of Property 3.3, or None; a jump of the derivative shows as a huge difference quotient across the kink."""
     if degree is not None:
         return _unit_slope(slope) if degree == 2 else None
-    bound, here = _bounded(bends, grid), np.array(kinks)
+    bound, here = _bound_if_any(curvatures, grid), np.array(kinks)
     across = np.abs(slope(here + 1e-6) - slope(here - 1e-6)) / 2e-6
     return None if bound is None or (across > 1.01 * bound).any() else bound
 
@@ -149,7 +149,7 @@ def _unit_slope(slope: Callable[[Array], Array]) -> float:
     return float(np.max(np.abs(slope(np.array([-1.0, 1.0])))))
 
 
-def _bounded(size: Array, grid: _Grid) -> float | None:
+def _bound_if_any(size: Array, grid: _Grid) -> float | None:
     """The largest size, unless it keeps growing outwards or towards a kink."""
     top, inner = float(np.max(size)), float(np.max(size[grid.inner]))
     return top if top <= 1.01 * inner else None  # NaN compares false, as it should

@@ -1,4 +1,4 @@
-"""Values and derivatives (slope, bend) of the built-in activations, elementwise on float arrays, in the precision of these.
+"""Values and derivatives (slope, curvature) of the built-in activations, elementwise on float arrays, in the precision of these.
 
 Each is written so that no intermediate overflows, however large |t| is. Where the result itself passes the largest float it is
 inf, quietly: a warning in the middle of a pass over the data could not name the row. At a kink the derivative is that of the
@@ -12,15 +12,15 @@ from math import pi, sqrt
 import numpy as np
 from scipy import special
 
-from laybare.shapes import Array
+from laybare.numerics.shapes import Array
 
-FAR = 40.0
-"""exp(-t²/2) and exp(-t²) are exactly zero from here on; clipping there keeps t² from overflowing."""
+UNDERFLOW_AT = 40.0
+"""|t| at which arguments are clipped, lest t² overflow. Derived: exp(-t²/2) and exp(-t²) are exactly zero from there on."""
 
 
 def normal_density(t: Array) -> Array:
     """φ(t) = exp(-t²/2)/√(2π)."""
-    near = np.clip(t, -FAR, FAR)
+    near = np.clip(t, -UNDERFLOW_AT, UNDERFLOW_AT)
     density: Array = np.exp(-0.5 * near * near) / sqrt(2 * pi)
     return density
 
@@ -48,18 +48,18 @@ def flat(t: Array) -> Array:
 
 
 def power(t: Array, *, power: float) -> Array:
-    return _raised(np.maximum(t, 0.0), power)
+    return _power(np.maximum(t, 0.0), power)
 
 
 def power_slope(t: Array, *, power: float) -> Array:
-    return power * _raised(np.maximum(t, 0.0), power - 1)
+    return power * _power(np.maximum(t, 0.0), power - 1)
 
 
-def power_bend(t: Array, *, power: float) -> Array:
+def power_curvature(t: Array, *, power: float) -> Array:
     positive = t > 0
     with np.errstate(over="ignore"):
-        bend: Array = power * (power - 1) * np.where(positive, np.power(np.where(positive, t, 1.0), power - 2), 0.0)
-    return bend
+        curvature: Array = power * (power - 1) * np.where(positive, np.power(np.where(positive, t, 1.0), power - 2), 0.0)
+    return curvature
 
 
 def absolute(t: Array) -> Array:
@@ -82,7 +82,7 @@ def sigmoid_slope(t: Array) -> Array:
     return slope
 
 
-def sigmoid_bend(t: Array) -> Array:
+def sigmoid_curvature(t: Array) -> Array:
     """sigmoid'·(1 - 2 sigmoid), the second factor as -tanh(t/2)."""
     return -sigmoid_slope(t) * np.tanh(t / 2)
 
@@ -96,7 +96,7 @@ def tanh_slope(t: Array) -> Array:
     return 4 * sigmoid_slope(2 * t)
 
 
-def tanh_bend(t: Array) -> Array:
+def tanh_curvature(t: Array) -> Array:
     return -2 * np.tanh(t) * tanh_slope(t)
 
 
@@ -106,13 +106,13 @@ def erf(t: Array) -> Array:
 
 
 def erf_slope(t: Array) -> Array:
-    near = np.clip(t, -FAR, FAR)
+    near = np.clip(t, -UNDERFLOW_AT, UNDERFLOW_AT)
     slope: Array = 2 / sqrt(pi) * np.exp(-near * near)
     return slope
 
 
-def erf_bend(t: Array) -> Array:
-    return -2 * np.clip(t, -FAR, FAR) * erf_slope(t)
+def erf_curvature(t: Array) -> Array:
+    return -2 * np.clip(t, -UNDERFLOW_AT, UNDERFLOW_AT) * erf_slope(t)
 
 
 def softplus(t: Array) -> Array:
@@ -130,10 +130,10 @@ def gelu_slope(t: Array) -> Array:
     return slope
 
 
-def gelu_bend(t: Array) -> Array:
-    near = np.clip(t, -FAR, FAR)
-    bend: Array = normal_density(t) * (2 - near * near)
-    return bend
+def gelu_curvature(t: Array) -> Array:
+    near = np.clip(t, -UNDERFLOW_AT, UNDERFLOW_AT)
+    curvature: Array = normal_density(t) * (2 - near * near)
+    return curvature
 
 
 def step(t: Array) -> Array:
@@ -153,11 +153,11 @@ def exponential_slope(t: Array, *, rate: float) -> Array:
     return rate * exponential(t, rate=rate)
 
 
-def exponential_bend(t: Array, *, rate: float) -> Array:
+def exponential_curvature(t: Array, *, rate: float) -> Array:
     return rate * rate * exponential(t, rate=rate)
 
 
-def _raised(base: Array, exponent: float) -> Array:
+def _power(base: Array, exponent: float) -> Array:
     """base**exponent for base ≥ 0; small whole exponents by multiplication, which is several times faster than pow."""
     with np.errstate(over="ignore"):
         if exponent not in (1, 2, 3, 4):

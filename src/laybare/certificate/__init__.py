@@ -1,7 +1,8 @@
 """Claims with numbers, error bars and a verdict: never silently wrong."""
 
-from laybare.certificate.checks import certify
-from laybare.certificate.claims import Certificate, Claim, StandardErrors, unjudged
-from laybare.certificate.spread import standard_errors
+from laybare.certificate.certificate import Assurance, Certificate, Claim, ClaimName, StandardErrors, unfinished_certificate
+from laybare.certificate.standard_errors import standard_errors_at
+from laybare.certificate.verification import certify
 
-__all__ = ["Certificate", "Claim", "StandardErrors", "certify", "standard_errors", "unjudged"]
+__all__ = [
+    "Assurance", "Certificate", "Claim", "ClaimName", "StandardErrors", "certify", "standard_errors_at", "unfinished_certificate"]

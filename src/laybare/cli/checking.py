@@ -1,7 +1,8 @@
-"""`laybare check DATA`: which assumptions hold, what each method would need, which are tried and why."""
+"""Before a recovery: `laybare check DATA` (which assumptions hold, which methods fit) and `laybare plan` (what it would take)."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -9,47 +10,49 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import laybare as lb
-from laybare.cli.data_options import opened, reading_options
-from laybare.cli.speech import Speech, examples, speaking
-from laybare.cli.wording import in_options
+from laybare.cli.output import Output, examples, output_options
+from laybare.cli.samples_commands import data_options, open_data
+from laybare.cli.wording import in_command_line_words
 from laybare.methods.choosing import Choice
+from laybare.numerics.shapes import report_progress
+from laybare.pipeline import plan as planning
 
 HOLDS = {True: "yes", False: "no", None: "open"}
 
 
 @click.command("check", epilog=examples(
     "laybare check data.npz", "laybare check houses.csv.gz --target price --drop-columns id --drop-missing"))
-@reading_options
+@data_options
 @click.option("--width", type=click.IntRange(1), help="Hidden units, if known.")
 @click.option("--activation", help="For example relu, leaky_relu(0.1), tanh; if known.")
-@speaking
-def check(data: str, *, width: int | None, activation: str | None, speech: Speech, **reading: Any) -> None:
+@output_options
+def check(data: str, *, width: int | None, activation: str | None, output: Output, **reading: Any) -> None:
     """Look at the samples in DATA: which assumptions hold, and which methods `laybare recover` would try, in which order.
 
     DATA as for laybare recover. Nothing is fitted; it takes a second. "open" means that samples cannot tell.
     """
-    units = None if activation is None else lb.activation_named(activation)
-    choice = lb.choose(opened(data, reading), width, units)
-    speech.tell(**_object(choice))
-    _say(choice, speech)
+    units = None if activation is None else lb.activations.activation_named(activation)
+    choice = lb.choose(open_data(data, reading), width, units)
+    output.emit_json(**_object(choice))
+    _say(choice, output)
 
 
-def _say(choice: Choice, speech: Speech) -> None:
+def _say(choice: Choice, output: Output) -> None:
     seen = choice.seen
-    speech.say(
+    output.say(
         f"{seen.size:,} samples of {seen.dim} inputs and {seen.outputs} output{'s' * (seen.outputs > 1)}; "
         f"{seen.residual:.2g} of the variance of y is not linear in x", "\nlaybare recover would try, in this order:")
     for n, candidate in enumerate(choice.candidates, 1):
-        speech.say(f"{n}. {candidate.reason}")
-    speech.say(in_options(choice.otherwise) + "\n")
-    if speech.verbose:
-        speech.say(_orders(choice))
+        output.say(f"{n}. {candidate.reason}")
+    output.say(in_command_line_words(choice.otherwise) + "\n")
+    if output.verbose:
+        output.say(_orders(choice))
     table = _table("method", "needs", "holds", "seen")
     for row in choice.table:
         for n, one in enumerate(row.conditions):
             last = n == len(row.conditions) - 1
             table.add_row(row.method if n == 0 else "", one.assumption, HOLDS[one.holds], one.seen, end_section=last)
-    speech.say(table)
+    output.say(table)
 
 
 def _orders(choice: Choice) -> Table:
@@ -81,3 +84,40 @@ def _object(choice: Choice) -> dict[str, Any]:
         "order": [{"method": type(one.method).__name__, "activation": one.method.activation.name, "reason": one.reason}
                   for one in choice.candidates],
         "otherwise": choice.otherwise}
+
+
+def _count(context: click.Context, parameter: click.Parameter, given: str) -> int:
+    """A whole number, also as 1e9 or 1_000_000."""
+    try:
+        number = float(given)
+    except ValueError:
+        number = 0.0
+    if not 1 <= number < 1e18 or number != int(number):
+        raise click.BadParameter(f"{given!r} is no whole number of at least 1; write 1000000 or 1e6.")
+    return int(number)
+
+
+@click.command("plan", epilog=examples("laybare plan --rows 1e6 --dim 20 --width 10 --workers 4"))
+@click.option("--rows", required=True, callback=_count, help="Samples, such as 1e9.")
+@click.option("--dim", required=True, callback=_count, help="Inputs.")
+@click.option("--width", required=True, callback=_count, help="Hidden units.")
+@click.option("--outputs", default="1", show_default=True, callback=_count, help="Outputs.")
+@click.option("--workers", default="1", show_default=True, callback=_count, help="Workers of one core each.")
+@output_options
+def plan(*, rows: int, dim: int, width: int, outputs: int, workers: int, output: Output) -> None:
+    """Say what the recovery of a ReLU network from noisy samples would take: passes, operations, bytes, memory, time.
+
+    Rates are measured on this machine first, which takes a few seconds. Times are good to a factor of two.
+    With --quiet nothing but the predicted seconds.
+    """
+    with output.bar() as progress:
+        report_progress(progress, "measuring", detail="rates of this machine, a few seconds")
+        rates = planning.measured_rates(dim, width, outputs)
+    found = planning.plan_recovery(rows, dim, width, outputs=outputs, workers=workers, rates=rates)
+    output.emit_json(**asdict(found))
+    output.say(str(found))
+    if output.verbose:
+        output.say("rates of one core here, operations a second", *(
+            f"  {name:26}{rate:>12.2g}" for name, rate in (*rates.flops.items(), ("bytes read a second", rates.reading))))
+    if output.quiet:
+        click.echo(f"{found.seconds:.3g}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from laybare.cli.speech import Speech, examples, speaking
+from laybare.cli.output import Output, examples, output_options
 
 LINES = {
     "bash": 'eval "$(laybare completion bash)"   in ~/.bashrc',
@@ -16,8 +16,8 @@ LINES = {
 
 @click.command("completion", epilog=examples("laybare completion bash"))
 @click.argument("shell", type=click.Choice(sorted(LINES)))
-@speaking
-def completion(shell: str, speech: Speech) -> None:
+@output_options
+def completion(shell: str, output: Output) -> None:
     """Print what makes SHELL complete commands, options, methods and studies of laybare.
 
     Put one line into your shell's start-up file: eval "$(laybare completion bash)", the same with zsh, or
@@ -28,5 +28,5 @@ def completion(shell: str, speech: Speech) -> None:
     from laybare.cli import commands
 
     script = maker(commands, {}, "laybare", "_LAYBARE_COMPLETE").source()
-    speech.say(script.strip())
-    speech.tell(shell=shell, line=LINES[shell], script=script)
+    output.say(script.strip())
+    output.emit_json(shell=shell, line=LINES[shell], script=script)

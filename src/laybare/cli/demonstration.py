@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from laybare.cli.endings import NEW_FILE, finite, status_of
-from laybare.cli.screen import _pairs_table, print_path, print_summary
-from laybare.cli.speech import Speech, examples, speaking
-from laybare.report import side_by_side, write_report
+from laybare.cli.output import Output, _pairs_table, examples, output_options, print_path, print_summary
+from laybare.cli.results import NEW_FILE, finite, status_of
+from laybare.report import pair_units, write_report
 
 
 @click.command("demo", epilog=examples("laybare demo --width 4 --queries 600 --report demo.html"))
@@ -15,42 +14,42 @@ from laybare.report import side_by_side, write_report
 @click.option("--width", default=16, show_default=True, type=click.IntRange(1, 64), help="Hidden units of the trained network.")
 @click.option("--queries", default=3000, show_default=True, type=click.IntRange(100), help="Queries granted to the recovery.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of training, queries and search.")
-@speaking
-def demo(*, report: str, width: int, queries: int, seed: int, speech: Speech) -> None:
+@output_options
+def demo(*, report: str, width: int, queries: int, seed: int, output: Output) -> None:
     """Train a network on real data, hide it behind a callable, recover its weights from queries.
 
     Beside it, live: what scikit-learn's own training finds from as many samples of the same black box, and from more.
     """
     from laybare.studies import trained_mlp
 
-    speech.say(
+    output.say(
         f"1. The hidden network: scikit-learn trains an MLPRegressor (10-{width}-1, ReLU) on the diabetes data.",
         "   From here on it is a black box, a function that answers queries; nobody is told its weights.",
         f"2. The queries: laybare asks at most {queries:,}, and is not told the width.\n")
     truth = trained_mlp.train(width, seed)
-    with speech.bar() as progress:
+    with output.bar() as progress:
         case = trained_mlp.extract(truth, queries, seed, progress)
     found, match, status = case.found, case.match, status_of(case.found.certificate)
     if found.network.depth == 1 and found.network.top is None:
-        speech.say(_pairs_table(side_by_side(found.network, truth), truth.dim, speech.width))
-    speech.say(f"hidden units recovered: {width - len(match.missing)} of {width}")
-    speech.say(f"largest difference of any weight, bias or readout: {match.max_error:.1e}\n")
-    if speech.in_text:
+        output.say(_pairs_table(pair_units(found.network, truth), truth.dim, output.width))
+    output.say(f"hidden units recovered: {width - len(match.missing)} of {width}")
+    output.say(f"largest difference of any weight, bias or readout: {match.max_error:.1e}\n")
+    if output.in_text:
         print_summary(str(found), found.certificate.verdict)
-    speech.say(
+    output.say(
         "\n3. Training: random samples of the same black box, the width told, best of ten starts of L-BFGS.")
-    with speech.bar() as progress:
+    with output.bar() as progress:
         students = [trained_mlp.retrain(truth, rows, seed, progress) for rows in (found.samples_used, queries)]
     for student in students:
-        speech.say(
+        output.say(
             f"   {student.samples:,} samples: {student.right} of {width} units right to 1 %; error on fresh inputs "
             f"{student.test_error:.0e} of sd(y)")
-    speech.say("   Nothing in training says which of its units are right.\n")
+    output.say("   Nothing in training says which of its units are right.\n")
     write_report(found, report, truth)
-    speech.tell(
+    output.emit_json(
         status=status, verdict=found.certificate.verdict, width=width, recovered=width - len(match.missing),
         max_error=finite(match.max_error), queries=found.queries, seconds=found.seconds, report=report,
         training=[{"samples": one.samples, "recovered": one.right, "test_error": one.test_error} for one in students])
-    if speech.in_text:
+    if output.in_text:
         print_path("report", report)
     click.get_current_context().exit(status)

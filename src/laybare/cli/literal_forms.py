@@ -29,7 +29,7 @@ import laybare as lb
 from laybare.errors import InvalidInput
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, PrintedReLU, SymmetricInputs, TensorInit
 
-SECTION_7 = lb.Descent(step=0.02, max_steps=6000)
+SECTION_7 = lb.solver.Descent(step=0.02, max_steps=6000)
 """Steps of the experiments of Zhong et al. (2017); their number is not stated."""
 
 Form = Callable[[lb.Activation], Any]
@@ -47,14 +47,14 @@ FORMS: dict[str, dict[str, Form]] = {
         "section-4": lambda units: _with(SymmetricInputs.practical(), units)},
     "tensor-init": {
         "algorithm-1": TensorInit.literal, "algorithm-1-in-thirds": lambda units: TensorInit.literal(units, partition=True),
-        "algorithm-2": lambda units: TensorInit.literal(units, descent=lb.Descent(max_steps=1000)),
+        "algorithm-2": lambda units: TensorInit.literal(units, descent=lb.solver.Descent(max_steps=1000)),
         "section-7": lambda units: TensorInit.literal(units, descent=SECTION_7, printed_step=False)},
 }
 """Algorithm 4 of Ge et al. (2019) is what their others do where there are more outputs than units."""
 
 LAYER_FORMS: dict[str, Mapping[str, Any]] = {
     "one-by-one": {}, "simultaneous": {"simultaneous": True}, "activity": {"activity": True}, "retained": {"biased": True},
-    "delta": {"search": lb.DeltaAscent()}}
+    "delta": {"search": lb.lowest_layer.DeltaAscent()}}
 """Options of `HighThreshold.literal`; exponential and even units have one algorithm only."""
 
 

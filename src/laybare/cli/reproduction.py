@@ -11,9 +11,8 @@ from click.shell_completion import CompletionItem
 from rich.table import Table
 from rich.text import Text
 
-from laybare.cli import nearest
-from laybare.cli.screen import print_path
-from laybare.cli.speech import Speech, examples, speaking
+from laybare.cli.output import Output, examples, output_options, print_path
+from laybare.cli.program import suggest
 from laybare.report.tables import text_table
 
 if TYPE_CHECKING:
@@ -43,8 +42,8 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str | None)
 @click.option("--seeds", callback=_seeds, help="Seeds to run, as FIRST-LAST; each study has its own number of them.")
 @click.option("--full", is_flag=True, help="The whole grid, which may take hours, instead of minutes.")
 @click.option("--out", default="studies", show_default=True, type=click.Path(file_okay=False), help="Folder for page and tables.")
-@speaking
-def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bool, out: str, speech: Speech) -> None:
+@output_options
+def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bool, out: str, output: Output) -> None:
     """Run STUDY, or `papers` for all of the five papers: print its table, say what it shows, and write a page with it.
 
     The page says how to get it again; beside it are the table as CSV, and the figure as SVG with its points as CSV.
@@ -55,28 +54,28 @@ def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bo
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         for one in STUDIES.values():
             table.add_row(Text(one.name), Text(f"{one.title}."))
-        speech.say(table)
-        speech.tell(studies={one.name: one.title for one in STUDIES.values()})
+        output.say(table)
+        output.emit_json(studies={one.name: one.title for one in STUDIES.values()})
         return
     if study not in STUDIES and study != "papers":
         raise click.BadParameter(
-            f"there is no study {study!r}{nearest(study, ('papers', *STUDIES))}; laybare reproduce --list has them all.",
+            f"there is no study {study!r}{suggest(study, ('papers', *STUDIES))}; laybare reproduce --list has them all.",
             param_hint="STUDY")
     names = PAPERS if study == "papers" else (study,)
-    speech.tell(results=[_run(STUDIES[name], seeds, Path(out), full=full, speech=speech) for name in names])
+    output.emit_json(results=[_run(STUDIES[name], seeds, Path(out), full=full, output=output) for name in names])
 
 
-def _run(study: Study[Any, Any], seeds: range | None, out: Path, *, full: bool, speech: Speech) -> dict[str, Any]:
+def _run(study: Study[Any], seeds: range | None, out: Path, *, full: bool, output: Output) -> dict[str, Any]:
     """Measure, print, write."""
     from laybare.studies.reading import StudyReading
 
     begun, chosen = time.process_time(), range(study.seeds) if seeds is None else seeds
-    with speech.bar() as progress:
+    with output.bar() as progress:
         result = study.run(study.settings(chosen, full=full, progress=progress))
     files = StudyReading(study, chosen, full, result, time.process_time() - begun).write(out)
-    if speech.in_text:
-        speech.say(f"{study.title}\n\n{text_table(result.columns, result.rows, speech.width)}\n")
-        speech.say(f"Stated before: {study.claim}\nMeasured: {result.sentence}")
+    if output.in_text:
+        output.say(f"{study.title}\n\n{text_table(result.columns, result.rows, output.width)}\n")
+        output.say(f"Stated before: {study.claim}\nMeasured: {result.sentence}")
         for path in files:
             print_path(path.suffix[1:], str(path))
     return {

@@ -12,7 +12,7 @@ OPTIONS = {"drop": "--drop-columns", "drop_missing": "--drop-missing", "rng": "-
 NAMED = "target|width|activation|law|budget|link|box|dim|depth|method|log|drop_missing|drop|rng"
 
 
-def in_options(message: str) -> str:
+def in_command_line_words(message: str) -> str:
     """The same sentence for somebody who has options and no objects."""
     message = re.sub(r"\b(?:lb\.)?(Gaussian|Symmetric|Unknown)\(\)", lambda seen: f"--law {seen[1].lower()}", message)
     message = re.sub(rf"\b(?:lb\.)?({'|'.join(METHODS)})\(([^()]*(?:\([^()]*\))?[^()]*)\)", _method, message)

@@ -1,7 +1,9 @@
-"""What every decomposition returns: rank-one parts cᵢ uᵢ⊗…⊗uᵢ, how much they leave unexplained, how well they are told apart.
+"""What every decomposition returns: rank-one parts cᵢ uᵢ⊗…⊗uᵢ, the residual, and how well the parts are separated.
 
 Gauge. A part of odd order does not change under (c, u) → (−c, −u): the coefficient is made positive. A part of even order does
-not change under u → −u: the largest entry of u is made positive. Parts are sorted by falling |c|.
+not change under u → −u: the largest entry of u is made positive. Parts are sorted by falling |c|. Given directions, coefficients
+of a symmetric tensor or loadings of a stack follow by least squares. A symmetric tensor of order 3 is its own stack of slices,
+with loadings λᵢ = cᵢuᵢ.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
-from laybare.shapes import Array
+from laybare.decomposition.slices import is_symmetric
+from laybare.errors import InvalidInput
+from laybare.numerics.shapes import Array
 
 SAME_COSINE = 0.95
-"""Two directions with a larger |cosine| count as one: closer pairs are not told apart in moments of practical sample sizes."""
+"""Directions with a larger |cosine| are one: moments do not separate closer pairs. Checked by `pytest tests/decomposition`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +36,7 @@ class Components:
     residual : float
         |input − parts| / |input| in the Frobenius norm, coefficients (or loadings) by least squares.
     separation : float in [0, 1]
-        See the function of that name; 1 for orthogonal parts, 0 when two parts cannot be told apart.
+        See the function of that name; 1 for orthogonal parts, 0 when two parts cannot be separated.
     order : int
         3 or 4 for a symmetric tensor, 2 for a stack of symmetric matrices, l for a stack of symmetric tensors of order l.
     """
@@ -66,7 +70,7 @@ def powers(directions: Array, order: int) -> Array:
 def separation(directions: Array, loadings: Array, order: int = 1) -> float:
     """min over pairs of sin∠(λᵢ, λⱼ), times the smallest singular value of the matrix with rows uᵢ^{⊗order}.
 
-    λᵢ (s,) is what tells part i from the others in the s matrices that were diagonalised: a joint diagonaliser is unique if and
+    λᵢ (s,) are the diagonal entries of part i in the s matrices that were diagonalised: a joint diagonaliser is unique if and
     only if no two λ are parallel (Afsari 2008, modulus of uniqueness), and the noise of uᵢ grows like 1/sin. For a symmetric
     tensor λᵢ = cᵢuᵢ. For one matrix pencil λᵢ has two entries, and the sine is the chordal distance of two eigenvalues.
     The second factor says how far the directions are from dependent; `order` > 1 is for more directions than dimensions.
@@ -121,3 +125,81 @@ def _smallest_singular_value(directions: Array, order: int) -> float:
         return float(np.linalg.svd(directions, compute_uv=False)[-1]) if len(directions) <= directions.shape[1] else 0.0
     lowest = np.linalg.eigvalsh((directions @ directions.T) ** order)[0]
     return float(np.sqrt(max(lowest, 0.0)))
+
+
+def fit_components(tensor: Array, directions: Array) -> Components:
+    """Components with these directions, the rest by least squares: coefficients of a symmetric tensor, loadings of a stack."""
+    return fit_tensor_components(tensor, directions) if is_symmetric(tensor) else fit_stack_components(tensor, directions)
+
+
+def fit_tensor_components(tensor: Array, directions: Array) -> Components:
+    """Components of a dense symmetric tensor."""
+    c = tensor_coefficients(tensor, directions)
+    misfit = np.linalg.norm(tensor_misfit(tensor, directions, c)) / np.linalg.norm(tensor)
+    apart = separation(directions, (c[:, None] * directions).T)
+    return in_canonical_form(Components(c, directions, float(misfit), apart, tensor.ndim))
+
+
+def fit_stack_components(stack: Array, directions: Array) -> Components:
+    """Components of a stack of symmetric matrices or tensors; coefficients are the lengths of the loadings."""
+    weights = loadings(stack, directions)
+    order = stack.ndim - 1
+    misfit = stack.reshape(len(stack), -1) - weights @ powers(directions, order)
+    apart = separation(directions, weights, 1 if len(directions) <= directions.shape[1] else order)
+    relative = float(np.linalg.norm(misfit) / np.linalg.norm(stack))
+    return in_canonical_form(Components(np.linalg.norm(weights, axis=0), directions, relative, apart, order))
+
+
+def tensor_coefficients(tensor: Array, directions: Array) -> Array:
+    """c (r,) of the least-squares fit T ≈ Σᵢ cᵢ uᵢ^{⊗order}: (UUᵀ)^{∘order} c = T(uᵢ, …, uᵢ)."""
+    return _solve_gram((directions @ directions.T) ** tensor.ndim, contract(tensor, directions, 0))
+
+
+def loadings(stack: Array, directions: Array) -> Array:
+    """λ (s, r) of the least-squares fit A_l ≈ Σᵢ λ_lᵢ uᵢ^{⊗q}, for a stack of matrices (q = 2) or of symmetric tensors."""
+    rows = powers(directions, stack.ndim - 1)
+    return _solve_gram(rows @ rows.T, rows @ stack.reshape(len(stack), -1).T).T
+
+
+def tensor_misfit(tensor: Array, directions: Array, coefficients: Array) -> Array:
+    """T − Σᵢ cᵢ uᵢ^{⊗order}."""
+    half = tensor.ndim // 2
+    left, right = powers(directions, half), powers(directions, tensor.ndim - half)
+    misfit: Array = tensor - (left.T @ (coefficients[:, None] * right)).reshape(tensor.shape)
+    return misfit
+
+
+def contract(tensor: Array, directions: Array, keep: int) -> Array:
+    """T(uᵢ, …, uᵢ, I, …) for every row of `directions`, with `keep` (0 or 1) axes left: (r,) or (r, k)."""
+    out = tensor.reshape(-1, tensor.shape[-1]) @ directions.T
+    out = out.reshape(*tensor.shape[:-1], len(directions))
+    for _ in range(tensor.ndim - 1 - keep):
+        out = np.einsum("...ar,ra->...r", out, directions)
+    return out.T if keep else out
+
+
+def _solve_gram(gram: Array, right: Array) -> Array:
+    """Least squares, because equal directions make a Gram matrix singular."""
+    solution: Array = np.linalg.lstsq(gram, right, rcond=None)[0]
+    return solution
+
+
+@dataclass(frozen=True)
+class BestOf:
+    """Run `decompose` `tries` times and keep the smallest residual."""
+
+    tries: int
+    decompose: Decomposer
+
+    def __post_init__(self) -> None:
+        if self.tries < 1:
+            raise InvalidInput(
+                f"{self.tries} tries were asked for.", "The best of them is kept.", "Give a positive number.", tries=self.tries)
+
+    def __call__(self, tensor: Array, rank: int, *, rng: Generator) -> Components:
+        return min((self.decompose(tensor, rank, rng=rng) for _ in range(self.tries)), key=lambda parts: parts.residual)
+
+
+def best_of(tries: int, decompose: Decomposer) -> Decomposer:
+    """A decomposition that runs another one several times and keeps the smallest residual."""
+    return BestOf(tries, decompose)

@@ -1,9 +1,17 @@
-"""The default decomposition: joint diagonalisation of all slices, then least squares.
+"""Decompositions by joint diagonalisation of all slices: the default, its start from a definite combination, and KCL.
 
     stack → its span, r slices → starts (a definite combination + Jacobi; Jennrich) → FFDIAG (or UWEDGE, QRJ1D) → least squares
 
 One pencil throws most slices away; all of them together leave noise of the size that least squares leaves. The starts only
-choose the basin: whichever ends with the smaller residual is kept.
+choose the basin; the one that ends with the smallest residual is kept.
+
+Definite start. If some combination X₀ = Σ xᵢ uᵢuᵢᵀ of the slices has all xᵢ > 0, then R = X₀^{-1/2} makes the directions R uᵢ
+orthogonal, and Jacobi rotations diagonalise the slices R A_l R from any start. The signs of the parts do not matter: the
+combination nearest to the identity is tried, which is positive definite unless the directions are badly conditioned.
+
+KCL. Stage 1 contracts the tensor with L random unit vectors and diagonalises the L matrices jointly. Stage 2 repeats it with the
+r contractions that, by stage 1, keep one part each. Stage 2 rests on r slices only: for ill-conditioned directions it is the
+worse of the two (`laybare reproduce decomposition-noise`), so the default is one stage.
 """
 
 from __future__ import annotations
@@ -13,22 +21,63 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from laybare.decomposition.checks import as_slices, is_symmetric
-from laybare.decomposition.components import Components, Decomposer, unit_rows
-from laybare.decomposition.cp import polish_tensor
-from laybare.decomposition.definite import definite_jacobi
-from laybare.decomposition.diagonaliser import Diagonalise, directions_of, rows_for
-from laybare.decomposition.explanation import explain, explain_stack
-from laybare.decomposition.multiplicative import ffdiag
-from laybare.decomposition.pencil import jennrich
-from laybare.decomposition.shrinkage import shrink_to_orthogonal
-from laybare.decomposition.slices import condense, project
-from laybare.decomposition.stack_fit import polish_stack
-from laybare.errors import AssumptionViolated
-from laybare.shapes import Array
+from laybare.decomposition.components import Components, Decomposer, fit_components, fit_stack_components, loadings, unit_rows
+from laybare.decomposition.diagonalisers import Diagonaliser, directions_of, ffdiag, jacobi, qrj1d, rows_for
+from laybare.decomposition.direction_fits import polish_stack, polish_tensor, shrink_to_orthogonal
+from laybare.decomposition.pencils import jennrich
+from laybare.decomposition.slices import as_slices, condense, is_symmetric, project
+from laybare.errors import AssumptionViolated, InvalidInput
+from laybare.numerics.shapes import Array
 
-MOST_UNKNOWNS = 2000
-"""Rank times dimension above which the cubic cost of the least-squares step (seconds) is not worth it."""
+
+@dataclass(frozen=True, kw_only=True)
+class JointOptions:
+    """What can be inverted, and what can be afforded."""
+
+    least_eigenvalue_ratio: float = 1e-6  # of a definite X₀. Checked by `pytest tests/decomposition`.
+    max_condition: float = 1e12  # of a joint diagonaliser; above it the start is kept. Checked by `pytest tests/decomposition`.
+    most_unknowns: int = 2000  # rank · dim up to which least squares, cubic in it, runs. Checked by `pytest tests/decomposition`.
+
+
+JOINT = JointOptions()
+
+
+@dataclass(frozen=True)
+class DefiniteJacobi:
+    """Whitening by the combination of slices nearest to the identity, then orthogonal Jacobi. Deterministic: `rng` is not used.
+
+    Refuses (AssumptionViolated) if that combination is not positive definite.
+    """
+
+    def __call__(self, tensor: Array, rank: int, *, rng: Generator) -> Components:
+        slices = as_slices(tensor, rank)
+        span = project(slices, rank)
+        root = inverse_root(nearest_to_identity(condense(span.slices, rank)))
+        rows = jacobi(condense(root @ span.slices @ root, rank), np.eye(rank)).rows
+        return fit_components(slices, unit_rows(rows @ np.linalg.inv(root) @ span.basis.T))
+
+
+definite_jacobi = DefiniteJacobi()
+
+
+def nearest_to_identity(slices: Array) -> Array:
+    """The orthogonal projection of the identity on the span of the slices."""
+    flat = slices.reshape(len(slices), -1)
+    weights = np.linalg.lstsq(flat.T, np.eye(slices.shape[1]).ravel(), rcond=None)[0]
+    return np.tensordot(weights, slices, axes=1)
+
+
+def inverse_root(matrix: Array) -> Array:
+    """X^{-1/2} of a positive definite matrix. Refused: others."""
+    values, vectors = np.linalg.eigh(matrix)
+    if not values[0] > JOINT.least_eigenvalue_ratio * values[-1] > 0:
+        raise AssumptionViolated(
+            f"The combination of slices nearest to the identity has eigenvalues from {values[0]:.2g} to {values[-1]:.2g}.",
+            "It must be positive definite to make the directions orthogonal.",
+            "Use JointDiagonalisation, which also starts from matrix pencils.",
+            smallest=float(values[0]), largest=float(values[-1]))
+    root: Array = (vectors / np.sqrt(values)) @ vectors.T
+    return root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +89,7 @@ class JointDiagonalisation:
     `separation`: the smallest sine between the loadings of two parts times the smallest singular value of the directions.
     """
 
-    diagonalise: Diagonalise = ffdiag
+    diagonalise: Diagonaliser = ffdiag
     starts: tuple[Decomposer, ...] = (definite_jacobi, jennrich)
     polish: bool = True
 
@@ -48,12 +97,12 @@ class JointDiagonalisation:
         slices = as_slices(tensor, rank)
         span = project(slices, rank)
         small = condense(span.slices, rank)
-        tries = [self._diagonalised(small, start) for start in self._begin(small, rank, rng)]
-        best = min(tries, key=lambda directions: explain_stack(small, directions).residual)
+        tries = [self._diagonalise_from(small, start) for start in self._start_directions(small, rank, rng)]
+        best = min(tries, key=lambda directions: fit_stack_components(small, directions).residual)
         directions = unit_rows(best @ span.basis.T)
-        return explain(slices, polished(slices, directions) if self.polish else directions)
+        return fit_components(slices, polish_directions(slices, directions) if self.polish else directions)
 
-    def _begin(self, small: Array, rank: int, rng: Generator) -> list[Array]:
+    def _start_directions(self, small: Array, rank: int, rng: Generator) -> list[Array]:
         """Directions from every start that accepts the stack."""
         found = []
         for start in self.starts:
@@ -63,17 +112,17 @@ class JointDiagonalisation:
                 continue
         return found or [np.eye(rank)]
 
-    def _diagonalised(self, small: Array, start: Array) -> Array:
-        """Directions after joint diagonalisation, or the start's if that came out worse."""
+    def _diagonalise_from(self, small: Array, start: Array) -> Array:
+        """Directions after joint diagonalisation, or those of the start if that came out worse."""
         rows = self.diagonalise(small, rows_for(start)).rows
-        if not np.linalg.cond(rows) < 1e12:
+        if not np.linalg.cond(rows) < JOINT.max_condition:
             return start
-        return min((directions_of(rows), start), key=lambda directions: explain_stack(small, directions).residual)
+        return min((directions_of(rows), start), key=lambda directions: fit_stack_components(small, directions).residual)
 
 
-def polished(slices: Array, directions: Array) -> Array:
-    """Directions after least squares on the input; unchanged where that would cost too much."""
-    if directions.size > MOST_UNKNOWNS:
+def polish_directions(slices: Array, directions: Array) -> Array:
+    """Directions after least squares on the input; unchanged where that costs too much."""
+    if directions.size > JOINT.most_unknowns:
         return directions
     if not is_symmetric(slices):
         return polish_stack(slices, directions)
@@ -81,3 +130,54 @@ def polished(slices: Array, directions: Array) -> Array:
 
 
 joint_diagonalisation = JointDiagonalisation()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KCL:
+    """Random projections and joint diagonalisation.
+
+    `separation`: the smallest sine between the loadings of two parts times the smallest singular value of the directions.
+    The default starts FFDIAG from Jennrich's directions; `literal` is two stages of QRJ1D from the identity.
+    Source: Kuleshov, Chaganty and Liang (2015), AISTATS; Zhong et al. (2017), Algorithm 1, use it.
+    """
+
+    projections: int = 100
+    stages: int = 1
+    diagonalise: Diagonaliser = ffdiag
+    warm: bool = True
+
+    def __post_init__(self) -> None:
+        if self.stages not in (1, 2) or self.projections < 2:
+            raise InvalidInput(
+                f"{self.stages} stages of {self.projections} projections were asked for.",
+                "One projection alone does not determine the parts, and there is no third stage.",
+                "Give 1 or 2 stages and at least 2 projections.", stages=self.stages, projections=self.projections)
+
+    @classmethod
+    def literal(cls) -> KCL:
+        """The paper's own choices."""
+        return cls(stages=2, diagonalise=qrj1d, warm=False)
+
+    def __call__(self, tensor: Array, rank: int, *, rng: Generator) -> Components:
+        slices = as_slices(tensor, rank)
+        span = project(slices, rank)
+        condense(span.slices, rank)  # refuses a stack without information
+        rows = rows_for(jennrich(span.slices, rank, rng=rng).directions) if self.warm else np.eye(rank)
+        weights = unit_rows(rng.standard_normal((self.projections, len(slices))))
+        for _ in range(self.stages):
+            # Joint diagonalisation sees only Σ A_l⊗A_l: R of the weights' QR gives it from no more slices than there were.
+            mixing = np.linalg.qr(weights, mode="r")
+            rows = self.diagonalise(np.tensordot(mixing, span.slices, axes=1), rows).rows
+            weights = isolating_weights(loadings(span.slices, directions_of(rows)))
+        return fit_components(slices, unit_rows(directions_of(rows) @ span.basis.T))
+
+
+kcl = KCL()
+
+
+def isolating_weights(weights: Array) -> Array:
+    """Unit combinations (r, s) of slices that keep one part each, from loadings (s, r): rows dual to the loadings.
+
+    For a symmetric tensor, λᵢ = cᵢuᵢ, these are the rows of the joint diagonaliser, as in the paper.
+    """
+    return unit_rows(np.linalg.pinv(weights))

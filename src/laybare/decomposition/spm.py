@@ -3,7 +3,8 @@
 Moments of several orders, flattened to order l on one side, share one span S = span{wᵢ^{⊗l}}; weights and signs of the moments
 are in the other side and do not matter. With an orthonormal basis S_a of that span,
     F(w) = Σ_a ⟨S_a, w^{⊗l}⟩² ≤ 1 on the unit sphere, with equality exactly where w^{⊗l} lies in the span.
-Power steps w ← normalise(∇F/2l + shift·w) climb, Newton steps on the sphere finish. For l = 1 all vectors of the span are maxima.
+Power steps w ← normalise(∇F/2l + shift·w) ascend, Newton steps on the sphere finish. For l = 1 all vectors of the span are
+maxima.
 
 Source: Kileel and Pereira (2019), arXiv:1912.04007. Deviations: the span may come from several orders; after a batch of random
 starts, later batches start from elements of the span that are orthogonal to the parts already found (instead of deflation).
@@ -17,24 +18,25 @@ from math import comb
 import numpy as np
 from numpy.random import Generator
 
-from laybare.decomposition.checks import finite
-from laybare.decomposition.components import SAME_COSINE, Components, deduplicate, powers, unit_rows
-from laybare.decomposition.explanation import explain_stack
+from laybare.decomposition.components import SAME_COSINE, Components, deduplicate, fit_stack_components, powers, unit_rows
+from laybare.decomposition.slices import MAX_ASYMMETRY, as_finite
 from laybare.errors import InvalidInput, Unidentifiable
-from laybare.levels import GRAM, ROUNDING
-from laybare.shapes import Array
+from laybare.numerics.levels import GRAM, ROUNDING
+from laybare.numerics.shapes import Array
 
-TOP, NEARLY = 1 - GRAM, 1 - 1e-10
-"""A maximum this high lies in the span up to rounding: converged, and nearly so."""
 
-SURE = 0.99
-"""A maximum this high is taken for a part when later starts avoid those already found."""
+@dataclass(frozen=True, kw_only=True)
+class AscentOptions:
+    """Overlaps F with the span, cosines of directions, and the step."""
 
-SAME_MAXIMUM = 0.999
-"""Directions with a larger |cosine| have climbed to the same maximum, if both lie in the span up to rounding."""
+    converged_overlap: float = 1 - GRAM  # Derived: 1 up to the rounding of a Gram matrix.
+    exact_overlap: float = 1 - 1e-10  # close parts only above. Checked by `pytest tests/decomposition/test_population.py`.
+    part_overlap: float = 0.99  # later starts avoid parts above it. Checked by `pytest tests/decomposition/test_laws.py`.
+    same_maximum_cosine: float = 0.999  # exact parts with a larger |cosine| are one. Checked by `pytest tests/decomposition`.
+    shift: float = 0.3  # share of the old direction in a step. Checked by `pytest tests/decomposition`.
 
-SHIFT = 0.3
-"""Share of the old direction in a step. Smaller than the bound that guarantees ascent for every span; others not compared."""
+
+ASCENT = AscentOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,7 @@ class SubspacePower:
 
     `separation`: the smallest sine between the loadings of two parts times the smallest singular value of the directions, or, for
     more parts than dimensions, of the w^{⊗l}. `rank` may be up to C(d+l−1, l) − d. If fewer parts stand out than were asked for,
-    the best other maxima fill up; if there are none, fewer parts come back. The residual tells.
+    the best other maxima fill up; if there are none, fewer parts come back, and the residual shows it.
     """
 
     starts: int = 300
@@ -51,17 +53,18 @@ class SubspacePower:
     batches: int = 6
 
     def __call__(self, tensor: Array, rank: int, *, rng: Generator) -> Components:
-        stack = as_span_input(tensor, rank)
+        stack = check_span_input(tensor, rank)
         span = joint_span([stack], rank)
         found = np.zeros((0, stack.shape[-1]))
         for _ in range(self.batches):
-            ends = climb(span, later_starts(span, self.starts, found, rng), self.steps)
-            ends = newton(span, ends[deduplicate(ends, height(span, ends), SAME_MAXIMUM)])
-            found, before = _distinct(span, np.concatenate([found, ends]))[:rank], found
-            heights = height(span, found)
-            if len(found) == rank and (heights[-1] > TOP or _same(heights, height(span, before))):
+            ends = power_steps(span, draw_starts(span, self.starts, found, rng), self.steps)
+            ends = newton_steps(span, ends[deduplicate(ends, span_overlap(span, ends), ASCENT.same_maximum_cosine)])
+            found, before = _distinct_maxima(span, np.concatenate([found, ends]))[:rank], found
+            overlaps = span_overlap(span, found)
+            unchanged = _unchanged(overlaps, span_overlap(span, before))
+            if len(found) == rank and (overlaps[-1] > ASCENT.converged_overlap or unchanged):
                 break
-        return explain_stack(stack, found)
+        return fit_stack_components(stack, found)
 
 
 subspace_power = SubspacePower()
@@ -70,7 +73,7 @@ subspace_power = SubspacePower()
 def joint_span(stacks: list[Array], rank: int, weights: Array | None = None) -> Array:
     """Orthonormal basis (rank, d, …, d) of the dominant span of several stacks of symmetric tensors of one order.
 
-    A stack is what a moment gives when all but l of its axes are spread out; `weights`, one a stack, balance their noise.
+    A stack is what a moment gives when all but l of its axes are spread out; `weights`, one per stack, balance their noise.
     """
     scale = np.ones(len(stacks)) if weights is None else weights
     flat = np.concatenate([w * stack.reshape(len(stack), -1) for w, stack in zip(scale, stacks, strict=True)])
@@ -78,22 +81,22 @@ def joint_span(stacks: list[Array], rank: int, weights: Array | None = None) -> 
     held = int(np.sum(sizes > ROUNDING * sizes[0]))
     if held < rank:
         raise Unidentifiable(
-            f"{len(flat)} tensors span {held} dimensions and rank {rank} was asked.",
+            f"{len(flat)} tensors span {held} dimensions and rank {rank} was asked for.",
             "The span cannot hold that many independent parts.", "Add moments of other orders.", rank=rank, span=held)
     return right[:rank].reshape(rank, *stacks[0].shape[1:])
 
 
-def height(span: Array, directions: Array) -> Array:
-    """F(w), (starts,)."""
+def span_overlap(span: Array, directions: Array) -> Array:
+    """F(w) of every row w: (starts,)."""
     values: Array = np.sum((powers(directions, span.ndim - 1) @ span.reshape(len(span), -1).T) ** 2, axis=1)
     return values
 
 
-def climb(span: Array, directions: Array, steps: int) -> Array:
+def power_steps(span: Array, directions: Array, steps: int) -> Array:
     """Power steps w ← normalise(Σ_a ⟨S_a, w^l⟩ S_a(I, w^{l−1}) + shift·w), all rows at once."""
     for _ in range(steps):
         slope = gradient(span, directions)
-        ahead = unit_rows(slope + SHIFT * directions)
+        ahead = unit_rows(slope + ASCENT.shift * directions)
         moved = float(np.abs(ahead - directions).max())
         directions = ahead
         if moved < 1e-9:
@@ -103,20 +106,20 @@ def climb(span: Array, directions: Array, steps: int) -> Array:
 
 def gradient(span: Array, directions: Array) -> Array:
     """∇F / 2l = Σ_a ⟨S_a, w^l⟩ S_a(I, w^{l−1}), (starts, d)."""
-    slopes = _once(span, directions)
+    slopes = _contract_to_vectors(span, directions)
     values = np.einsum("nad,nd->na", slopes, directions)
     slope: Array = (values[:, None] @ slopes)[:, 0]
     return slope
 
 
-def newton(span: Array, directions: Array, steps: int = 10) -> Array:
+def newton_steps(span: Array, directions: Array, steps: int = 10) -> Array:
     """Newton steps on the sphere towards a critical point of F, kept only where F does not fall."""
     order, dim = span.ndim - 1, span.shape[-1]
     for _ in range(steps):
-        slopes = _once(span, directions)
+        slopes = _contract_to_vectors(span, directions)
         values = np.einsum("nad,nd->na", slopes, directions)
         slope = np.einsum("nad,na->nd", slopes, values)
-        curve = order * np.einsum("nad,nae->nde", slopes, slopes) + (order - 1) * _twice(span, directions, values)
+        curve = order * np.einsum("nad,nae->nde", slopes, slopes) + (order - 1) * _contract_to_matrices(span, directions, values)
         outward = np.einsum("nd,nd->n", slope, directions)
         tangent = np.eye(dim) - directions[:, :, None] * directions[:, None, :]
         # Riemannian Hessian; −w wᵀ keeps it invertible without touching the tangent space.
@@ -124,14 +127,14 @@ def newton(span: Array, directions: Array, steps: int = 10) -> Array:
         across = np.einsum("nde,ne->nd", tangent, slope)
         step = np.einsum("nde,ne->nd", np.linalg.pinv(hessian, hermitian=True), across)
         trial = unit_rows(directions - step)
-        better = height(span, trial) >= height(span, directions) - 1e-14
+        better = span_overlap(span, trial) >= span_overlap(span, directions) - 1e-14
         directions = np.where(better[:, None], trial, directions)
     return directions
 
 
-def as_span_input(tensor: Array, rank: int) -> Array:
-    """A stack of symmetric tensors of order 2 or 3 that can hold `rank` isolated rank-one tensors; refuses others."""
-    stack = finite(tensor)
+def check_span_input(tensor: Array, rank: int) -> Array:
+    """A stack of symmetric tensors of order 2 or 3 that can hold `rank` isolated rank-one tensors. Refused: others."""
+    stack = as_finite(tensor)
     order, dim = stack.ndim - 1, stack.shape[-1]
     if order == 1:
         raise Unidentifiable(
@@ -149,29 +152,29 @@ def as_span_input(tensor: Array, rank: int) -> Array:
             "Ask for fewer, or flatten the moments to a higher order.", rank=rank, most=most)
     for axis in range(1, order):
         gap = float(np.abs(stack - stack.swapaxes(axis, axis + 1)).max())
-        if gap > 1e-8 * float(np.abs(stack).max()):
+        if gap > MAX_ASYMMETRY * float(np.abs(stack).max()):
             raise InvalidInput(
                 f"The tensors are not symmetric: entries differ by up to {gap:.2g} when axes are exchanged.",
                 "The parts are w⊗w, and no sum of them is asymmetric.", "Symmetrise the estimate first.", asymmetry=gap)
     return stack
 
 
-def _distinct(span: Array, directions: Array) -> Array:
-    """One direction a maximum, highest first; parts may be close only where the input is exact enough to tell them apart."""
-    heights = height(span, directions)
-    kept = deduplicate(directions, heights, SAME_MAXIMUM)
-    exact = directions[kept[heights[kept] > NEARLY]]
+def _distinct_maxima(span: Array, directions: Array) -> Array:
+    """One direction per maximum, largest F first; parts may be close only where the input is exact enough to separate them."""
+    overlaps = span_overlap(span, directions)
+    kept = deduplicate(directions, overlaps, ASCENT.same_maximum_cosine)
+    exact = directions[kept[overlaps[kept] > ASCENT.exact_overlap]]
     others = directions[~np.any(np.abs(directions @ exact.T) > SAME_COSINE, axis=1)]
-    return np.concatenate([exact, others[deduplicate(others, height(span, others))]])
+    return np.concatenate([exact, others[deduplicate(others, span_overlap(span, others))]])
 
 
-def _same(heights: Array, before: Array) -> bool:
-    return heights.shape == before.shape and bool(np.all(np.abs(heights - before) < 1e-12))
+def _unchanged(overlaps: Array, before: Array) -> bool:
+    return overlaps.shape == before.shape and bool(np.all(np.abs(overlaps - before) < 1e-12))
 
 
-def later_starts(span: Array, count: int, found: Array, rng: Generator) -> Array:
-    """Random directions; or, once parts are known, main directions of random elements of the span orthogonal to them."""
-    dim, sure = span.shape[-1], found[height(span, found) > SURE]
+def draw_starts(span: Array, count: int, found: Array, rng: Generator) -> Array:
+    """Random directions; once parts are known, main directions of random elements of the span orthogonal to them."""
+    dim, sure = span.shape[-1], found[span_overlap(span, found) > ASCENT.part_overlap]
     if not 0 < len(sure) < len(span):
         return unit_rows(rng.standard_normal((count, dim)))
     known = np.linalg.qr((powers(sure, span.ndim - 1) @ span.reshape(len(span), -1).T).T)[0]
@@ -181,14 +184,14 @@ def later_starts(span: Array, count: int, found: Array, rng: Generator) -> Array
     return np.linalg.svd(elements, full_matrices=False)[0][:, :, 0]
 
 
-def _once(span: Array, directions: Array) -> Array:
+def _contract_to_vectors(span: Array, directions: Array) -> Array:
     """S_a(I, w^{l−1}) for all starts and basis tensors: (starts, a, d)."""
     rows = powers(directions, span.ndim - 2)
     flat = span.reshape(len(span) * span.shape[1], -1)
     return (rows @ flat.T).reshape(len(directions), len(span), span.shape[1])
 
 
-def _twice(span: Array, directions: Array, values: Array) -> Array:
+def _contract_to_matrices(span: Array, directions: Array, values: Array) -> Array:
     """Σ_a value_a S_a(I, I, w^{l−2}): (starts, d, d)."""
     mixed = np.tensordot(values, span, axes=1)
     return np.einsum("ndef,nf->nde", mixed, directions) if span.ndim == 4 else mixed

@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from laybare.certificate import Certificate
 from laybare.errors import InvalidInput
-from laybare.estimator.fitting import generator_of, weighted_rows
-from laybare.estimator.nested import NestedChoices
+from laybare.estimator.sklearn_conventions import NestedParameters, generator_from, rows_with_weight
 from laybare.lowest_layer import learn_union
-from laybare.shapes import Array
+from laybare.numerics.checks import show_value
+from laybare.numerics.shapes import Array
 
 
-class UnionOfHalfSpaces(ClassifierMixin, NestedChoices):  # type: ignore[misc, unused-ignore]
+class UnionOfHalfSpaces(ClassifierMixin, NestedParameters):  # type: ignore[misc, unused-ignore]
     """x is inside if w_i·x > t_i for some i: half-spaces from labels, by the active set of step units (Theorem 12).
 
     Labels tell the active set of the layer, so the half-spaces are all there is to learn; `certificate_` says whether it was.
@@ -57,13 +57,13 @@ class UnionOfHalfSpaces(ClassifierMixin, NestedChoices):  # type: ignore[misc, u
         x, y = validate_data(self, X, y, dtype="float64", ensure_min_samples=2)
         check_classification_targets(y)
         if sample_weight is not None:
-            counted = weighted_rows(x, sample_weight)
+            counted = rows_with_weight(x, sample_weight)
             x, y = x[counted], y[counted]
-        self.classes_, numbers = np.unique(y, return_inverse=True)
+        self.classes_, indices = np.unique(y, return_inverse=True)
         self._check_classes()
-        self._sign = 1.0 if self._number_inside(numbers) == 1 else -1.0
-        within = (numbers == 1) == (self._sign > 0)
-        self.union_ = learn_union(x, within, self.width, method=self.method, rng=generator_of(self.random_state))
+        self._sign = 1.0 if self._index_inside(indices) == 1 else -1.0
+        within = (indices == 1) == (self._sign > 0)
+        self.union_ = learn_union(x, within, self.width, method=self.method, rng=generator_from(self.random_state))
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -73,8 +73,8 @@ class UnionOfHalfSpaces(ClassifierMixin, NestedChoices):  # type: ignore[misc, u
 
     def predict(self, X: Any) -> Array:
         """Labels, (n,)."""
-        numbers = (self.decision_function(X) > 0.0).astype(int)
-        return np.asarray(self.classes_[numbers])
+        indices = (self.decision_function(X) > 0.0).astype(int)
+        return np.asarray(self.classes_[indices])
 
     @property
     def weights_(self) -> Array:
@@ -100,15 +100,18 @@ class UnionOfHalfSpaces(ClassifierMixin, NestedChoices):  # type: ignore[misc, u
                 f"The labels have {len(self.classes_)} class{'es' * (len(self.classes_) != 1)}.",
                 "Only binary classification is supported: a row is inside the union or outside.",
                 "Give labels of two classes, or one union for each class against the others.")
-        if self.inside is not None and self.inside not in self.classes_:
+        plain = isinstance(self.inside, str | int | float | np.generic)
+        known = self.inside is None or (plain and self.inside in self.classes_.tolist())
+        if not known:
             raise InvalidInput(
-                f"inside={self.inside!r}.", f"The labels are {self.classes_[0]!r} and {self.classes_[1]!r}.", "Give one of them.")
+                f"inside is {show_value(self.inside)}.", f"The labels are {self.classes_[0]!r} and {self.classes_[1]!r}.",
+                "Give one of them.")
 
-    def _number_inside(self, numbers: Array) -> int:
-        """Which class is inside: the one that was told, or the rarer one."""
+    def _index_inside(self, indices: Array) -> int:
+        """Which class is inside: the given one, or the rarer one."""
         if self.inside is not None:
             return int(np.flatnonzero(self.classes_ == self.inside)[0])
-        return int(2 * np.count_nonzero(numbers == 1) <= len(numbers))
+        return int(2 * np.count_nonzero(indices == 1) <= len(indices))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,17 +9,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from laybare.certificate import Certificate
 from laybare.errors import InvalidInput
-from laybare.estimator.fitting import generator_of, schedule_of, weighted_rows
-from laybare.estimator.nested import NestedChoices
+from laybare.estimator.sklearn_conventions import NestedParameters, generator_from, rows_with_weight, schedule_from
 from laybare.networks import Network
+from laybare.numerics.shapes import Array
 from laybare.pipeline import recover
-from laybare.pipeline.arguments import is_source
-from laybare.shapes import Array
 from laybare.source import Gaussian, Samples, Source, as_law
+from laybare.source.protocol import is_source
 
 
 class NetworkRecovery(
-    ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin, NestedChoices,  # type: ignore[misc, unused-ignore]
+    ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin, NestedParameters,  # type: ignore[misc, unused-ignore]
 ):
     """The network behind samples, as a regressor: `fit`, `predict`, `score`; `transform` gives its hidden units.
 
@@ -82,9 +81,10 @@ class NetworkRecovery(
         all rows to be alike.
         """
         source = self._given_source(X, y, sample_weight) if is_source(X) else self._samples(X, y, sample_weight)
-        known = None if self.method is not None and self.activation == "relu" else self.activation
+        by_default = isinstance(self.activation, str) and self.activation == "relu"
+        known = None if self.method is not None and by_default else self.activation
         self.recovery_ = recover(
-            source, method=self.method, width=self.width, activation=known, rng=generator_of(self.random_state),
+            source, method=self.method, width=self.width, activation=known, rng=generator_from(self.random_state),
             progress=self.progress)
         self.n_iter_ = sum(len(trace.rows) - 1 for trace in self.recovery_.traces)
         self._n_features_out = self.network_.widths[-1]
@@ -119,10 +119,10 @@ class NetworkRecovery(
     def _samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         x, y = validate_data(self, X, y, dtype="float64", multi_output=True, y_numeric=True, ensure_min_samples=2)
         if sample_weight is not None:
-            counted = weighted_rows(x, sample_weight)
+            counted = rows_with_weight(x, sample_weight)
             x, y = x[counted], y[counted]
         self._tail = y.shape[1:]
-        return Samples(x, y, law=Gaussian() if self.law is None else as_law(self.law), schedule=schedule_of(self.n_jobs))
+        return Samples(x, y, law=Gaussian() if self.law is None else as_law(self.law), schedule=schedule_from(self.n_jobs))
 
     def _given_source(self, source: Source, *beside: Any) -> Source:
         """A source as it is: it has its outputs, its law and its threads already."""

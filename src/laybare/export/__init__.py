@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from laybare.export.json import from_json, to_json
-from laybare.export.npz import from_npz, to_npz
+from laybare.export.json_npz import from_json, from_npz, to_json, to_npz
 from laybare.export.onnx import from_onnx, to_onnx
 from laybare.export.sklearn import from_sklearn, to_sklearn
 from laybare.export.torch import from_torch, to_torch
-from laybare.lazy import on_demand
+from laybare.numerics.lazy import on_demand
 
 if TYPE_CHECKING:
     from laybare.export.warm_starts import initialise

@@ -1,27 +1,248 @@
-"""ONNX files, both ways: a chain of Gemm and activations, and a MatMul beside it where there is a linear part."""
+"""ONNX files, both ways: a chain of Gemm and activations, and a MatMul beside it where there is a linear part.
+
+*Writing.* An activation becomes an ONNX operator where onnxruntime computes it in the precision asked for. Where it does not
+(onnxruntime 1.31 lacks LeakyRelu, Softplus, Erf and Gelu in float64), and for activations that ONNX does not know, the file
+defines a function in the domain "laybare" from operators that it has; a parameter such as the slope of a leaky ReLU is its second
+input, in full precision (attributes of ONNX are float32). Erf and Gelu cannot be made of others.
+
+*Reading.* Every tensor that depends on the input is followed in one of three forms: the inputs, a linear map of what lies below
+it, or the chain so far. Anything else is refused with the operator's name.
+"""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from laybare.activations import Activation, activation_named, leaky_relu
 from laybare.errors import InvalidInput
-from laybare.export.chains import Chain, chain_of, extra, network_from
-from laybare.export.onnx_operators import (
-    DOMAIN,
-    IR_VERSION,
-    OPSET,
-    OPSET_WITH_GELU,
-    Operator,
-    function_of,
-    operator_of,
-)
-from laybare.export.onnx_reader import chain_in
+from laybare.export.chains import AffineMap, Chain, chain_from_network, import_optional, network_from_chain
 from laybare.networks import Network
-from laybare.networks.storage import put
+from laybare.networks.storage import check_ending, write_atomically
+from laybare.numerics.checks import check_choice, check_path
+from laybare.numerics.file_borders import check_whole_file_fits, reading
+from laybare.numerics.shapes import Array
+
+DOMAIN = "laybare"
+OPSET = 17
+"""Convention: of ONNX, for all operators but Gelu."""
+OPSET_WITH_GELU = 20
+"""Convention: of ONNX, the first with Gelu."""
+IR_VERSION = 9
+"""Convention: of ONNX; functions need 8, the opset of Gelu 9."""
+
+STANDARD_OPERATORS = {
+    "relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "absolute": "Abs", "softplus": "Softplus", "erf": "Erf", "gelu": "Gelu"}
+ONLY_FLOAT32 = ("softplus", "erf", "gelu")
+"""Standard operators that onnxruntime has in float32 alone."""
+
+
+class Operator(NamedTuple):
+    """The operator of a node, its domain, and the parameter that is its second input, if any."""
+
+    name: str
+    domain: str = ""
+    parameter: float | None = None
+
+
+def operator_of(activation: Activation, dtype: str) -> Operator:
+    """The operator of an activation in float64 or float32; refused by name where there is none."""
+    name, _, parameter = activation.name.rstrip(")").partition("(")
+    if name in STANDARD_OPERATORS and not (dtype == "float64" and name in ONLY_FLOAT32):
+        return Operator(STANDARD_OPERATORS[name])
+    if name in FUNCTION_BODIES:
+        return Operator(name, DOMAIN, float(parameter) if parameter else None)
+    if name in STANDARD_OPERATORS:
+        raise InvalidInput(
+            f"The network has {name} units.", f"onnxruntime has no operator {STANDARD_OPERATORS[name]} in float64.",
+            'Write it with dtype="float32", or save it with network.save.', operator=STANDARD_OPERATORS[name])
+    raise InvalidInput(
+        f"The network has {activation.name} units.", "ONNX has no operator for it.",
+        "Save its arrays, and keep the activation in your program.", activation=activation.name)
+
+
+def activation_of(node: Any, parameter: float | None) -> Activation | None:
+    """The activation that a node computes, None for other nodes. `parameter` is its second input, where constant."""
+    if node.domain == DOMAIN:
+        return activation_named(node.op_type if parameter is None else f"{node.op_type}({parameter!r})")
+    attributes = {given.name: given for given in node.attribute}
+    if node.op_type == "LeakyRelu":
+        return leaky_relu(attributes["alpha"].f if "alpha" in attributes else float(np.float32(0.01)))
+    if node.op_type == "Gelu" and "approximate" in attributes and attributes["approximate"].s != b"none":
+        return None
+    names = {operator: name for name, operator in STANDARD_OPERATORS.items()}
+    return activation_named(names[node.op_type]) if node.op_type in names else None
+
+
+def function_of(operator: Operator, dtype: str) -> Any:
+    """The function of the domain "laybare" that defines an operator."""
+    from onnx import helper, numpy_helper
+
+    kind = np.dtype(dtype)
+    nodes: list[Any] = []
+
+    def constant(name: str, value: float) -> str:
+        nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.array(value, dtype=kind))))
+        return name
+
+    def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    FUNCTION_BODIES[operator.name](node, constant, helper.np_dtype_to_tensor_dtype(kind))
+    inputs = ["t"] if operator.parameter is None else ["t", "number"]
+    return helper.make_function(DOMAIN, operator.name, inputs, ["y"], nodes, [helper.make_opsetid("", OPSET)])
+
+
+def _leaky(node: Any, constant: Any, kind: int) -> None:
+    on = node("Greater", ["t", constant("zero", 0.0)], "on")
+    node("Where", [on, "t", node("Mul", ["number", "t"], "below")], "y")
+
+
+def _softplus(node: Any, constant: Any, kind: int) -> None:
+    """t₊ + log(1 + exp(-|t|))."""
+    small = node("Exp", [node("Neg", [node("Abs", ["t"], "size")], "minus")], "small")
+    rest = node("Log", [node("Add", [small, constant("one", 1.0)], "more")], "rest")
+    node("Add", [node("Relu", ["t"], "positive"), rest], "y")
+
+
+def _step(node: Any, constant: Any, kind: int) -> None:
+    node("Cast", [node("Greater", ["t", constant("zero", 0.0)], "on")], "y", to=kind)
+
+
+def _power(node: Any, constant: Any, kind: int) -> None:
+    node("Pow", [node("Relu", ["t"], "positive"), "number"], "y")
+
+
+def _exponential(node: Any, constant: Any, kind: int) -> None:
+    node("Exp", [node("Mul", ["number", "t"], "grown")], "y")
+
+
+FUNCTION_BODIES: dict[str, Callable[[Any, Any, int], None]] = {
+    "leaky_relu": _leaky, "softplus": _softplus, "step": _step, "power_relu": _power, "exponential": _exponential}
+
+
+PASS_THROUGH_OPERATORS = ("Identity", "Dropout", "Flatten", "Cast", "Reshape")
+"""Operators that leave rows as they are when a model is evaluated."""
+
+
+class TensorPath(NamedTuple):
+    """Maps and activations on the way from the input to a tensor: as many maps as activations, or one more.
+
+    `awaits_biases`: the last map is a MatMul, and an Add may follow with biases.
+    """
+
+    maps: tuple[AffineMap, ...] = ()
+    activations: tuple[Activation, ...] = ()
+    awaits_biases: bool = False
+    linear: Array | None = None
+
+    @property
+    def ends_in_map(self) -> bool:
+        return len(self.maps) > len(self.activations)
+
+
+def chain_from_model(model: Any, where: str) -> Chain:
+    """The chain that the model's only input goes through to its only output."""
+    graph = model.graph
+    constants = _constants(graph, where)
+    inputs = [given.name for given in graph.input if given.name not in constants]
+    if len(inputs) != 1 or len(graph.output) != 1:
+        raise _refusal(where, f"{len(inputs)} inputs and {len(graph.output)} outputs", "A network has one of each.")
+    paths = {inputs[0]: TensorPath()}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            continue
+        known = [name for name in node.input if name in paths]
+        if not known:
+            raise _refusal(where, f"an operator {node.op_type} of constants alone", "Weights are read, not computed.")
+        paths[node.output[0]] = _follow_node(node, [paths[name] for name in known], constants, where)
+    end = paths.get(graph.output[0].name, TensorPath())
+    if len(end.maps) < 2 or not end.ends_in_map:
+        raise _refusal(where, f"{len(end.maps)} linear maps and {len(end.activations)} activations in a row",
+                       "A network has an activation between each two linear maps, and linear outputs.")
+    return Chain(end.maps, end.activations, end.linear)
+
+
+def _follow_node(node: Any, paths: list[TensorPath], constants: dict[str, Array], where: str) -> TensorPath:
+    """The path after one more operator."""
+    path, given = paths[0], [constants[name] for name in node.input if name in constants]
+    if node.op_type in PASS_THROUGH_OPERATORS and not _changes_rows(node, path, given):
+        return path
+    if path.linear is not None:
+        raise _refusal(where, f"an operator {node.op_type} after a sum of two paths", "Outputs are linear.")
+    if len(paths) == 2 and node.op_type == "Add":
+        return _add_linear_path(paths[0], paths[1], where)
+    if node.op_type in ("Gemm", "MatMul") and not path.ends_in_map and node.input[0] not in constants:
+        return path._replace(maps=(*path.maps, _map(node, given, where)), awaits_biases=len(given) == 1)
+    if node.op_type == "Add" and path.awaits_biases and given and given[0].size in (1, len(path.maps[-1].biases)):
+        biases = np.broadcast_to(given[0].ravel(), path.maps[-1].biases.shape)
+        return path._replace(maps=(*path.maps[:-1], path.maps[-1]._replace(biases=biases)), awaits_biases=False)
+    scalars = [float(array.item()) for array in given if array.size == 1]
+    found = activation_of(node, scalars[0] if scalars else None) if path.ends_in_map else None
+    if found is None:
+        raise _refusal(where, f"an operator {node.op_type}", "It is no part of a chain of linear maps and known activations.")
+    return path._replace(activations=(*path.activations, found), awaits_biases=False)
+
+
+def _add_linear_path(one: TensorPath, other: TensorPath, where: str) -> TensorPath:
+    """The sum of a chain and a linear map of the inputs without biases."""
+    units, straight = (one, other) if len(one.maps) > 1 else (other, one)
+    linear = len(straight.maps) == 1 and not straight.activations and straight.awaits_biases
+    if len(units.maps) < 2 or not units.ends_in_map or not linear:
+        raise _refusal(where, "a sum of two paths", "Only a linear map of the inputs can stand beside the units.")
+    return units._replace(linear=straight.maps[0].weights.T)
+
+
+def _map(node: Any, given: list[Array], where: str) -> AffineMap:
+    """W and b of a Gemm or a MatMul whose first input is the path."""
+    attributes = {a.name: a for a in node.attribute}
+    plain = all(attributes[name].f == 1.0 for name in ("alpha", "beta") if name in attributes)
+    turned = "transB" in attributes and attributes["transB"].i == 1
+    if not given or given[0].ndim != 2 or not plain or ("transA" in attributes and attributes["transA"].i):
+        raise _refusal(where, f"an operator {node.op_type} with other inputs or factors than weights and biases",
+                       "A layer is x Wᵀ + b.")
+    weights = given[0] if turned else given[0].T
+    if len(given) > 1 and given[1].size not in (1, len(weights)):
+        raise _refusal(where, f"{given[1].size} biases for {len(weights)} units", "Every unit has one bias.")
+    biases = np.zeros(len(weights)) if len(given) == 1 else np.broadcast_to(given[1].ravel(), len(weights))
+    return AffineMap(weights, biases)
+
+
+def _changes_rows(node: Any, path: TensorPath, given: list[Array]) -> bool:
+    """Whether a Cast leaves the floats, a Flatten another axis than the first, a Reshape anything but rows of the same length."""
+    attributes = {a.name: a.i for a in node.attribute}
+    if node.op_type == "Cast":
+        return bool(attributes["to"] not in (1, 11))  # float32, float64
+    if node.op_type == "Reshape":
+        return not (path.maps and len(given) == 1 and given[0].tolist() == [-1, len(path.maps[-1].weights)])
+    return bool(node.op_type == "Flatten" and attributes.get("axis", 1) != 1)
+
+
+def _constants(graph: Any, where: str) -> dict[str, Array]:
+    """Initialisers and Constant nodes in float64; a file never points outside of itself."""
+    from onnx import numpy_helper
+
+    tensors = [(tensor.name, tensor) for tensor in graph.initializer]
+    tensors += [
+        (node.output[0], attribute.t) for node in graph.node if node.op_type == "Constant" for attribute in node.attribute
+        if attribute.name == "value"]
+    for name, tensor in tensors:
+        if tensor.data_location == 1:
+            raise _refusal(where, f"weights {name} in another file", "Only this file is read.")
+    try:
+        return {name: np.asarray(numpy_helper.to_array(tensor), dtype=np.float64) for name, tensor in tensors}
+    except (ValueError, TypeError) as error:
+        raise _refusal(where, f"weights that are no numbers ({error})", "A network is made of numbers.") from None
+
+
+def _refusal(where: str, seen: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{where} has {seen}.", why, "Query it instead: Oracle(target) takes any ONNX file.", part=seen)
+
 
 INPUT, OUTPUT = "x", "y"
 
@@ -30,11 +251,11 @@ def to_onnx(network: Network, path: str | os.PathLike[str], dtype: Literal["floa
     """Write an ONNX file whose input x (n, dim) gives y (n, outputs).
 
     In float64 every weight keeps its bits and `from_onnx` gives the network back. Erf and Gelu are refused in float64:
-    onnxruntime has no such operators; other activations that it lacks are written as functions of those that it has
-    (`laybare.export.onnx_operators`).
+    onnxruntime has no such operators; other activations that it lacks are written as functions of those that it has.
     """
-    extra("onnx", "to write an ONNX file")
-    put(path, _model(chain_of(network), dtype).SerializeToString())
+    import_optional("onnx", "to write an ONNX file")
+    check_choice("dtype", dtype, ("float64", "float32"))
+    write_atomically(check_ending(path, ".onnx"), _model(chain_from_network(network), dtype).SerializeToString())
 
 
 def from_onnx(path: str | os.PathLike[str]) -> Network:
@@ -43,17 +264,11 @@ def from_onnx(path: str | os.PathLike[str]) -> Network:
     Operators that only change the form of the rows (Identity, Dropout, Flatten, Cast between float types) are passed over;
     anything else is refused by name. Weights outside of the file are not fetched.
     """
-    onnx = extra("onnx", "to read an ONNX file")
-    try:
-        model = onnx.load_model_from_string(Path(path).read_bytes())
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be read ({error.strerror or error}).", "Nothing was loaded.", "Check the path.") from None
-    except Exception as error:  # protobuf's DecodeError, whose module differs from version to version
-        raise InvalidInput(
-            f"{path} is no ONNX file ({error}).", "It was cut short, damaged, or is another kind of file.",
-            "Export the model again.") from None
-    return network_from(chain_in(model, os.fspath(path)))
+    onnx, place = import_optional("onnx", "to read an ONNX file"), check_path("path", path)
+    check_whole_file_fits(place)
+    with reading(place, "ONNX file of a network", "Export the model again."):
+        model = onnx.load_model_from_string(place.read_bytes())
+        return network_from_chain(chain_from_model(model, str(place)))
 
 
 def _model(chain: Chain, dtype: str) -> Any:
@@ -74,7 +289,7 @@ def _graph(chain: Chain, operators: list[Operator], dtype: str) -> Any:
     kind = np.dtype(dtype)
     arrays = {f"weights.{i}": given.weights for i, given in enumerate(chain.maps)}
     arrays |= {f"biases.{i}": given.biases for i, given in enumerate(chain.maps)}
-    arrays |= {f"number.{i}": np.array(op.number) for i, op in enumerate(operators) if op.number is not None}
+    arrays |= {f"number.{i}": np.array(op.parameter) for i, op in enumerate(operators) if op.parameter is not None}
     nodes, current = [], INPUT
     for i in range(len(chain.maps)):
         last = i == len(operators)

@@ -9,8 +9,9 @@ import numpy as np
 
 from laybare.activations import Activation, relu, sigmoid, tanh
 from laybare.errors import InvalidInput
-from laybare.export.chains import Chain, Map, chain_of, network_from
+from laybare.export.chains import AffineMap, Chain, chain_from_network, network_from_chain
 from laybare.networks import Network
+from laybare.numerics.checks import show_value
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -26,6 +27,10 @@ def from_sklearn(mlp: MLP) -> Network:
     That of a classifier gives what goes into its softmax (several classes) or its logistic function (two): the log-odds.
     """
     kind = type(mlp).__name__
+    if not all(hasattr(mlp, part) for part in ("activation", "hidden_layer_sizes")):
+        raise InvalidInput(
+            f"mlp is {show_value(mlp)}.", "It should be an MLPRegressor or an MLPClassifier of scikit-learn.",
+            "Give one that is fitted; other models are asked: Oracle(model, dim).")
     if not hasattr(mlp, "coefs_"):
         raise InvalidInput(f"This {kind} is not fitted.", "It has no weights yet.", "Call fit first.")
     if mlp.activation not in ACTIVATIONS:
@@ -36,8 +41,8 @@ def from_sklearn(mlp: MLP) -> Network:
         raise InvalidInput(
             f"The outputs of this {kind} pass through {mlp.out_activation_!r}.", "Those of a Network are linear.",
             'Use loss="squared_error".', output=mlp.out_activation_)
-    maps = [Map(weights.T, biases) for weights, biases in zip(mlp.coefs_, mlp.intercepts_, strict=True)]
-    return network_from(Chain(maps, [ACTIVATIONS[mlp.activation]] * (len(maps) - 1)))
+    maps = [AffineMap(weights.T, biases) for weights, biases in zip(mlp.coefs_, mlp.intercepts_, strict=True)]
+    return network_from_chain(Chain(maps, [ACTIVATIONS[mlp.activation]] * (len(maps) - 1)))
 
 
 def to_sklearn(network: Network, classes: Sequence[Any] | None = None) -> MLP:
@@ -48,19 +53,20 @@ def to_sklearn(network: Network, classes: Sequence[Any] | None = None) -> MLP:
     """
     from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-    chain, name = chain_of(network), _activation(network)
+    chain, name = chain_from_network(network), _activation(network)
+    classes = None if classes is None else _classes(classes)
     settings = {"hidden_layer_sizes": network.widths, "activation": name}
     if classes is None:
         mlp, out = MLPRegressor(**settings), "identity"
     else:
         mlp, out = MLPClassifier(**settings), "logistic" if len(classes) == 2 else "softmax"
-        _give_classes(mlp, classes, network.outputs)
-    write_maps(mlp, chain.maps)
+        _set_classes(mlp, classes, network.outputs)
+    write_mlp_weights(mlp, chain.maps)
     mlp.out_activation_ = out
     return mlp
 
 
-def write_maps(mlp: MLP, maps: Sequence[Map]) -> None:
+def write_mlp_weights(mlp: MLP, maps: Sequence[AffineMap]) -> None:
     """Make the maps the fitted weights of an MLP, with nothing trained yet."""
     mlp.coefs_ = [np.array(weights.T, order="C") for weights, _ in maps]
     mlp.intercepts_ = [np.array(biases) for _, biases in maps]
@@ -83,11 +89,20 @@ def _activation(network: Network) -> str:
         raise InvalidInput(
             "The network has a linear part.", "An MLP of scikit-learn has no path beside its units.",
             "Use to_torch or to_onnx; a single ReLU layer takes it up in two more units per output with "
-            "laybare.assembly.unfold.absorb_linear.")
+            "laybare.assembly.sign_decoding.absorb_linear.")
     return names[network.activations]
 
 
-def _give_classes(mlp: MLPClassifier, classes: Sequence[Any], outputs: int) -> None:
+def _classes(given: Any) -> Sequence[Any]:
+    """A sequence of labels."""
+    listed = given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
+    if not isinstance(listed, Sequence) or isinstance(listed, str | bytes) or not all(map(np.isscalar, listed)):
+        raise InvalidInput(
+            f"classes is {show_value(given)}.", "It lists the labels of a classifier.", "Give, for example, (0, 1).")
+    return listed
+
+
+def _set_classes(mlp: MLPClassifier, classes: Sequence[Any], outputs: int) -> None:
     from sklearn.preprocessing import LabelBinarizer
 
     needed = 1 if len(classes) == 2 else len(classes)

@@ -7,33 +7,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from laybare.activations import (
-    Activation,
-    absolute,
-    erf,
-    exponential,
-    gelu,
-    leaky_relu,
-    power_relu,
-    relu,
-    sigmoid,
-    softplus,
-    step,
-    tanh,
-)
+import laybare.activations as act
+from laybare.activations import Activation
 from laybare.errors import InvalidInput
-from laybare.export.chains import Chain, Map, chain_of, extra, network_from
+from laybare.export.chains import AffineMap, Chain, chain_from_network, import_optional, network_from_chain
 from laybare.networks import Network
-from laybare.shapes import Array
+from laybare.numerics.checks import check_choice
+from laybare.numerics.shapes import Array
 
 if TYPE_CHECKING:
     from torch import nn
 
-FAR = 40.0
-"""Beyond it PyTorch's softplus returns t itself; log(1 + e^t) is t to the last bit there. Its default, 20, is off by 2e-9."""
+SOFTPLUS_THRESHOLD = 40.0
+"""PyTorch's softplus returns t beyond it. Derived: log(1 + e^t) is t to the last bit there; the default, 20, errs by 2e-9."""
 
-IDLE = ("Identity", "Dropout", "AlphaDropout", "Flatten")
-"""Modules that do nothing to rows of numbers when a model is evaluated."""
+PASS_THROUGH_MODULES = ("Identity", "Dropout", "AlphaDropout", "Flatten")
+"""Modules that leave rows as they are when a model is evaluated."""
 
 
 def to_torch(network: Network, dtype: Literal["float64", "float32"] = "float64") -> nn.Module:
@@ -42,10 +31,11 @@ def to_torch(network: Network, dtype: Literal["float64", "float32"] = "float64")
     In float64 every weight keeps its bits and `from_torch` gives the network back. A linear part becomes a path of its own
     beside the Sequential (`laybare.export.torch_modules.WithLinearPart`): exact, and trainable like the rest.
     """
-    torch = extra("torch", "to make a module")
+    torch = import_optional("torch", "to make a module")
+    check_choice("dtype", dtype, ("float64", "float32"))
     from laybare.export.torch_modules import WithLinearPart
 
-    chain, kind = chain_of(network), getattr(torch, dtype)
+    chain, kind = chain_from_network(network), getattr(torch, dtype)
     modules: list[Any] = [_linear(torch, *chain.maps[0], kind)]
     for activation, following in zip(chain.activations, chain.maps[1:], strict=True):
         modules += [_module(activation), _linear(torch, *following, kind)]
@@ -61,29 +51,29 @@ def from_torch(module: nn.Module) -> Network:
     Sequentials may be nested; Identity, Dropout and Flatten are passed over. Anything else is refused by name: the order in
     which a module of one's own calls its parts cannot be read from it.
     """
-    torch = extra("torch", "to read a module")
+    torch = import_optional("torch", "to read a module")
     from laybare.export.torch_modules import WithLinearPart
 
     beside = isinstance(module, WithLinearPart)
-    maps: list[Map] = []
+    maps: list[AffineMap] = []
     activations: list[Activation] = []
     for part in _parts(torch, module.units if beside else module):
         if isinstance(part, torch.nn.Linear):
-            _check_turn(len(maps) == len(activations), "two Linear in a row", "One linear map would do the same.")
+            _check_order(len(maps) == len(activations), "two Linear in a row", "One linear map would do the same.")
             maps.append(_map(part))
         else:
-            _check_turn(len(maps) == len(activations) + 1, f"{type(part).__name__} where a Linear belongs",
+            _check_order(len(maps) == len(activations) + 1, f"{type(part).__name__} where a Linear belongs",
                         "Every layer begins with a linear map.")
             activations.append(_activation(part))
-    _check_turn(len(maps) > 1, f"{len(maps)} Linear", "A network has a hidden layer and a readout.")
-    _check_turn(len(maps) == len(activations) + 1, f"{activations[-1].name if activations else 'nothing'} at the end",
+    _check_order(len(maps) > 1, f"{len(maps)} Linear", "A network has a hidden layer and a readout.")
+    _check_order(len(maps) == len(activations) + 1, f"{activations[-1].name if activations else 'nothing'} at the end",
                 "The outputs of a Network are linear.")
-    return network_from(Chain(maps, activations, _map(module.linear).weights.T if beside else None))
+    return network_from_chain(Chain(maps, activations, _map(module.linear).weights.T if beside else None))
 
 
-def write_module(module: nn.Module, maps: Sequence[Map]) -> None:
+def write_module_weights(module: nn.Module, maps: Sequence[AffineMap]) -> None:
     """Copy maps into the Linear parts of a module that `from_torch` reads, in the module's own precision and place."""
-    torch = extra("torch", "to write into a module")
+    torch = import_optional("torch", "to write into a module")
     linears = [part for part in _parts(torch, module) if isinstance(part, torch.nn.Linear)]
     for linear, given in zip(linears, maps, strict=True):
         if linear.bias is None or linear.weight.shape != given.weights.shape:
@@ -108,10 +98,10 @@ def _copy(torch: Any, linear: Any, weights: Array, biases: Array | None) -> None
             linear.bias.copy_(torch.from_numpy(np.array(biases)))
 
 
-def _map(linear: Any) -> Map:
+def _map(linear: Any) -> AffineMap:
     weights = linear.weight.detach().cpu().double().numpy()
     biases = np.zeros(len(weights)) if linear.bias is None else linear.bias.detach().cpu().double().numpy()
-    return Map(weights, biases)
+    return AffineMap(weights, biases)
 
 
 def _module(activation: Activation) -> Any:
@@ -122,7 +112,7 @@ def _module(activation: Activation) -> Any:
 
     plain: dict[str, Callable[[], Any]] = {
         "relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "gelu": nn.GELU, "absolute": ours.Absolute, "erf": ours.Erf,
-        "step": ours.ModuleStep, "softplus": lambda: nn.Softplus(threshold=FAR)}
+        "step": ours.ModuleStep, "softplus": lambda: nn.Softplus(threshold=SOFTPLUS_THRESHOLD)}
     families: dict[str, Callable[[float], Any]] = {
         "leaky_relu": nn.LeakyReLU, "power_relu": ours.PowerReLU, "exponential": ours.Exponential}
     name, _, number = activation.name.rstrip(")").partition("(")
@@ -142,12 +132,12 @@ def _activation(module: Any) -> Activation:
     from laybare.export import torch_modules as ours
 
     known: dict[Any, Callable[[Any], Activation | None]] = {
-        nn.ReLU: lambda m: relu, nn.Sigmoid: lambda m: sigmoid, nn.Tanh: lambda m: tanh,
-        nn.GELU: lambda m: gelu if m.approximate == "none" else None,
-        nn.Softplus: lambda m: softplus if m.beta == 1 and m.threshold >= FAR / 2 else None,
-        nn.LeakyReLU: lambda m: leaky_relu(m.negative_slope), ours.Absolute: lambda m: absolute, ours.Erf: lambda m: erf,
-        ours.ModuleStep: lambda m: step, ours.PowerReLU: lambda m: power_relu(m.power),
-        ours.Exponential: lambda m: exponential(m.rate)}
+        nn.ReLU: lambda m: act.relu, nn.Sigmoid: lambda m: act.sigmoid, nn.Tanh: lambda m: act.tanh,
+        nn.GELU: lambda m: act.gelu if m.approximate == "none" else None,
+        nn.Softplus: lambda m: act.softplus if m.beta == 1 and m.threshold >= SOFTPLUS_THRESHOLD / 2 else None,
+        nn.LeakyReLU: lambda m: act.leaky_relu(m.negative_slope), ours.Absolute: lambda m: act.absolute,
+        ours.Erf: lambda m: act.erf, ours.ModuleStep: lambda m: act.step, ours.PowerReLU: lambda m: act.power_relu(m.power),
+        ours.Exponential: lambda m: act.exponential(m.rate)}
     found = known.get(type(module), lambda m: None)(module)
     if found is None:
         raise InvalidInput(
@@ -161,11 +151,11 @@ def _parts(torch: Any, module: Any) -> Iterator[Any]:
     if isinstance(module, torch.nn.Sequential):
         for part in module:
             yield from _parts(torch, part)
-    elif type(module).__name__ not in IDLE:
+    elif type(module).__name__ not in PASS_THROUGH_MODULES:
         yield module
 
 
-def _check_turn(right: bool, seen: str, why: str) -> None:
+def _check_order(right: bool, seen: str, why: str) -> None:
     if not right:
         raise InvalidInput(
             f"The module has {seen}.", why,

@@ -1,4 +1,4 @@
-"""A start for other people's training: units that moments of the data show, written into a PyTorch module or an MLPRegressor."""
+"""Initial weights for training elsewhere: units from moments of the data, written into a PyTorch module or an MLPRegressor."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.errors import AssumptionViolated, InvalidInput
-from laybare.export.chains import chain_of
-from laybare.export.sklearn import ACTIVATIONS, write_maps
-from laybare.export.torch import from_torch, write_module
+from laybare.export.chains import chain_from_network
+from laybare.export.sklearn import ACTIVATIONS, write_mlp_weights
+from laybare.export.torch import from_torch, write_module_weights
 from laybare.methods import GeneralReLU, Method, Start
-from laybare.methods.general_relu.method import unsolved
+from laybare.methods.general_relu import without_linear_part
 from laybare.networks import Layer, Network
-from laybare.refinement.levenberg import project
-from laybare.refinement.normal import Fit, FitStatistic, network_of, point_of
-from laybare.refinement.problem import pose_parts
-from laybare.shapes import Array, Progress
+from laybare.numerics.shapes import Array, Progress
+from laybare.solver.normal import Fit, FitStatistic, project
+from laybare.solver.point import network_of, point_of
 from laybare.source import Source
+from laybare.source.problem import pose_parts
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPRegressor
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def initialise(
     model: Model, source: Source, method: Method | None = None, *, rng: Generator | int = 0, progress: Progress | None = None
 ) -> Network:
-    """Write a start that the data show into a model with one hidden layer, in place; train it on from there.
+    """Write initial weights from the data into a model with one hidden layer, in place; train it on from there.
 
     Parameters
     ----------
@@ -46,17 +46,17 @@ def initialise(
     Returns
     -------
     Network
-        What was written. Its hidden units come from the method; where that names fewer than the model has, the model's own
-        units stay (drawn at random if it has none yet). The readout is the least-squares fit to all of them: one pass.
+        What was written. Hidden units come from the method; where it finds fewer than the model has, the model's own stay (drawn
+        at random if it has none yet). The readout is the least-squares fit to all of them: one pass.
     """
     rng = np.random.default_rng(rng)
     own = _own_units(model, source, rng)
     method = GeneralReLU(activation=own.activation) if method is None else method
-    _check(own, source, method)
+    _check_shapes(own, source, method)
     problem = pose_parts(source, source, biases=True)
     start = method.start(problem.used, own.width, rng=rng, progress=progress)
-    units = problem.given(unsolved(_found(start))).layer.rows[: own.width]
-    network = _read_out(np.vstack([units, own.rows[len(units) :]]), own.activation, source)
+    units = problem.given(without_linear_part(_network_of_start(start))).layer.rows[: own.width]
+    network = _fit_readout(np.vstack([units, own.rows[len(units) :]]), own.activation, source)
     _write(model, network)
     return network
 
@@ -79,7 +79,7 @@ def _own_units(model: Model, source: Source, rng: Generator) -> Layer:
     return Layer(rng.standard_normal(shape) / np.sqrt(source.dim), rng.standard_normal(widths[0]), activation)
 
 
-def _read_out(rows: Array, activation: Activation, source: Source) -> Network:
+def _fit_readout(rows: Array, activation: Activation, source: Source) -> Network:
     """Units with the readout and offset that fit the outputs best."""
     layer, m = Layer(rows[:, :-1], rows[:, -1], activation), source.outputs
     blank = point_of(Network(layer, np.zeros((layer.width, m))), biases=True, offset=True, linear=False)
@@ -88,16 +88,16 @@ def _read_out(rows: Array, activation: Activation, source: Source) -> Network:
 
 
 def _write(model: Model, network: Network) -> None:
-    chain = chain_of(network)
+    chain = chain_from_network(network)
     if hasattr(model, "hidden_layer_sizes"):
-        write_maps(model, chain.maps)
+        write_mlp_weights(model, chain.maps)
         model.out_activation_ = "identity"
         model.set_params(warm_start=True)
     else:
-        write_module(model, chain.maps)
+        write_module_weights(model, chain.maps)
 
 
-def _found(start: Start) -> Network:
+def _network_of_start(start: Start) -> Network:
     if start.network is None:
         why = " ".join(claim.explanation for claim in start.claims) or "It begins at random."
         raise AssumptionViolated(
@@ -113,7 +113,7 @@ def _check_depth(widths: tuple[int, ...], linear: bool) -> None:
             "Moments show the units of a single hidden layer.", "Give a model with one hidden layer.", widths=widths)
 
 
-def _check(own: Layer, source: Source, method: Method) -> None:
+def _check_shapes(own: Layer, source: Source, method: Method) -> None:
     if own.dim != source.dim:
         raise InvalidInput(
             f"The model takes {own.dim} inputs, the source has {source.dim}.", "They describe different functions.",

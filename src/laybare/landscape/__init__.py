@@ -15,11 +15,11 @@
     theorem_2_3, theorem_b_1, ...           what μ, λ, δ the theorems ask for
 """
 
-from laybare.landscape.batches import Response, SampledRisk, even_response, response_of
-from laybare.landscape.curvature import SecondOrder, second_order
-from laybare.landscape.descent import Minimum, descend
-from laybare.landscape.designed import (
+from laybare.landscape.designs import (
     Design,
+    NormPenalty,
+    Penalty,
+    SampledPenalty,
     general_design,
     orthogonal_design,
     pairs_on_spheres,
@@ -27,28 +27,53 @@ from laybare.landscape.designed import (
     population_g,
     whitened_design,
 )
-from laybare.landscape.domain import Domain, Free, UnitRows
 from laybare.landscape.explorer import CriticalPoint, CriticalPoints, critical_points
-from laybare.landscape.kernels import ReLURisk, SeriesRisk, series_risk
-from laybare.landscape.objective import Local, Objective, ValueAndGradient
-from laybare.landscape.operators import FourthMoment, RankOneQuartic, Teacher, TurnedQuartic, coefficient
-from laybare.landscape.penalties import NormPenalty, Penalty, SampledPenalty
-from laybare.landscape.polar import polar_iteration, whitening
-from laybare.landscape.recovery import LandscapeUnits, algorithm_1, algorithm_2, corrected_readout, from_inverse
-from laybare.landscape.rules import Bounds, Parameters, theorem_2_3, theorem_b_1, theorem_c_4, theorem_c_5
-from laybare.landscape.smooth import StoppingPoint, lbfgs, trust_region
-from laybare.landscape.stochastic import Steps, Stream, Walk, batches_of, stochastic_descent
-from laybare.landscape.tensors import TensorRisk, population_tensor_risk, tensor_risk
+from laybare.landscape.fourth_moment import (
+    FourthMoment,
+    RankOneQuartic,
+    Teacher,
+    TurnedQuartic,
+    coefficient,
+    polar_iteration,
+    whitening,
+)
+from laybare.landscape.minimisers import Minimum, SecondOrder, StoppingPoint, descend, lbfgs, second_order, trust_region
+from laybare.landscape.objective import Domain, FreeSpace, LocalDerivatives, Objective, UnitRows, ValueAndGradient
+from laybare.landscape.risks import ReLURisk, SeriesRisk, TensorRisk, population_tensor_risk, series_risk, tensor_risk
+from laybare.landscape.stochastic import (
+    DescentPath,
+    Response,
+    SampledRisk,
+    StepSchedule,
+    Stream,
+    batch_stream,
+    even_response,
+    response_of,
+    stochastic_descent,
+)
+from laybare.landscape.theorems import (
+    Bounds,
+    DesignParameters,
+    LandscapeUnits,
+    algorithm_1,
+    algorithm_2,
+    corrected_readout,
+    from_inverse,
+    theorem_2_3,
+    theorem_b_1,
+    theorem_c_4,
+    theorem_c_5,
+)
 
 __all__ = [
-    "Domain", "Free", "UnitRows", "Objective", "Local", "ValueAndGradient",
+    "Domain", "FreeSpace", "UnitRows", "Objective", "LocalDerivatives", "ValueAndGradient",
     "Teacher", "FourthMoment", "RankOneQuartic", "TurnedQuartic", "coefficient",
     "ReLURisk", "SeriesRisk", "series_risk", "TensorRisk", "tensor_risk", "population_tensor_risk",
     "Design", "orthogonal_design", "general_design", "whitened_design", "population_g", "population_f", "pairs_on_spheres",
     "Penalty", "NormPenalty", "SampledPenalty", "SampledRisk", "Response", "response_of", "even_response",
-    "Bounds", "Parameters", "theorem_2_3", "theorem_b_1", "theorem_c_4", "theorem_c_5",
+    "Bounds", "DesignParameters", "theorem_2_3", "theorem_b_1", "theorem_c_4", "theorem_c_5",
     "StoppingPoint", "lbfgs", "trust_region", "SecondOrder", "second_order", "Minimum", "descend",
-    "Steps", "Stream", "Walk", "batches_of", "stochastic_descent", "polar_iteration", "whitening",
+    "StepSchedule", "Stream", "DescentPath", "batch_stream", "stochastic_descent", "polar_iteration", "whitening",
     "LandscapeUnits", "algorithm_1", "algorithm_2", "corrected_readout", "from_inverse",
     "CriticalPoint", "CriticalPoints", "critical_points",
 ]

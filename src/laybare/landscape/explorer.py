@@ -1,8 +1,8 @@
 """What lies in a landscape: distinct minima and saddles, with values, curvatures, counts, and distances from the truth.
 
-Minima are the ends of descents. Saddles are zeros of the gradient found by minimising |∇f|², whose own gradient is a Hessian
-product, ∇²f ∇f; ends with |∇f| > 0 are no critical points and are left out. Critical points that differ by the order and signs of
-rows, or by a symmetry of the truth, have the same value and the same smallest eigenvalue: that is what tells them apart here.
+Minima are the ends of descents. Saddles are zeros of the gradient, found by minimising |∇f|², whose own gradient is a Hessian
+product, ∇²f ∇f; ends with |∇f| > 0 are left out. Critical points that differ by the order and signs of rows, or by a symmetry of
+the truth, have the same value and the same smallest eigenvalue, and count as one.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import InvalidInput
-from laybare.landscape.curvature import FLAT, SecondOrder, second_order
-from laybare.landscape.descent import descend
-from laybare.landscape.domain import Domain
-from laybare.landscape.objective import Local, Objective, ValueAndGradient
-from laybare.landscape.smooth import lbfgs
+from laybare.landscape.minimisers import OPTIONS, SecondOrder, descend, lbfgs, second_order
+from laybare.landscape.objective import Domain, LocalDerivatives, Objective, ValueAndGradient
 from laybare.networks import unsigned_error
-from laybare.shapes import Array, Event, Progress
+from laybare.numerics.shapes import Array, Event, Progress
 
-CRITICAL = 1e-5
-"""Gradient norm, relative to that of a random point, below which a point counts as critical."""
 
-SAME_VALUE, SAME_CURVATURE = 1e-6, 1e-2
-"""Differences below which two critical points count as one: of values, relative to the fall from the starts; of eigenvalues."""
+@dataclass(frozen=True, kw_only=True)
+class ExplorerOptions:
+    """When a point is critical, and when two are one."""
+
+    critical_gradient: float = 1e-5  # over that of a random point. Checked by `pytest tests/landscape/test_explorer.py`.
+    same_value: float = 1e-6  # difference over the fall from the starts. Checked by `pytest tests/landscape/test_explorer.py`.
+    same_curvature: float = 1e-2  # relative, of smallest eigenvalues. Checked by `pytest tests/landscape/test_explorer.py`.
+
+
+EXPLORER = ExplorerOptions()
 
 
 class CriticalPoint(NamedTuple):
     """One critical point up to symmetry; `kind` is "minimum", "flat minimum" (some curvature zero) or "saddle".
 
-    `runs` ended there; `distance` is the largest row error to the truth modulo order and signs, NaN if that is not known.
+    `runs` ended there; `distance` is the largest row error to the truth modulo order and signs, NaN if the truth is unknown.
     """
 
     kind: str
@@ -90,25 +93,25 @@ def critical_points(
     """
     rng = np.random.default_rng(rng)
     points = _starts(objective, starts, rng)
-    scale = float(np.median([Local(objective, objective.domain.project(point)).gradient_norm for point in points]))
+    scale = float(np.median([LocalDerivatives(objective, objective.domain.project(point)).gradient_norm for point in points]))
     ends: list[tuple[Array, SecondOrder]] = []
     for done, point in enumerate(points):
         minimum = descend(objective, point, rng=rng)
         ends.append((minimum.point, minimum.order))
         if saddles:
-            still = _stationary(objective, point)
+            still = _find_stationary_point(objective, point)
             order = second_order(objective, still, rng=rng)
-            ends += [(still, order)] if order.gradient_norm <= CRITICAL * scale else []
+            ends += [(still, order)] if order.gradient_norm <= EXPLORER.critical_gradient * scale else []
         if progress is not None:
             progress(Event("starts", done + 1, len(points)))
     known = objective.truth if truth is None else truth
-    heights = [objective.slope(objective.domain.project(point)).value for point in points]
-    fall = max(heights) - min(objective.slope(end).value for end, _ in ends)
-    return CriticalPoints(_distinct(objective, ends, known, fall), len(points))
+    heights = [objective.value_and_gradient(objective.domain.project(point)).value for point in points]
+    fall = max(heights) - min(objective.value_and_gradient(end).value for end, _ in ends)
+    return CriticalPoints(_distinct_points(objective, ends, known, fall), len(points))
 
 
 @dataclass(frozen=True, eq=False)
-class _Stillness:
+class _SquaredGradient:
     """½|∇f|² on the domain of f; its gradient is the Hessian of f times ∇f."""
 
     objective: Objective
@@ -117,14 +120,14 @@ class _Stillness:
     def domain(self) -> Domain:
         return self.objective.domain
 
-    def slope(self, point: Array) -> ValueAndGradient:
-        local = Local(self.objective, point)
+    def value_and_gradient(self, point: Array) -> ValueAndGradient:
+        local = LocalDerivatives(self.objective, point)
         return ValueAndGradient(0.5 * local.gradient_norm**2, local.times(local.gradient))
 
 
-def _stationary(objective: Objective, start: Array) -> Array:
+def _find_stationary_point(objective: Objective, start: Array) -> Array:
     """A minimum of |∇f|² near `start`."""
-    return lbfgs(_Stillness(objective), start, max_steps=1000, tol=1e-12).point
+    return lbfgs(_SquaredGradient(objective), start, max_steps=1000, tol=1e-12).point
 
 
 def _starts(objective: Objective, starts: int | Sequence[Array], rng: Generator) -> list[Array]:
@@ -135,13 +138,13 @@ def _starts(objective: Objective, starts: int | Sequence[Array], rng: Generator)
     return points
 
 
-def _distinct(
+def _distinct_points(
     objective: Objective, ends: list[tuple[Array, SecondOrder]], truth: Array | None, fall: float
 ) -> tuple[CriticalPoint, ...]:
     found: list[CriticalPoint] = []
     for point, order in ends:
-        value = objective.slope(point).value
-        same = [i for i, other in enumerate(found) if _same(value, order, other, fall)]
+        value = objective.value_and_gradient(point).value
+        same = [i for i, other in enumerate(found) if _same_point(value, order, other, fall)]
         if same:
             found[same[0]] = found[same[0]]._replace(runs=found[same[0]].runs + 1)
             continue
@@ -150,9 +153,9 @@ def _distinct(
     return tuple(sorted(found, key=lambda each: each.value))
 
 
-def _same(value: float, order: SecondOrder, other: CriticalPoint, fall: float) -> bool:
-    close = abs(value - other.value) <= SAME_VALUE * fall
-    gap = SAME_CURVATURE * max(abs(order.smallest), abs(other.smallest), FLAT * order.largest)
+def _same_point(value: float, order: SecondOrder, other: CriticalPoint, fall: float) -> bool:
+    close = abs(value - other.value) <= EXPLORER.same_value * fall
+    gap = EXPLORER.same_curvature * max(abs(order.smallest), abs(other.smallest), OPTIONS.flat_curvature * order.largest)
     alike = _kind(order) == "flat minimum" or abs(order.smallest - other.smallest) <= gap
     return _kind(order) == other.kind and close and alike
 
@@ -160,4 +163,4 @@ def _same(value: float, order: SecondOrder, other: CriticalPoint, fall: float) -
 def _kind(order: SecondOrder) -> str:
     if order.curved_down:
         return "saddle"
-    return "minimum" if order.smallest > FLAT * order.largest else "flat minimum"
+    return "minimum" if order.smallest > OPTIONS.flat_curvature * order.largest else "flat minimum"

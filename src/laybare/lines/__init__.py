@@ -1,28 +1,37 @@
-"""A black box read by lines: kinks, pieces, jumps, and the network behind them at about one query per parameter.
+"""Black boxes read along lines: kinks, gradients, hyperplanes, and the network behind them at about one query per parameter.
 
-    ask -> Purse                     counts, keeps, stays inside the budget and the box
-    Purse -> FirstLook               piecewise linear? how exact are the answers?
-    Line -> Bends                    all kinks of a line, and the straight pieces between them
-    Bends -> Gradients -> LineUnits      dim queries a piece; the jump between two of them is a unit
-    LineUnits -> Book                    predicts further lines; what it does not predict is a unit that is missing
-    Book -> PolishResult -> Network      Gauss-Newton on all answers; signs and activation
-
-Nothing before the book assumes that there is one layer only.
+    query            queries counted by purpose, within a budget and a box
+    line, kinks      lines, their linear pieces, and all kinks between them
+    probe, look      the first look at a black box: what it is
+    depth            one hidden layer or more
+    gradients        dim queries per piece; the jump between two of them is a unit
+    single_layer     line after line, until a model predicts further lines
+    model_fit, remeasure   Gauss-Newton on all answers; units measured again at better points
+    feature_space    the features of known layers, and the black box above them
+    observations     surfaces and gradients in a feature space; surfaces tests which are hyperplanes
+    layer            one layer from them; always_active, upper_layer, partial_layer, layer_signs, reachable for harder ones
+    read             the loops over lines and layers: `read_network`, `read_deep`
 """
 
-from laybare.lines.asking import Answers, Ask, AskBox, Purse
-from laybare.lines.book import Book, LineUnits
-from laybare.lines.borders import Rays
-from laybare.lines.found import LinesFound, Reader, read_network
-from laybare.lines.gradients import Gradients, read_gradients
-from laybare.lines.kinks import Bends, Kink, find_kinks
-from laybare.lines.line import Line, line_through, random_line
-from laybare.lines.polishing import PolishResult, polish
-from laybare.lines.recognise import FirstLook, first_look
-from laybare.lines.search import Patience, Reading, read_lines
-from laybare.lines.straight import LinePoints, Straight
+from typing import TYPE_CHECKING
+
+from laybare.numerics.lazy import homes_of, on_demand
+
+if TYPE_CHECKING:
+    from laybare.lines.line import Rays
+    from laybare.lines.look import Finding, Insight, first_look
+    from laybare.lines.query import BlackBox, QueryBox, QueryContext, QueryCounter
+    from laybare.lines.read import DeepReadResult, ReadResult, read_deep, read_network
+    from laybare.lines.single_layer import Patience, ReaderOptions
 
 __all__ = [
-    "Answers", "Ask", "AskBox", "Purse", "Line", "line_through", "random_line", "Straight", "LinePoints",
-    "FirstLook", "first_look", "Bends", "Kink", "find_kinks", "Rays", "Gradients", "read_gradients", "Book", "LineUnits",
-    "Patience", "Reading", "read_lines", "PolishResult", "polish", "Reader", "LinesFound", "read_network"]
+    "BlackBox", "DeepReadResult", "Finding", "Insight", "Patience", "QueryBox", "QueryContext", "QueryCounter", "Rays",
+    "ReadResult", "ReaderOptions", "first_look", "read_deep", "read_network"]
+
+__getattr__ = on_demand(__name__, homes_of({
+    "laybare.lines.line": "Rays",
+    "laybare.lines.look": "Finding Insight first_look",
+    "laybare.lines.query": "BlackBox QueryBox QueryContext QueryCounter",
+    "laybare.lines.read": "DeepReadResult ReadResult read_deep read_network",
+    "laybare.lines.single_layer": "Patience ReaderOptions",
+}))

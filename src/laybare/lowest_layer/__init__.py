@@ -6,18 +6,14 @@
     layer    ->  top (monomials, or any regressor)
 """
 
+from laybare.lowest_layer.acceptance import LayerFinding
 from laybare.lowest_layer.facets import FacetSearch
-from laybare.lowest_layer.finding import LayerFinding
-from laybare.lowest_layer.half_spaces import HalfSpaceUnion, learn_union
-from laybare.lowest_layer.loop import recover_layer
-from laybare.lowest_layer.method import HighThreshold
-from laybare.lowest_layer.printed.delta_correlations import DeltaAscent, slab_correlations
-from laybare.lowest_layer.printed.one_by_one import OneByOne
-from laybare.lowest_layer.printed.random_search import RandomSearch
+from laybare.lowest_layer.high_threshold import HighThreshold
+from laybare.lowest_layer.layer_recovery import HalfSpaceUnion, LayerRecovery, learn_union, recover_layer
+from laybare.lowest_layer.layer_start import ThirdMoments
+from laybare.lowest_layer.printed.objectives import OneByOne, Simultaneous
 from laybare.lowest_layer.printed.route import PrintedRoute
-from laybare.lowest_layer.printed.simultaneous import Simultaneous
-from laybare.lowest_layer.recovery import LayerRecovery
-from laybare.lowest_layer.start import ThirdMoments
+from laybare.lowest_layer.printed.searches import DeltaAscent, RandomSearch, slab_correlations
 from laybare.lowest_layer.tops import MonomialTop, RegressorTop, Top
 from laybare.lowest_layer.union_fit import Annealing, HalfSpaces
 

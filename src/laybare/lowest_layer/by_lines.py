@@ -1,8 +1,8 @@
 """The lowest layer of a ReLU network of any depth behind a black box, read along lines; what lies above is the black box itself.
 
-The parts are those of `Lines(depth=None)`, which stop here after the first floor: kinks that stay on their hyperplane far away
-are units of the lowest layer, and the gradients tell their active sides and whether one is missing. Needs answers without noise,
-and a layer that is not wider than its input; no unit has to be rarely active.
+These are the parts of `Lines(depth=None)`, which stop after the first layer: kinks that stay on their hyperplane far away are
+units of the lowest layer, and the gradients show their active sides and whether one is missing. Needs answers without noise, and
+a layer that is not wider than its input; no unit has to be rarely active.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from numpy.random import Generator
 
 from laybare.certificate import Certificate, Claim, StandardErrors
 from laybare.errors import InvalidInput
-from laybare.lines.above import Above
-from laybare.lines.asking import Purse
-from laybare.lines.deep import DeepFound
-from laybare.lines.layers import LayerRead
+from laybare.lines.feature_space import RemainingBlackBox
+from laybare.lines.layer import LayerEstimate
+from laybare.lines.query import QueryCounter
+from laybare.lines.read import DeepReadResult
 from laybare.lowest_layer.tops import Top
-from laybare.methods import Lines
-from laybare.methods.lines.claims import COARSE
-from laybare.methods.lines.deep_claims import layer_claim
+from laybare.methods.lines import MAX_ERROR_BAR, Lines, layer_claim
 from laybare.networks import Layer
-from laybare.shapes import Progress
+from laybare.numerics.shapes import Progress
 from laybare.source import Oracle
 
-CHECKED, SAME = 40, 1e-6
-"""Fresh inputs at which the answers must follow from the features alone, and the relative difference that counts as the same."""
+FRESH_INPUTS = 40
+"""Inputs at which the answers must follow from the features alone. Checked by `pytest tests/lowest_layer/test_by_lines.py`."""
+
+MAX_UNEXPLAINED = 1e-6
+"""1 - R² of these answers at most. Checked by `pytest tests/lowest_layer/test_by_lines.py`."""
 
 
 def layer_by_lines(
@@ -37,44 +38,44 @@ def layer_by_lines(
             f"Lines(depth={method.depth}) was given.", "The lowest layer is read whatever lies above it.",
             "Use Lines(depth=None).")
     found = method.read_lowest(oracle, rng=rng, progress=progress)
-    read = found.reads[0]
+    read = found.layers[0]
     layer = Layer(read.weights, read.biases)
-    top = None if read.trouble else _top(oracle, read, rng)
-    claims = (layer_claim(read, 0), *_told(read, width), *_follows(top), _bar(found, read))
+    top = None if read.failure else _black_box_top(oracle, read, rng)
+    claims = (layer_claim(read, 0), *_width_claim(read, width), *_feature_claim(top), _error_bar_claim(found, read))
     errors = StandardErrors(
         np.repeat(read.sd[:, None], layer.dim, axis=1), read.sd * np.maximum(1.0, np.abs(read.biases)),
         np.full(layer.width, np.nan), np.asarray(np.nan))
     return layer, Certificate(claims, errors, 0.0), top
 
 
-def _top(oracle: Oracle, read: LayerRead, rng: Generator) -> Top:
+def _black_box_top(oracle: Oracle, read: LayerEstimate, rng: Generator) -> Top:
     """The black box on the features; R² at fresh inputs, of answers at other inputs with the same features."""
-    above = Above(((read.weights, read.biases),), Purse(oracle.ask))
-    x = rng.standard_normal((CHECKED, read.weights.shape[1]))
+    above = RemainingBlackBox(((read.weights, read.biases),), QueryCounter(oracle.ask))
+    x = rng.standard_normal((FRESH_INPUTS, read.weights.shape[1]))
     with oracle.purpose("check"):
-        y, same = oracle.ask(x).reshape(CHECKED, -1), above(np.maximum(x @ read.weights.T + read.biases, 0.0))
+        y, same = oracle.ask(x).reshape(FRESH_INPUTS, -1), above(np.maximum(x @ read.weights.T + read.biases, 0.0))
     return Top(above, 1.0 - float(np.sum((y - same) ** 2) / np.sum((y - y.mean(axis=0)) ** 2)))
 
 
-def _told(read: LayerRead, width: int | None) -> tuple[Claim, ...]:
+def _width_claim(read: LayerEstimate, width: int | None) -> tuple[Claim, ...]:
     if width is None:
         return ()
     count = len(read.biases)
-    text = f"{count} units were read, {width} were told."
-    return (Claim("width that was told", float(count), float(width), count == width, "tested", text),)
+    text = f"{count} units were read, {width} were given."
+    return (Claim("given width", float(count), float(width), count == width, "tested", text),)
 
 
-def _follows(top: Top | None) -> tuple[Claim, ...]:
+def _feature_claim(top: Top | None) -> tuple[Claim, ...]:
     if top is None:
         return ()
     rest = 1.0 - top.r2
     return (Claim(
-        "answers that do not follow from the features", rest, SAME, rest <= SAME, "tested",
-        f"1 - R² at {CHECKED} fresh inputs, of the answers at other inputs that have the same features of this layer."),)
+        "answers that do not follow from the features", rest, MAX_UNEXPLAINED, rest <= MAX_UNEXPLAINED, "tested",
+        f"1 - R² at {FRESH_INPUTS} fresh inputs, of the answers at other inputs that have the same features of this layer."),)
 
 
-def _bar(found: DeepFound, read: LayerRead) -> Claim:
+def _error_bar_claim(found: DeepReadResult, read: LayerEstimate) -> Claim:
     bar = float(read.sd.max(initial=0.0))
     return Claim(
-        "largest error bar of a number", bar, COARSE, bar < COARSE, "tested",
+        "largest error bar of a number", bar, MAX_ERROR_BAR, bar < MAX_ERROR_BAR, "tested",
         f"standard deviation of a weight or bias; the answers are resolved as {found.rounding.kind}.")

@@ -1,127 +1,127 @@
-"""The layer behind a black box: facets if it answers without noise, importance sampling if it does not."""
+"""The layer behind a black box: facets if it answers without noise, importance sampling if it does not.
+
+Noisy answers: points are drawn where units are active, and weighted back. Active points among a first batch of draws give the
+centres C_j = t x/|x|. The proposal mixes a tenth of the law itself with N(C_j, I), so that q/φ = 0.1 + 0.9 mean_j
+exp(C_j·x - |C_j|²/2) is at least a tenth, and moments are averages of r φ/q. The half-spaces are fitted to the drawn labels as
+they are: a fit conditional on x needs no weights.
+Source: ours; the oracle of Goel and Panigrahy (2019) that retains samples in proportion to f is of the same kind.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import erfc
+from scipy.special import erfc, ndtri
 
 from laybare.certificate import Claim
-from laybare.errors import AssumptionViolated
-from laybare.levels import LAST_BITS
-from laybare.lines import AskBox
+from laybare.errors import AssumptionViolated, TooFewSamples
+from laybare.lines.query import QueryBox
 from laybare.lowest_layer import acceptance
-from laybare.lowest_layer.activity import Baseline, activity_of
-from laybare.lowest_layer.facets import FLAT, RADII, Facets, FacetSearch, find_facets
-from laybare.lowest_layer.finding import LayerFinding, layer_of
-from laybare.lowest_layer.importance import noisy_layer, propose
-from laybare.lowest_layer.method import HighThreshold
-from laybare.lowest_layer.union_fit import HalfSpaces, mismatch
-from laybare.shapes import Array
-from laybare.source import Gaussian, Oracle, Samples, Source
-from laybare.source.protocol import Parts
-
-LOOKED_AT = 64
-"""Draws among which the baseline is looked for, and answers from which noise is told."""
-
-RARELY = 0.25
-"""Share of draws that must give the baseline: half, minus four standard deviations of 64 draws."""
-
-CHECKED = 200
-"""Fresh rays on which the facets must predict the silence just before and the change just after the boundary."""
-
-NEAR = 1e-6
-SAME_POWER = 0.1
-"""How far beyond the predicted boundary a change must show, relatively; how close the power of its growth must be."""
-
-SMALL = 0.02
-"""Radius, in units of the inputs' spread, of the ball in which a noiseless answer must be constant."""
-
-TOP_ROWS, CHECK_ROWS = 20_000, 2000
-FEWEST_ROWS = 1000
-RARE = 0.02
-"""Rows for the top and the active set, if the budget still allows at least so few; they are drawn around the facets if fewer than
-this share of rows drawn from the law would be active."""
+from laybare.lowest_layer.acceptance import LayerFinding, layer_from_spaces
+from laybare.lowest_layer.active_rows import ACTIVITY, Baseline, label_active_rows
+from laybare.lowest_layer.facets import RADII, RAYS, Facets, FacetSearch, SilentPoint, find_facets
+from laybare.lowest_layer.high_threshold import HighThreshold
+from laybare.lowest_layer.layer_start import Directions, count_visible_units
+from laybare.lowest_layer.silent_route import SilentChoices, find_silent_units
+from laybare.lowest_layer.union_fit import HalfSpaces, count_mismatch
+from laybare.numerics.levels import LAST_BITS
+from laybare.numerics.shapes import Array
+from laybare.source import Affine, Gaussian, Oracle, Samples, Source
+from laybare.source.protocol import SplitSources
 
 
-class Calibration(NamedTuple):
-    """A silent point, the baseline there, deviations that count as rounding, the noise (outputs,), the spread of the inputs
-    (dim,)."""
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions:
+    """How many queries go where, and what the checks of the facets ask for."""
 
-    origin: Array
-    level: Array
-    tol: float
-    noise: Array
-    spread: Array
+    calibration_draws: int = 64  # for the baseline, and equal questions for the noise. Checked by `pytest tests/lowest_layer`.
+    min_silent_share: float = 0.25  # of these draws. Derived: half, minus four standard deviations of 64 draws.
+    ball_radius: float = 0.02  # where noiseless answers must be constant, in sds. Checked by `pytest tests/lowest_layer`.
+    noise: float = 1e-9  # relative change of answers that is no rounding. Checked by `pytest tests/lowest_layer`.
+    check_rays: int = 200  # fresh rays on which facets must predict the change. Checked by `pytest tests/lowest_layer`.
+    check_step: float = 1e-6  # relative distance at which the change must show. Checked by `pytest tests/lowest_layer`.
+    power_tol: float = 0.1  # error of the power of its growth. Checked by `pytest tests/lowest_layer`.
+    top_rows: int = 20_000  # rows for the top and the active set. Checked by `pytest tests/lowest_layer`.
+    check_rows: int = 2000  # rows for the active set alone. Checked by `pytest tests/lowest_layer`.
+    min_rows: int = 1000  # with less budget left, neither is done. Checked by `pytest tests/lowest_layer`.
+    min_active_share: float = 0.02  # below it rows are drawn around the facets. Checked by `pytest tests/lowest_layer`.
+    law_share: float = 0.1  # of the proposal. Derived: weights of at most 10.
+    first_share: float = 0.25  # of the queries, to look for active points. Checked by `pytest tests/lowest_layer`.
+    max_centres: int = 500  # of the proposal: more cost time and add little. Checked by `pytest tests/lowest_layer`.
+    min_active: int = 10  # active points that give centres. Checked by `pytest tests/lowest_layer`.
+
+
+QUERIES = QueryOptions()
 
 
 def layer_by_queries(
     oracle: Oracle, method: HighThreshold, width: int | None, *, rng: Generator
-) -> tuple[LayerFinding, Parts | None]:
+) -> tuple[LayerFinding, SplitSources | None]:
     """Calibrate, then facets or samples: the layer on x, and rows for the top (None if the budget was spent)."""
     with oracle.purpose("baseline"):
         start = calibrate(oracle, rng)
     if start.noise.any():
         with oracle.purpose("active points"):
-            return noisy_layer(oracle, method.silent_choices, width, start.level, start.noise, rng=rng)
+            return find_noisy_layer(oracle, method.silent_choices, width, start.level, start.noise, rng=rng)
     search = method.queries or FacetSearch()
     with oracle.purpose("facets"):
-        facets = find_facets(
-            oracle.ask, start.origin, start.level, start.tol, width=width, search=search, scale=start.spread, box=_ends(oracle),
-            rng=rng)
+        facets = find_facets(oracle.ask, start, width=width, search=search, box=_query_box(oracle), rng=rng)
     with oracle.purpose("check"):
-        beyond = _beyond(oracle, start, facets.spaces, method.activation.degree, rng)
-    claims: tuple[Claim, ...] = (_flat(facets), *beyond, acceptance.separated(facets.spaces.weights))
+        beyond = _check_fresh_rays(oracle, start, facets.spaces, method.activation.degree, rng)
+    claims: tuple[Claim, ...] = (_planarity_claim(facets), *beyond, acceptance.separation_claim(facets.spaces.weights))
     spaces = HalfSpaces(facets.spaces.weights, facets.spaces.thresholds + facets.spaces.weights @ start.origin)
-    rows = _rows(oracle, spaces, CHECK_ROWS if method.top is None else TOP_ROWS, rng)
+    rows = _draw_rows(oracle, spaces, QUERIES.check_rows if method.top is None else QUERIES.top_rows, rng)
     rule = Baseline(start.level, np.full(len(start.level), start.tol), np.zeros(len(start.level)), 1.0)
     if rows is not None:
-        claims = (*claims, _active_set(rows.second, rule, spaces))
+        claims = (*claims, _active_set_claim(rows.second, rule, spaces))
     errors = np.full((len(spaces.weights), oracle.dim + 1), facets.misfit)
-    return LayerFinding(layer_of(spaces, method.activation), claims, errors), rows
+    return LayerFinding(layer_from_spaces(spaces, method.activation), claims, errors), rows
 
 
-def calibrate(oracle: Oracle, rng: Generator) -> Calibration:
+def calibrate(oracle: Oracle, rng: Generator) -> SilentPoint:
     """The most frequent answer among some draws, a point that gives it, and whether the same question has the same answer."""
-    mean, spread = _middle(oracle)
-    still = oracle.ask(np.repeat(mean[None], LOOKED_AT, axis=0))
+    mean, spread = _input_mean_and_spread(oracle)
+    still = oracle.ask(np.repeat(mean[None], QUERIES.calibration_draws, axis=0))
     noise = still.std(axis=0)
     scale = float(np.abs(still).max(initial=0.0)) + 1.0
-    if (noise > 1e-9 * scale).any():
-        return Calibration(mean, still.mean(axis=0), 0.0, noise, spread)
-    ball = oracle.ask(mean + SMALL * spread * rng.standard_normal((LOOKED_AT, oracle.dim)) / np.sqrt(oracle.dim))
+    if (noise > QUERIES.noise * scale).any():
+        return SilentPoint(mean, still.mean(axis=0), 0.0, noise, spread)
+    around = rng.standard_normal((QUERIES.calibration_draws, oracle.dim))
+    ball = oracle.ask(mean + QUERIES.ball_radius * spread * around / np.sqrt(oracle.dim))
     moved = np.abs(ball - still[0]).max()
-    if moved > 1e-9 * scale:
+    if moved > QUERIES.noise * scale:
         raise AssumptionViolated(
             f"Near the centre of the inputs the output moves by {moved:.2g}.",
-            "There all units should sleep, and the output be constant.",
+            "There all units should be inactive, and the output constant.",
             "Check the activation: step and ReLU units are zero below their thresholds. For smooth units give their activation.",
             moved=float(moved))
     tol = max(10.0 * float(moved), LAST_BITS * float(np.abs(still).max()))
     drawn = oracle.ask(_draws(oracle, rng))
     silent = float(np.mean((np.abs(drawn - still[0]) <= tol).all(axis=1)))
-    if silent < RARELY:
+    if silent < QUERIES.min_silent_share:
         raise AssumptionViolated(
-            f"The output at the centre of the inputs is that of {silent:.0%} of {LOOKED_AT} draws.",
-            "All units should sleep there and in most draws.", "Use RandomStart for units that are often active.", share=silent)
-    return Calibration(mean, still[0], tol, np.zeros(len(noise)), spread)
+            f"The output at the centre of the inputs is that of {silent:.0%} of {QUERIES.calibration_draws} draws.",
+            "All units should be inactive there and in most draws.",
+            "Use RandomStart for units that are often active.", share=silent)
+    return SilentPoint(mean, still[0], tol, np.zeros(len(noise)), spread)
 
 
-def _ends(oracle: Oracle) -> AskBox | None:
-    return None if oracle.box is None else AskBox(oracle.box.low, oracle.box.high)
+def _query_box(oracle: Oracle) -> QueryBox | None:
+    return None if oracle.box is None else QueryBox(oracle.box.low, oracle.box.high)
 
 
-def _given_law(oracle: Oracle) -> Gaussian:
+def _law_of(oracle: Oracle) -> Gaussian:
     return oracle.law if isinstance(oracle.law, Gaussian) else Gaussian(0.0, 1.0)
 
 
-def _middle(oracle: Oracle) -> tuple[Array, Array]:
+def _input_mean_and_spread(oracle: Oracle) -> tuple[Array, Array]:
     """Mean and spread of the inputs, (dim,) each; those of the uniform law in a box."""
     if oracle.box is not None:
         return (oracle.box.low + oracle.box.high) / 2.0, (oracle.box.high - oracle.box.low) / np.sqrt(12.0)
-    law = _given_law(oracle)
+    law = _law_of(oracle)
     cov = np.asarray(1.0 if law.cov is None else law.cov)
     spread = np.sqrt(np.diag(cov)) if cov.ndim == 2 else np.full(oracle.dim, float(np.sqrt(cov)))
     return np.broadcast_to(np.asarray(0.0 if law.mean is None else law.mean), (oracle.dim,)).astype(float), spread
@@ -129,75 +129,151 @@ def _middle(oracle: Oracle) -> tuple[Array, Array]:
 
 def _draws(oracle: Oracle, rng: Generator) -> Array:
     if oracle.box is not None:
-        return np.asarray(rng.uniform(oracle.box.low, oracle.box.high, (LOOKED_AT, oracle.dim)))
-    return _given_law(oracle).complete().draw(LOOKED_AT, oracle.dim, rng)
+        return np.asarray(rng.uniform(oracle.box.low, oracle.box.high, (QUERIES.calibration_draws, oracle.dim)))
+    return _law_of(oracle).complete().draw(QUERIES.calibration_draws, oracle.dim, rng)
 
 
-def _rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> Parts | None:
-    """Rows within what is left of the budget, for the top and the active set; around the facets if the law hardly ever gets
-    there."""
+def _draw_rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) -> SplitSources | None:
+    """Rows within the rest of the budget, for the top and the active set; around the facets if the law hardly reaches them."""
     left = min(most, oracle.size)
-    if left < FEWEST_ROWS:
+    if left < QUERIES.min_rows:
         return None
     if oracle.box is not None:
         return oracle.take(left).split(0.8, rng=rng)
     transform = oracle.law.whitening(oracle)
     normals = spaces.weights @ np.linalg.inv(transform.matrix).T
     reach = (spaces.thresholds - spaces.weights @ transform.mean) / np.linalg.norm(normals, axis=1)
-    if 0.5 * erfc(reach / np.sqrt(2.0)).sum() > RARE:
+    if 0.5 * erfc(reach / np.sqrt(2.0)).sum() > QUERIES.min_active_share:
         return oracle.take(left).split(0.8, rng=rng)
     centres = normals / np.linalg.norm(normals, axis=1, keepdims=True) * reach[:, None]
-    x = transform.inverse().apply(propose(centres, left, oracle.dim, rng))
+    x = transform.inverse().apply(draw_proposal(centres, left, oracle.dim, rng))
     return Samples(x, oracle.ask(x, purpose="top"), law=oracle.law).split(0.8, rng=rng)
 
 
-def _flat(facets: Facets) -> Claim:
+def _planarity_claim(facets: Facets) -> Claim:
     return Claim(
-        "misfit of crossings to their facets", facets.misfit, FLAT, facets.misfit < FLAT, "proved",
+        "misfit of crossings to their facets", facets.misfit, RAYS.flat, facets.misfit < RAYS.flat, "proved",
         f"largest |w·p/t - 1| over the points of the boundary from which {len(facets.spaces.weights)} facets were computed, with "
         f"{facets.queries:,} queries.", decisive=True)
 
 
-def _beyond(oracle: Oracle, start: Calibration, spaces: HalfSpaces, degree: float | None, rng: Generator) -> tuple[Claim, Claim]:
-    """Along fresh rays: silence just before the predicted boundary, a change just after it, and how that grows with the way."""
-    count = min(CHECKED, max(0, (oracle.budget - oracle.spent) // 3))
+def _check_fresh_rays(
+    oracle: Oracle, start: SilentPoint, spaces: HalfSpaces, degree: float | None, rng: Generator
+) -> tuple[Claim, Claim]:
+    """Silence just before the predicted boundary, a change just after it, and how it grows with the distance."""
+    step = QUERIES.check_step
+    count = min(QUERIES.check_rays, max(0, (oracle.budget - oracle.spent) // 3))
     rays = rng.standard_normal((count, oracle.dim))
     rays *= start.spread / np.linalg.norm(rays, axis=1, keepdims=True)
     reach = (rays @ (spaces.weights / spaces.thresholds[:, None]).T).max(axis=1, initial=0.0)
     farthest = np.full(count, RADII[-1])
     if oracle.box is not None:
         ends = np.array([oracle.box.span(start.origin, ray)[1] for ray in rays])
-        farthest = np.minimum(farthest, ends / (1 + 3 * NEAR))
+        farthest = np.minimum(farthest, ends / (1 + 3 * step))
     met = reach * farthest > 1.0
     distance = np.where(met, 1.0 / np.where(met, reach, 1.0), farthest)
-    points = np.concatenate([rays * (distance * f)[:, None] for f in (1 - NEAR, 1 + NEAR, 1 + 2 * NEAR)])
+    points = np.concatenate([rays * (distance * f)[:, None] for f in (1 - step, 1 + step, 1 + 2 * step)])
     change = np.abs(oracle.ask(start.origin + points) - start.level)
     before, after, twice = (change > start.tol).any(axis=1).reshape(3, count)
     wrong = int(np.sum(before | (met & ~after)))
     seen = met & after & twice
     sizes = change.max(axis=1).reshape(3, count)[:, seen]
-    return _contradicted(wrong, count), _rising(np.log2(sizes[2] / sizes[1]), degree)
+    return _ray_claim(wrong, count), _power_claim(np.log2(sizes[2] / sizes[1]), degree)
 
 
-def _contradicted(wrong: int, count: int) -> Claim:
+def _ray_claim(wrong: int, count: int) -> Claim:
     return Claim(
         "fresh rays that contradict the facets", wrong / max(count, 1), 0.0, wrong == 0 and count > 0, "tested",
         f"{wrong} of {count} rays change before the predicted boundary or not right after it; a facet that was missed would show "
         "here unless its solid angle is tiny.", decisive=True)
 
 
-def _rising(powers: Array, degree: float | None) -> Claim:
+def _power_claim(powers: Array, degree: float | None) -> Claim:
     """Twice as far beyond the boundary a unit of degree p has risen 2^p times as far; a step has jumped."""
     wanted = float("nan") if degree is None else float(degree)
     power = float(np.median(powers)) if len(powers) else float("nan")
     return Claim(
-        "power with which outputs rise beyond a boundary", power, wanted, abs(power - wanted) <= SAME_POWER, "tested",
-        f"median over {len(powers)} fresh rays, {NEAR:g} and {2 * NEAR:g} beyond the boundary: 0 for step units, 1 for relu, p "
-        "for power_relu(p), whatever smooth function lies above them.", decisive=True)
+        "power with which outputs rise beyond a boundary", power, wanted, abs(power - wanted) <= QUERIES.power_tol, "tested",
+        f"median over {len(powers)} fresh rays, {QUERIES.check_step:g} and {2 * QUERIES.check_step:g} beyond the boundary: 0 for "
+        "step units, 1 for relu, p for power_relu(p), whatever smooth function lies above them.", decisive=True)
 
 
-def _active_set(fresh: Source, rule: Baseline, spaces: HalfSpaces) -> Claim:
-    found = mismatch(activity_of(fresh, rule), spaces)
+def _active_set_claim(fresh: Source, rule: Baseline, spaces: HalfSpaces) -> Claim:
+    found = count_mismatch(label_active_rows(fresh, rule), spaces)
     return Claim(
         "active-set mismatch on drawn rows", found.share, 0.0, found.share <= 0.0, "tested",
         f"{found.uncovered + found.intruding} of {found.rows:,} rows that were drawn at random.", decisive=True)
+
+
+class Draws(NamedTuple):
+    """Rows z on white inputs with their answers, φ/q of each, and the baseline as the rows from the law show it."""
+
+    z: Array
+    y: Array
+    weight: Array
+    rule: Baseline
+
+
+@dataclass(frozen=True, eq=False)
+class GivenDirections:
+    """A start at known directions."""
+
+    directions: Directions
+
+    def __call__(self, source: Source, width: int, *, rng: Generator) -> Directions:
+        """The known directions."""
+        return self.directions
+
+
+def find_noisy_layer(
+    oracle: Oracle, choices: SilentChoices, width: int | None, level: Array, noise: Array, *, rng: Generator
+) -> tuple[LayerFinding, SplitSources]:
+    """The layer, and the rows to fit a top to and to check it on."""
+    transform = oracle.law.whitening(oracle)
+    first_rule = Baseline(level, ACTIVITY.silent_sds * noise, noise, 1.0)
+    drawn = draw_active_rows(oracle, first_rule, transform.inverse(), width or oracle.dim, rng)
+    rule = drawn.rule
+    weighted = Samples(drawn.z, rule.active(drawn.y) * drawn.weight, law=Gaussian(0, 1))
+    count = count_visible_units(weighted) if width is None else width
+    given = GivenDirections(choices.start(weighted, count, rng=rng))
+    used, fresh = Samples(drawn.z, drawn.y, law=Gaussian(0, 1)).split(0.8, rng=rng)
+    found = find_silent_units(used, fresh, count, choices._replace(start=given, rule=rule), rng=rng)
+    raw = Samples(transform.inverse().apply(drawn.z), drawn.y, law=oracle.law)
+    return found.pull_back(transform), raw.split(0.8, rng=rng)
+
+
+def draw_active_rows(oracle: Oracle, rule: Baseline, back: Affine, width: int, rng: Generator) -> Draws:
+    """All that is left of the budget: a quarter from the law, the rest around what was active there."""
+    total = oracle.budget - oracle.spent
+    first = rng.standard_normal((max(1, int(QUERIES.first_share * total)), oracle.dim))
+    answers = oracle.ask(back.apply(first))
+    active = rule.active(answers)
+    silent = float(np.clip(1.0 - active.mean(), 1e-6, 1.0 - 1e-6))
+    quiet = answers[~active]
+    rule = Baseline(quiet.mean(axis=0), ACTIVITY.silent_sds * quiet.std(axis=0), quiet.std(axis=0), silent)
+    if active.sum() < QUERIES.min_active:
+        raise TooFewSamples(
+            f"{int(active.sum())} of {len(first):,} queries found a unit active.",
+            "Noisy answers have to be drawn where units are active, and nothing tells where that is.",
+            f"Grant about {int(4 * 50 * total / max(int(active.sum()), 1)):,} queries.", active=int(active.sum()))
+    reach = float(ndtri(silent ** (1.0 / width)))
+    points = first[active][:QUERIES.max_centres]
+    centres = reach * points / np.linalg.norm(points, axis=1, keepdims=True)
+    second = draw_proposal(centres, total - len(first), oracle.dim, rng)
+    z, y = np.vstack([first, second]), np.vstack([answers, oracle.ask(back.apply(second))])
+    share = len(second) / total
+    return Draws(z, y, 1.0 / (1.0 - share + share * density_ratio(z, centres)), rule)
+
+
+def density_ratio(z: Array, centres: Array) -> Array:
+    """q/φ of the proposal: 0.1 + 0.9 mean_j exp(C_j·z - |C_j|²/2), a few thousand rows at a time."""
+    shift = np.square(centres).sum(axis=1) / 2
+    parts = [np.exp(z[at : at + 4096] @ centres.T - shift).mean(axis=1) for at in range(0, len(z), 4096)]
+    return QUERIES.law_share + (1.0 - QUERIES.law_share) * np.concatenate(parts)
+
+
+def draw_proposal(centres: Array, count: int, dim: int, rng: Generator) -> Array:
+    """Draws from the mixture of N(0, I) and N(C_j, I), (count, dim)."""
+    chosen = centres[rng.integers(len(centres), size=count)]
+    z: Array = rng.standard_normal((count, dim)) + np.where(rng.random(count) < QUERIES.law_share, 0.0, 1.0)[:, None] * chosen
+    return z

@@ -1,45 +1,29 @@
 """What a method is: its assumptions, and a start that says where hidden units may be. The loop around it is `laybare.pipeline`.
 
-    white source, width told or not  ->  Start: a network to begin with (or none), claims, and what to check after the fit
+    white source, width or None  ->  Start: a network to begin with (or none), claims, and what to check after the fit
 
-A literal form has `search=None`: the loop then ends with the start.
+A literal form has `search=None`: the loop then ends with the start. RandomStart has an empty start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from numpy.random import Generator
 
-from laybare.activations import Activation
+from laybare.activations import Activation, as_activation, relu
 from laybare.certificate import Claim
 from laybare.errors import InvalidInput
-from laybare.levels import SOLVED_LOSS
 from laybare.networks import Network
-from laybare.refinement.hunt import Search
-from laybare.shapes import Progress
+from laybare.numerics.checks import check_fields
+from laybare.numerics.shapes import Progress
+from laybare.search.network_fit import NetworkFit
+from laybare.search.settings import Search
 from laybare.source import Source
 
-
-class Outcome(NamedTuple):
-    """How the fit that followed a start ended: the network on white inputs, squared error and its share of the variation of y.
-
-    `agreed` says that a second run, from other units, ended at the same fit.
-    """
-
-    network: Network
-    loss: float
-    share: float
-    agreed: bool = False
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing but rounding is left."""
-        return self.share <= SOLVED_LOSS
-
-
-Later: TypeAlias = Callable[[Source, Outcome], tuple[Claim, ...]]
+ClaimsAfterFit: TypeAlias = Callable[[Source, NetworkFit], tuple[Claim, ...]]
 """Claims that wait for the fit."""
 
 
@@ -53,19 +37,25 @@ class Start(NamedTuple):
 
     network: Network | None = None
     claims: tuple[Claim, ...] = ()
-    later: Later | None = None
+    later: ClaimsAfterFit | None = None
     signed: bool = False
     width: int | None = None
     search: Search | None = None
 
 
-def network_at(start: Start) -> Network:
+def required_network(start: Start) -> Network:
     """The network of a start that must have one."""
     if start.network is None:
         raise InvalidInput(
             "The method names no units to begin with.", "Without a search nothing else finds them.",
             "Leave the search on, or use a method that reads units out of moments.")
     return start.network
+
+
+def check_method(method: Any, **least: float) -> None:
+    """Check the choices of a method by their annotations (see `check_fields`); an activation's name becomes the activation."""
+    object.__setattr__(method, "activation", as_activation(method.activation))
+    check_fields(method, **least)
 
 
 @runtime_checkable
@@ -100,3 +90,32 @@ class Method(Protocol):
 
     def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """Where the units of the network behind the white `source` may be; `width` None means: find out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomStart:
+    """Hidden layer by over-wide Gauss-Newton from random directions; no assumption on the inputs beyond whitening.
+
+    ReLU and leaky ReLU are fitted in the sign-free form Σ αᵢ|wᵢ·x + bᵢ| + v·x + c, which has no wrong signs to get stuck in,
+    softplus and GELU with a free linear part to the same end; the signs are decoded afterwards. Nothing is proved about it; it
+    is what every provable method has to be compared with, and the strongest known method per sample on noiseless data.
+
+    Parameters
+    ----------
+    activation : Activation
+    biases : bool
+        Whether the hidden units have biases.
+    search : Search
+        Spare units, repairs and the effort of each run.
+    """
+
+    activation: Activation = relu
+    biases: bool = True
+    search: Search = Search()
+
+    def __post_init__(self) -> None:
+        check_method(self)
+
+    def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
+        """Nowhere in particular: the search draws its units at random."""
+        return Start()

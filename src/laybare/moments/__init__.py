@@ -1,57 +1,70 @@
-"""What sums over the data know about the weights: Hermite moments packed, contracted, projected, with their noise.
+"""Hermite moments and detectors: sums over the data, packed, contracted or projected, with their noise.
 
     packed_moments, controlled_moments      all orders up to K, packed (controlled: most of the noise removed, its level given)
-    second_moment, third_slices, ...        orders 2-4 as matrices, when the tensor would be too large
+    second_moment, third_slices, ...        orders 2-4 as matrices, where the tensor would be too large
     quartic, PackedQuartic                  order 4 as an operator, for objectives
     fit_hermite, refine_subspace            least-squares moments, in all inputs or in the span of the weights
     linear_product, detector                the pure-neuron detector of symmetric inputs
-    augmented_matrix, distinguished         whether the inputs tell pairs of units apart
+    augmented_matrix, distinguishability    whether the inputs distinguish the pairs of units
     measure, measure_with_noise             any moment, with the split-half noise of every entry
-    population_moments, population_tensor   what a known network has
+    population_moments, population_tensor   moments of a known network, exact
     normality                               whether the inputs look like N(0, I)
-    khatri_rao_gap, smoothed_width          how well weights are told apart, how many of them can be
+    khatri_rao_gap, smoothed_width          how well weights are separated, and how many of them can be
 """
 
-from laybare.moments.contracted import (
+from laybare.moments.assumption_tests import Normality, normality
+from laybare.moments.contractions import (
     FourthSlices,
+    PackedQuartic,
+    Quartic,
     SecondMoment,
     ThirdSlices,
     fourth_slices,
     projected_tensors,
+    quartic,
     second_moment,
     third_slices,
 )
-from laybare.moments.control import Control, controlled_moments, fit_control, pair_units
-from laybare.moments.distinguishing import (
+from laybare.moments.control_variates import Control, controlled_moments, fit_control, pair_units
+from laybare.moments.hermite_moments import (
+    HermiteMoments,
+    RankOneSum,
+    hermite_features,
+    packed_moments,
+    population_moments,
+    population_tensor,
+)
+from laybare.moments.measurement import MEMORY_LIMIT, Measurement, Moment, measure, measure_with_noise
+from laybare.moments.packed import (
+    PackedMoments,
+    flatten,
+    khatri_rao_gap,
+    needed_order,
+    smat,
+    smoothed_width,
+    svec,
+    svec_products,
+    svec_squares,
+    unpack,
+    veronese,
+)
+from laybare.moments.pure_neuron_detector import (
+    OddPart,
+    PureNeuronDetector,
     augmented_matrix,
-    distinguished,
+    detector,
+    detector_gap_bound,
+    distinguishability,
     distinguishing_matrices,
+    even_absolute,
+    even_quadratic,
     gaussian_augmented,
-    least_detected,
+    linear_product,
     opposite_products,
     population_detector,
 )
-from laybare.moments.fit import HermiteFit, affordable_degree, fit_hermite
-from laybare.moments.fourth import PackedQuartic, Quartic, quartic
-from laybare.moments.hermite import HermiteMoments, hermite_features, packed_moments
-from laybare.moments.khatri_rao import khatri_rao_gap, needed_order, smoothed_width
-from laybare.moments.measurement import Measurement, Moment, measure, measure_with_noise
-from laybare.moments.memory import MEMORY_LIMIT
-from laybare.moments.normal_law import Normality, normality
-from laybare.moments.packed import PackedMoments, flatten, unpack, veronese
-from laybare.moments.population import RankOneSum, population_moments, population_tensor
-from laybare.moments.pure_neurons import (
-    OddPart,
-    PureNeuronDetector,
-    detector,
-    even_absolute,
-    even_quadratic,
-    linear_product,
-)
-from laybare.moments.regression import Regression, least_squares
-from laybare.moments.residual import Residual
-from laybare.moments.subspace import WeightSpan, leading_directions, refine_subspace
-from laybare.moments.symmetric import smat, svec, svec_products, svec_squares
+from laybare.moments.regression import HermiteFit, Regression, Residual, affordable_degree, fit_hermite, least_squares
+from laybare.moments.weight_span import WeightSpan, leading_directions, refine_subspace
 
 __all__ = [
     "HermiteMoments", "PackedMoments", "packed_moments", "hermite_features", "flatten", "unpack", "veronese",
@@ -62,7 +75,7 @@ __all__ = [
     "Regression", "least_squares", "WeightSpan", "refine_subspace", "leading_directions",
     "PureNeuronDetector", "OddPart", "detector", "linear_product",
     "even_absolute", "even_quadratic", "distinguishing_matrices", "opposite_products", "population_detector",
-    "gaussian_augmented", "augmented_matrix", "distinguished", "least_detected",
+    "gaussian_augmented", "augmented_matrix", "distinguishability", "detector_gap_bound",
     "svec", "smat", "svec_squares", "svec_products",
     "Measurement", "Moment", "measure", "measure_with_noise",
     "RankOneSum", "population_moments", "population_tensor", "MEMORY_LIMIT",

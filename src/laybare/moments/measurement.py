@@ -1,11 +1,10 @@
-"""A moment is a statistic together with what its sums mean; every moment can be measured with its noise level.
+"""A moment is a statistic and the way its sums are read. Every moment can be measured with its noise, within a limit of memory.
 
-`measure(source, moment)` is one pass. `measure_with_noise(source, moment)` is one pass as well: each block of rows is cut in two
-halves whose sums are kept apart. If A and B are the estimates from the two half-samples, (A+B)/2 is the estimate and (A-B)/2 is
-a draw from (nearly) the distribution of its error: mean zero, variance σ²/n, the same correlations between entries. It needs no
-knowledge of the noise and tracks the true error of Hermite moments of order 3 and more within about 25 % in norm.
-
-It fails if neighbouring rows are not independent. Halves are runs of rows, so pairs (x, -x) side by side stay together.
+`measure_with_noise` cuts each block of rows in two halves whose sums are kept apart, in one pass. For the half-sample estimates A
+and B, (A+B)/2 is the estimate, and (A-B)/2 is nearly a draw from the distribution of its error: mean zero, variance σ²/n, the
+same correlations between entries. No knowledge of the noise is needed; for Hermite moments of order 3 and more it tracks the norm
+of the true error within about 25 %. It fails if neighbouring rows are dependent. Halves are runs of rows, so that pairs (x, -x)
+side by side stay together.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from laybare.errors import TooFewSamples
-from laybare.shapes import Array, Sums
+from laybare.errors import BudgetExhausted, InvalidInput, TooFewSamples
+from laybare.numerics.shapes import Array, Sums
 from laybare.source.protocol import Source
 
 T = TypeVar("T")
@@ -25,7 +24,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @runtime_checkable
 class Moment(Protocol[T_co]):
-    """A statistic, and how its sums over `size` rows are read: into an array or packed moments, things that can be subtracted.
+    """A statistic, and how its sums over `size` rows are read: into an array or packed moments, which can be subtracted.
 
     Reading should be linear in the averages, or nearly so where they vary little.
     """
@@ -76,3 +75,33 @@ class Halves:
         middle = (len(x) + 1) // 2
         first, second = self.statistic(x[:middle], y[:middle]), self.statistic(x[middle:], y[middle:])
         return (*first, *second, np.array([middle, len(x) - middle]))
+
+
+MEMORY_LIMIT = 2 << 30
+"""Bytes that one result may take. Convention: 2 GiB, a quarter of the memory of a small laptop."""
+
+
+def check_memory(floats: int, what: str, instead: str, limit: int = MEMORY_LIMIT) -> None:
+    """Refuse `what` if its `floats` numbers take more than `limit` bytes; `instead` says what to use."""
+    needed = 8 * floats
+    if needed > limit:
+        size, most = format_bytes(needed), format_bytes(limit)
+        raise BudgetExhausted(f"{what} would take {size}.", f"The limit is {most}.", instead, bytes=needed, limit=limit)
+
+
+def check_order(order: int, most: int = 12) -> None:
+    """Refuse orders that are negative or so high that the rounding of He_k exceeds any signal (k! at k = 12 is 5e8)."""
+    if not 0 <= order <= most:
+        raise InvalidInput(
+            f"Moments of order {order} were asked for.", f"Orders count from 0, and above {most} rounding drowns them.",
+            "Ask for an order of 8 or less.", order=order)
+
+
+def format_bytes(size: int) -> str:
+    """1536 -> '1.54 kB', in decimal units."""
+    number = float(size)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} PB"

@@ -1,7 +1,5 @@
 """Networks: layers, canonical forms, files, comparison modulo every symmetry, each paper's error metric."""
 
-from laybare.networks.files import load
-from laybare.networks.matches import LayerMatch, Match
 from laybare.networks.matching import compare
 from laybare.networks.metrics import (
     SquaredErrors,
@@ -14,6 +12,8 @@ from laybare.networks.metrics import (
     unsigned_error,
 )
 from laybare.networks.network import Layer, Network, sign_free
+from laybare.networks.network_files import load
+from laybare.networks.pairing import LayerMatch, Match
 
 __all__ = [
     "Layer", "LayerMatch", "Match", "Network", "SquaredErrors", "compare", "landscape_error", "load", "max_angle",

@@ -8,29 +8,43 @@ What may change while f(x) = Σᵢ aᵢ act(wᵢ·x + bᵢ) + Lᵀx + c stays th
     reflection  act(u) = σ act(-u) + s u + c: (w, b, a) ~ (-w, -b, σ a), with a s (w·x + b) + a c added to the affine part
                     sigmoid, step             σ = -1, c = 2 centre: the offset changes (odd: centre 0, nothing is added)
                     ReLU, softplus, GELU      σ = +1, s = mirror: the linear part changes (even: mirror 0, nothing is added)
-    merging     units with the same (w, b) add their readouts; zero readouts and zero weights are no units at all
+    merging     units with the same (w, b) add their readouts; zero readouts and zero weights are no units
 
 Sources: Zhong et al. (2017), section 2 (scale, odd, even); Awasthi et al. (2021), Claim 4.8 (reflection of ReLU).
+
+Several hidden layers. Seen from a layer, the pre-activations of the next one are a readout: W_{l+1}ᵀ its columns, b_{l+1} its
+offset. So all this holds for each piece (W_l, b_l | W_{l+1}ᵀ, b_{l+1}), with what it changes in the columns and biases above. A
+deep network is known up to a permutation of every layer, a positive scale per unit where the activation is homogeneous, a sign
+where it is odd, even or symmetric about a centre. The sign of a ReLU unit is not free: its mirror image differs by a linear
+function of the layer's input, which no layer above can take up. (With a single layer, the network's own linear part can.) Units
+without a kink within reach of the inputs are units here: only the law of the inputs could show that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from laybare.activations import Activation
-from laybare.levels import ROUNDING
-from laybare.shapes import Array
+from laybare.numerics.levels import ROUNDING
+from laybare.numerics.shapes import Array
 
-SAME = 1e-9
-"""Coordinates closer than this fraction of the largest one do not decide the order of the units."""
 
-NEGLIGIBLE = 1e-6
-"""Coordinates smaller than this fraction of their row's largest one do not decide its sign."""
+@dataclass(frozen=True, kw_only=True)
+class CanonicalOptions:
+    """Differences that decide neither the order, nor a sign, nor a scale."""
 
-UNIT_NORM = 1e-13
-"""Rows whose norm is 1 up to this are left alone, so that a canonical form is its own canonical form to the last bit."""
+    order_tol: float = 1e-9  # of coordinates, over the largest one. Checked by `pytest tests/networks/test_canonical.py`.
+    sign_tol: float = 1e-6  # of a coordinate, over the largest of its row. Checked by `pytest tests/networks/test_canonical.py`.
+    norm_tol: float = 1e-13
+    """|norm - 1| of rows that are not rescaled, so that a canonical form is its own canonical form to the last bit.
+    Checked by `pytest tests/networks/test_canonical.py`."""
+
+
+OPTIONS = CanonicalOptions()
 
 
 class Units(NamedTuple):
@@ -79,13 +93,13 @@ def canonical_units(units: Units, activation: Activation, has_linear: bool) -> U
 
     A reflection that needs a linear part is used only if the network has one: otherwise the sign belongs to the function.
     """
-    units = normalised(units, activation)
+    units = normalise_units(units, activation)
     mirror = reflection(activation)
     may_reflect = mirror is not None and (has_linear or mirror.slope == 0)
-    return ordered(merged(all_forward(units, mirror if may_reflect else None)))
+    return order_units(merge_units(reflect_to_canonical_signs(units, mirror if may_reflect else None)))
 
 
-def normalised(units: Units, activation: Activation) -> Units:
+def normalise_units(units: Units, activation: Activation) -> Units:
     """No zero readouts, no constant units; unit rows if the scale is free, no biases if the shift is."""
     units = units.take(_nonzero(units.readout))
     if activation.degree is not None:
@@ -94,11 +108,11 @@ def normalised(units: Units, activation: Activation) -> Units:
     at_zero = activation(units.biases[constant])
     units = units._replace(offset=units.offset + at_zero @ units.readout[constant]).take(~constant)
     if _is_exponential(activation):
-        units = _without_biases(units, activation)
+        units = _absorb_biases(units, activation)
     return units.take(_nonzero(units.readout))
 
 
-def reflected(units: Units, chosen: Array, mirror: Reflection) -> Units:
+def reflect_units(units: Units, chosen: Array, mirror: Reflection) -> Units:
     """Reflect the chosen units (a mask); what that adds goes into the offset and the linear part."""
     w, b, a = units.weights[chosen], units.biases[chosen], units.readout[chosen]
     turn = np.where(chosen, -1.0, 1.0)
@@ -110,21 +124,21 @@ def reflected(units: Units, chosen: Array, mirror: Reflection) -> Units:
         linear=units.linear + mirror.slope * (w.T @ a))
 
 
-def all_forward(units: Units, mirror: Reflection | None) -> Units:
+def reflect_to_canonical_signs(units: Units, mirror: Reflection | None) -> Units:
     """Every unit reflected to its canonical sign, whatever that does to the linear part."""
-    return units if mirror is None else reflected(units, _points_backwards(units.weights), mirror)
+    return units if mirror is None else reflect_units(units, _points_backwards(units.weights), mirror)
 
 
-def merged(units: Units) -> Units:
+def merge_units(units: Units) -> Units:
     """Add the readouts of units with the same (w, b) up to rounding; drop those whose readouts cancel."""
-    sets = [rows for group in _close(units) for rows in _same(units, group)]
+    sets = [rows for group in _close_groups(units) for rows in _split_equal(units, group)]
     readout = np.array([_cancelled_sum(units.readout[rows]) for rows in sets]).reshape(len(sets), units.readout.shape[1])
     parts = tuple(sum((units.parts[i] for i in rows), ()) for rows in sets)
     units = units.take(np.array([rows[0] for rows in sets], dtype=int))
     return units._replace(readout=readout, parts=parts).take(_nonzero(readout))
 
 
-def ordered(units: Units) -> Units:
+def order_units(units: Units) -> Units:
     """Sort by the first weight, then the second, ..., then the bias.
 
     Two values count as equal if a chain of the other units' values leads from one to the other in steps below 1e-9 of the
@@ -133,7 +147,7 @@ def ordered(units: Units) -> Units:
     """
     exact = np.lexsort(np.column_stack([units.weights, units.biases]).T[::-1])
     units = units.take(exact)
-    return units.take(np.array([i for group in _close(units) for i in group], dtype=int))
+    return units.take(np.array([i for group in _close_groups(units) for i in group], dtype=int))
 
 
 def _nonzero(rows: Array) -> Array:
@@ -154,7 +168,7 @@ def _unit_rows(units: Units, degree: float) -> Units:
         readout = units.readout * norms[:, None] ** degree
         weights = shrunk / fraction[:, None]
     constant = ~np.isfinite(biases)
-    free = ~constant & np.isfinite(readout).all(axis=1) & _nonzero(readout) & (np.abs(norms - 1) > UNIT_NORM)
+    free = ~constant & np.isfinite(readout).all(axis=1) & _nonzero(readout) & (np.abs(norms - 1) > OPTIONS.norm_tol)
     return units._replace(
         weights=np.where(free[:, None], weights, np.where(constant[:, None], 0.0, units.weights)),
         biases=np.where(free, biases, units.biases), readout=np.where(free[:, None], readout, units.readout))
@@ -168,7 +182,7 @@ def _is_exponential(activation: Activation) -> bool:
     return bool(right.all() and np.allclose(left, right, rtol=1e-13, atol=0))
 
 
-def _without_biases(units: Units, activation: Activation) -> Units:
+def _absorb_biases(units: Units, activation: Activation) -> Units:
     """The bias of an exponential unit as a factor of its readout, where that factor can be represented."""
     with np.errstate(over="ignore", under="ignore"):
         readout = units.readout * (activation(units.biases) / activation(np.zeros(1)))[:, None]
@@ -182,19 +196,19 @@ def _points_backwards(weights: Array) -> Array:
     if not weights.size:
         return np.zeros(len(weights), dtype=bool)
     size = np.abs(weights)
-    first = np.argmax(size > NEGLIGIBLE * size.max(axis=1, keepdims=True), axis=1)
+    first = np.argmax(size > OPTIONS.sign_tol * size.max(axis=1, keepdims=True), axis=1)
     backwards: Array = weights[np.arange(len(weights)), first] < 0
     return backwards
 
 
-def _close(units: Units) -> list[list[int]]:
-    """Units in order, those that are equal within SAME in one list; between them the given order."""
+def _close_groups(units: Units) -> list[list[int]]:
+    """Units in order, those that are equal within `order_tol` in one list; between them the given order."""
     keys = np.column_stack([units.weights, units.biases])
     largest = [np.abs(units.weights).max(initial=0.0)] * units.weights.shape[1] + [np.abs(units.biases).max(initial=0.0)]
     label, order = np.zeros(len(keys), dtype=int), np.arange(len(keys))
     for values, scale in zip(keys.T, largest, strict=True):
         order = np.lexsort((values, label))
-        new = (np.diff(label[order]) != 0) | (np.diff(values[order]) > SAME * scale)
+        new = (np.diff(label[order]) != 0) | (np.diff(values[order]) > OPTIONS.order_tol * scale)
         label[order] = np.concatenate([np.zeros(1, dtype=int), np.cumsum(new)])[: len(order)]
         if len(order) == 0 or label[order[-1]] == len(order) - 1:
             break
@@ -202,7 +216,7 @@ def _close(units: Units) -> list[list[int]]:
     return [group.tolist() for group in np.split(order, np.flatnonzero(np.diff(label[order])) + 1) if len(group)]
 
 
-def _same(units: Units, group: list[int]) -> list[list[int]]:
+def _split_equal(units: Units, group: list[int]) -> list[list[int]]:
     """Split a list of close units into lists of equal ones (greedily: the first of each is its representative)."""
     sets: list[list[int]] = []
     for i in group:
@@ -225,3 +239,71 @@ def _cancelled_sum(readouts: Array) -> Array:
     total: Array = readouts.sum(axis=0)
     total[np.abs(total) <= ROUNDING * np.abs(readouts).sum(axis=0)] = 0.0
     return total
+
+
+@dataclass(frozen=True, eq=False)
+class ComposedTop:
+    """A black box top(h) as a function of h' with h = h' R + r."""
+
+    matrix: Array
+    shift: Array
+    top: Callable[[Array], Array]
+
+    def __call__(self, features: Array) -> Array:
+        return self.top(features @ self.matrix + self.shift)
+
+
+class Stack(NamedTuple):
+    """Layers from the lowest up: weights (k_l, k_{l-1}), biases (k_l,); readout (k, m) and offset (m,) of the highest.
+
+    `parts[l][i]` lists the units of layer l of the original network that unit i is made of.
+    """
+
+    weights: tuple[Array, ...]
+    biases: tuple[Array, ...]
+    activations: tuple[Activation, ...]
+    readout: Array
+    offset: Array
+    parts: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @classmethod
+    def of(cls, layers: Iterable[tuple[Array, Array, Activation]], readout: Array, offset: Array) -> Stack:
+        """From layers as (weights, biases, activation), every unit made of itself."""
+        weights, biases, activations = zip(*layers, strict=True)
+        return cls(weights, biases, activations, readout, offset, tuple(tuple((i,) for i in range(len(b))) for b in biases))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(len(biases) for biases in self.biases)
+
+    def piece(self, level: int) -> Units:
+        """Layer `level` with the layer above it as its readout."""
+        last = level == len(self.weights) - 1
+        readout, offset = (self.readout, self.offset) if last else (self.weights[level + 1].T, self.biases[level + 1])
+        nothing = np.zeros((self.weights[level].shape[1], readout.shape[1]))
+        return Units(self.weights[level], self.biases[level], readout, offset, nothing, self.parts[level])
+
+    def with_piece(self, level: int, units: Units) -> Stack:
+        """The stack with that layer replaced, and the columns and biases above it."""
+        weights, biases = list(self.weights), list(self.biases)
+        weights[level], biases[level] = units.weights, units.biases
+        readout, offset = self.readout, self.offset
+        if level == len(weights) - 1:
+            readout, offset = units.readout, units.offset
+        else:
+            weights[level + 1], biases[level + 1] = units.readout.T, units.offset
+        parts = (*self.parts[:level], units.parts, *self.parts[level + 1 :])
+        return Stack(tuple(weights), tuple(biases), self.activations, readout, offset, parts)
+
+
+def canonical_stack(stack: Stack) -> Stack:
+    """Every layer in its canonical form, from the lowest up: normalised, turned, merged, ordered.
+
+    A layer that loses a unit may leave units below it that nobody reads, so it is done again until no unit is lost.
+    """
+    while True:
+        before = stack.widths
+        for level, activation in enumerate(stack.activations):
+            stack = stack.with_piece(level, canonical_units(stack.piece(level), activation, has_linear=False))
+        if stack.widths == before:
+            return stack

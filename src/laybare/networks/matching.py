@@ -6,24 +6,39 @@ reflection adds is charged to the found network's linear part and offset. So a w
 error, unless several of them cancel: then the two functions are equal and so is what is compared (Awasthi et al. 2021,
 Claim 4.8).
 
-Several hidden layers are paired from the lowest up (`deep_matching`): the pairs of a layer say which columns of the next belong
-together.
+Several hidden layers are paired from the lowest up, in canonical form. The found units of a layer take the order and the signs of
+their partners, so that the found columns of the next layer stand under the true ones. A true unit that was not found leaves a
+column of zeros there. What a wrong sign of a ReLU unit would add, a linear function of the layer's inputs, is charged to its
+layer.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate
+from math import inf
 from typing import Literal
+
+import numpy as np
 
 from laybare.activations import Activation, absolute
 from laybare.errors import InvalidInput
-from laybare.levels import ROUNDING
-from laybare.networks.alignment import errors, paired
-from laybare.networks.canonical import Units, all_forward, merged, normalised, reflection
-from laybare.networks.deep_matching import compare_layers, different_units
-from laybare.networks.matches import Match
+from laybare.networks.canonical import (
+    Stack,
+    Units,
+    canonical_stack,
+    merge_units,
+    normalise_units,
+    reflect_to_canonical_signs,
+    reflection,
+)
 from laybare.networks.network import Network, sign_free
+from laybare.networks.pairing import LayerMatch, Match, Pairing, largest_entry, match_errors, match_units, relative_difference
+from laybare.numerics.checks import check_choice, check_instance
+from laybare.numerics.levels import ROUNDING
+from laybare.numerics.shapes import Array
 
 
+@np.errstate(all="ignore")
 def compare(found: Network, truth: Network, pairing: Literal["bottleneck", "hungarian"] = "bottleneck") -> Match:
     """Pair the units of two networks and measure what differs, modulo permutation, scale, sign and linear part.
 
@@ -41,11 +56,11 @@ def compare(found: Network, truth: Network, pairing: Literal["bottleneck", "hung
     if found.activation != truth.activation:
         found, truth = sign_free(found), sign_free(truth)
     activation = truth.activation
-    f, t = normalised(found.units, activation), normalised(truth.units, activation)
+    f, t = normalise_units(found.units, activation), normalise_units(truth.units, activation)
     match = _match(f, t, activation, pairing)
     if match.max_error <= ROUNDING:
         return match
-    f_merged, t_merged = (merged(all_forward(side, reflection(activation))) for side in (f, t))
+    f_merged, t_merged = (merge_units(reflect_to_canonical_signs(side, reflection(activation))) for side in (f, t))
     if len(f_merged.weights) == len(f.weights) and len(t_merged.weights) == len(t.weights):
         return match
     return min(match, _match(f_merged, t_merged, activation, pairing), key=_how_bad)
@@ -56,13 +71,14 @@ def _how_bad(match: Match) -> tuple[float, int]:
 
 
 def _match(found: Units, true: Units, activation: Activation, pairing: str) -> Match:
-    found, pick = paired(found, true, reflection(activation), pairing)
-    return errors(found, true, pick)
+    found, pick = match_units(found, true, reflection(activation), pairing)
+    return match_errors(found, true, pick)
 
 
 def _check(found: Network, truth: Network, pairing: str) -> None:
-    if pairing not in ("bottleneck", "hungarian"):
-        raise InvalidInput(f"The pairing {pairing!r} is not known.", "There are two.", 'Give "bottleneck" or "hungarian".')
+    for name, given in (("found", found), ("truth", truth)):
+        check_instance(name, given, Network, "Give a Network: that of a recovery is found.network, that of a file load(path).")
+    check_choice("pairing", pairing, ("bottleneck", "hungarian"))
     for what in ("dim", "outputs"):
         mine, theirs = getattr(found, what), getattr(truth, what)
         if mine != theirs:
@@ -72,4 +88,94 @@ def _check(found: Network, truth: Network, pairing: str) -> None:
     one, other = found.activation, truth.activation
     shallow = found.depth == truth.depth == 1 and found.top is truth.top is None
     if one != other and not (shallow and absolute in (one, other) and one.degree == other.degree):
+        raise different_units(one, other)
+
+
+def compare_layers(found: Network, truth: Network, pairing: str) -> Match:
+    """The match of two networks of any depth; layers that only one of them has are missing or spurious as a whole."""
+    f, t = canonical_stack(found.stack), canonical_stack(truth.stack)
+    common, whole = min(found.depth, truth.depth), _comparable(found, truth)
+    layers, match = [], None
+    for level, activation in enumerate(t.activations[:common]):
+        _check_same(f.activations[level], activation)
+        match, f = _match_level(f, t, level, pairing, readouts=whole and level == common - 1)
+        layers.append(match.layers[0])
+    layers += [_unpaired(missing=_unit_numbers(t, level)) for level in range(common, truth.depth)]
+    layers += [_unpaired(spurious=_unit_numbers(f, level)) for level in range(common, found.depth)]
+    return _join_layers(layers, match if whole else None, found, truth)
+
+
+def different_units(one: Activation, other: Activation) -> InvalidInput:
+    """The refusal of networks whose hidden units cannot be each other's."""
+    return InvalidInput(
+        f"The found network has activation {one.name}, the true one {other.name}.",
+        "Their hidden units are different functions.", "Compare networks with one activation.",
+        found=one.name, truth=other.name)
+
+
+def _comparable(found: Network, truth: Network) -> bool:
+    """Whether the readouts read the same layer, and nothing above it is a black box."""
+    return found.depth == truth.depth and found.top is None and truth.top is None
+
+
+def _match_level(found: Stack, true: Stack, level: int, pairing: str, *, readouts: bool) -> tuple[Match, Stack]:
+    """The match of one layer, and the found stack with that layer in the true one's order."""
+    mine, theirs = found.piece(level), true.piece(level)
+    mine, pick = match_units(mine, theirs, reflection(true.activations[level]), pairing, readouts=readouts)
+    if not readouts:  # the two lie in different orders, or read different things: only their sizes are needed
+        theirs = theirs._replace(readout=np.full((len(theirs.weights), mine.readout.shape[1]), largest_entry(theirs.readout)))
+        theirs = theirs._replace(offset=mine.offset, linear=np.zeros_like(mine.linear))
+    return match_errors(mine, theirs, pick), found.with_piece(level, _in_true_order(mine, pick, len(theirs.weights)))
+
+
+def _in_true_order(units: Units, pick: Pairing, width: int) -> Units:
+    """The found units at the places of their partners; zeros where a true unit has none."""
+
+    def placed(rows: Array) -> Array:
+        out = np.zeros((width, *rows.shape[1:]))
+        out[pick.columns] = rows[pick.rows]
+        return out
+
+    parts: list[tuple[int, ...]] = [()] * width
+    for row, column in zip(pick.rows, pick.columns, strict=True):
+        parts[column] = units.parts[row]
+    return units._replace(
+        weights=placed(units.weights), biases=placed(units.biases), readout=placed(units.readout), parts=tuple(parts))
+
+
+def _join_layers(layers: list[LayerMatch], highest: Match | None, found: Network, truth: Network) -> Match:
+    """One match from those of the layers; `highest` has the errors of readout and offset, infinite where there is none."""
+    mine, theirs = (_starts(network, len(layers)) for network in (found, truth))
+    numbered = list(zip(layers, mine, theirs, strict=True))
+    return Match(
+        weight_error=max(layer.weight_error for layer in layers), bias_error=max(layer.bias_error for layer in layers),
+        readout_error=inf if highest is None else highest.readout_error,
+        offset_error=inf if highest is None else highest.offset_error,
+        linear_error=max(*(layer.linear_error for layer in layers), _linear_error(found, truth)),
+        pairs=np.vstack([layer.pairs + np.array([first, first_true]) for layer, first, first_true in numbered]),
+        missing=tuple(first_true + unit for layer, _, first_true in numbered for unit in layer.missing),
+        spurious=tuple(first + unit for layer, first, _ in numbered for unit in layer.spurious), layers=tuple(layers))
+
+
+def _linear_error(found: Network, truth: Network) -> float:
+    mine, theirs = (
+        np.zeros((net.dim, net.outputs)) if net.linear is None else net.linear.reshape(net.dim, -1) for net in (found, truth))
+    return relative_difference(mine, theirs, largest_entry(truth.readout))
+
+
+def _unpaired(missing: tuple[int, ...] = (), spurious: tuple[int, ...] = ()) -> LayerMatch:
+    return LayerMatch(0.0, 0.0, 0.0, np.zeros((0, 2), dtype=int), missing, spurious)
+
+
+def _unit_numbers(stack: Stack, level: int) -> tuple[int, ...]:
+    return tuple(sorted(i for part in stack.parts[level] for i in part))
+
+
+def _starts(network: Network, depth: int) -> list[int]:
+    """Number of the first unit of each of `depth` layers; where the network has ended there are none to be numbered."""
+    return list(accumulate([0, *network.widths, *[0] * depth]))[:depth]
+
+
+def _check_same(one: Activation, other: Activation) -> None:
+    if one != other:
         raise different_units(one, other)

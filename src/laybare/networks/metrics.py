@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.networks.assignment import bottleneck_cost, hungarian
 from laybare.networks.network import Network
-from laybare.shapes import Array, Square, Weights
+from laybare.networks.pairing import bottleneck_cost, hungarian
+from laybare.numerics.shapes import Array, Square, Weights
 
 RECOVERED = 0.01
-"""Zhong et al. call a network recovered if no unit is off by more than this."""
+"""Relative error of a unit up to which a network is recovered. Paper: Zhong et al. (2017), section 7."""
 
 
 def max_relative_error(found: Weights, true: Weights) -> float:
@@ -28,7 +28,7 @@ def max_relative_error(found: Weights, true: Weights) -> float:
 
 
 def recovered(found: Network, truth: Network, tol: float = RECOVERED) -> bool:
-    """Does a pairing with equal signs of the readouts bring every unit within `tol` of the true one, relatively?
+    """Whether some pairing with equal signs of the readouts brings every unit within `tol` of the true one, relatively.
 
     For one output. If the activation is homogeneous of degree p > 0, readouts become ±1 first: a act(u) = ±act(|a|^(1/p) u).
     If it is odd they become positive, if it is even the sign of a unit is free. Biases, which the paper does not have, count
@@ -74,8 +74,8 @@ def normalised_squared_errors(found: Network, truth: Network) -> SquaredErrors:
     The paper does not say how it normalises; we divide by the width and take the root.
     Source: Ge, Kuditipudi, Li & Wang (2019), section 4.1.
     """
-    _same_shape("readout", found.columns[0].shape, truth.columns[0].shape)
-    _same_shape("weights", found.layer.weights.shape, truth.layer.weights.shape)
+    _check_same_shape("readout", found.columns[0].shape, truth.columns[0].shape)
+    _check_same_shape("weights", found.layer.weights.shape, truth.layer.weights.shape)
     readout = _squared(_directions(found.columns[0]), _directions(truth.columns[0]))
     weights = _squared(_directions(found.layer.weights), _directions(truth.layer.weights))
     pick = hungarian(readout + weights)
@@ -85,7 +85,7 @@ def normalised_squared_errors(found: Network, truth: Network) -> SquaredErrors:
 
 def mean_squared_error(predicted: Array, y: Array) -> float:
     """Mean over samples and outputs of (predicted - y)²."""
-    _same_shape("outputs", np.shape(predicted), np.shape(y))
+    _check_same_shape("outputs", np.shape(predicted), np.shape(y))
     return float(np.mean(np.square(np.subtract(predicted, y))))
 
 
@@ -97,7 +97,7 @@ def max_angle(found: Weights, true: Weights) -> float:
     """
     from scipy.spatial.distance import cdist
 
-    _same_shape("weights", found.shape, true.shape)
+    _check_same_shape("weights", found.shape, true.shape)
     u, v = _directions(found), _directions(true)
     return bottleneck_cost(2 * np.arctan2(cdist(u, v), cdist(u, -v)))
 
@@ -109,7 +109,7 @@ def unsigned_error(found: Weights, true: Weights) -> float:
     """
     from scipy.spatial.distance import cdist
 
-    _same_shape("weights", found.shape, true.shape)
+    _check_same_shape("weights", found.shape, true.shape)
     u, v = _directions(found), _directions(true)
     return bottleneck_cost(np.minimum(cdist(u, v), cdist(u, -v)))
 
@@ -136,9 +136,9 @@ def _check_single_output(found: Network, truth: Network) -> None:
 def _relative_distances(found: Array, true: Array) -> Array:
     from scipy.spatial.distance import cdist
 
-    _same_shape("weights", found.shape, true.shape)
+    _check_same_shape("weights", found.shape, true.shape)
     norms = np.linalg.norm(true, axis=1)
-    _nonzero(norms)
+    _check_nonzero(norms)
     return np.asarray(cdist(found, true) / norms)
 
 
@@ -150,11 +150,11 @@ def _squared(u: Array, v: Array) -> Array:
 
 def _directions(rows: Array) -> Array:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    _nonzero(norms)
+    _check_nonzero(norms)
     return np.asarray(rows / norms)
 
 
-def _nonzero(norms: Array) -> None:
+def _check_nonzero(norms: Array) -> None:
     if not norms.all():
         where = int(np.flatnonzero(norms == 0)[0])
         raise InvalidInput(
@@ -162,7 +162,7 @@ def _nonzero(norms: Array) -> None:
             "Drop such units first: network.canonical() does.", where=where)
 
 
-def _same_shape(what: str, found: tuple[int, ...], true: tuple[int, ...]) -> None:
+def _check_same_shape(what: str, found: tuple[int, ...], true: tuple[int, ...]) -> None:
     if found != true:
         raise InvalidInput(
             f"The found {what} have shape {found}, the true ones {true}.", "This metric pairs every unit with one.",

@@ -1,23 +1,23 @@
 """Layers and networks: f(x) = h A + x L + c with h = act(… act(x W₁ᵀ + b₁) … W_lᵀ + b_l), hidden weights as rows.
 
-The linear part L is there because ReLU cannot be told from its mirror image without it: relu(u) = relu(-u) + u.
+The linear part L is there because ReLU and its mirror image differ by one: relu(u) = relu(-u) + u.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from laybare.activations import Activation, absolute, relu
+from laybare.activations import Activation, absolute, as_activation, relu
 from laybare.errors import InvalidInput
-from laybare.networks.canonical import Units, canonical_units
-from laybare.networks.stack import Chained, Stack, canonical_stack
-from laybare.shapes import Array, Biases, Weights
+from laybare.networks.canonical import ComposedTop, Stack, Units, canonical_stack, canonical_units
+from laybare.numerics.checks import as_reals, as_rows, show_value
+from laybare.numerics.shapes import Array, Biases, Weights
 
 Top: TypeAlias = Callable[[Array], Array]
 """A black box on the features of the highest layer: (n, width) -> (n,) or (n, outputs)."""
@@ -25,15 +25,20 @@ Top: TypeAlias = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Layer:
-    """Hidden units act(w·x + b): `weights` (width, dim) with one unit a row, `biases` (width,)."""
+    """Hidden units act(w·x + b): `weights` (width, dim) with one unit per row, `biases` (width,)."""
 
     weights: Weights
     biases: Biases | None = None
     activation: Activation = relu
 
+    if TYPE_CHECKING:  # names of activations become activations
+
+        def __init__(self, weights: Weights, biases: Biases | None = None, activation: Activation | str = relu) -> None: ...
+
     def __post_init__(self) -> None:
-        weights = _finite("weights", self.weights, 2)
-        biases = np.zeros(len(weights)) if self.biases is None else _finite("biases", self.biases, 1)
+        object.__setattr__(self, "activation", as_activation(self.activation))
+        weights = _as_finite("weights", self.weights, 2)
+        biases = np.zeros(len(weights)) if self.biases is None else _as_finite("biases", self.biases, 1)
         if biases.shape != weights.shape[:1]:
             raise InvalidInput(
                 f"{len(biases)} biases for {len(weights)} rows of weights.", "Every hidden unit has one bias.",
@@ -41,9 +46,10 @@ class Layer:
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "biases", biases)
 
+    @np.errstate(all="ignore")
     def __call__(self, x: Array) -> Array:
         """Activations of the units, (n, width)."""
-        return self.activation(self.before(x))
+        return self.activation(self.before(as_rows("x", x, self.dim, "layer")))
 
     def before(self, x: Array) -> Array:
         """Pre-activations x Wᵀ + b, (n, width)."""
@@ -98,36 +104,37 @@ class Network:
         self, layers: Layer | Collection[Layer], readout: Array, offset: Array | float = 0.0, linear: Array | None = None, *,
         top: Top | None = None,
     ) -> None:
-        stacked = (layers,) if isinstance(layers, Layer) else tuple(layers)
-        _check_fit(stacked)
-        readout = _finite("readout", readout, np.ndim(readout))
+        stacked: tuple[Layer, ...] = _as_layers(layers)
+        _check_layer_sizes(stacked)
+        readout = _as_finite("readout", readout)
         width, dim, tail = stacked[-1].width, stacked[0].dim, readout.shape[1:]
         if readout.ndim not in (1, 2) or len(readout) != width:
             raise InvalidInput(
                 f"The readout has shape {readout.shape} for {width} hidden units.",
-                "Every hidden unit has one weight an output.", "Give shape (width,) or (width, outputs).", shape=readout.shape)
-        offset = np.asarray(_finite("offset", offset, np.ndim(offset)))
+                "Every hidden unit has one weight per output.", "Give shape (width,) or (width, outputs).", shape=readout.shape)
+        offset = np.asarray(_as_finite("offset", offset))
         if offset.shape not in ((), tail):
             raise InvalidInput(
                 f"The offset has shape {offset.shape} for {tail[0] if tail else 1} outputs.", "Every output has one offset.",
                 "Give a number, or one for each output.", shape=offset.shape)
-        linear = None if linear is None else _finite("linear", linear, np.ndim(linear))
+        linear = None if linear is None else _as_finite("linear", linear)
         if linear is not None and linear.shape != (dim, *tail):
             raise InvalidInput(
                 f"The linear part has shape {linear.shape}.", f"Inputs have dimension {dim}.",
                 "Give shape (dim,) or (dim, outputs), as the readout has.", shape=linear.shape)
+        if top is not None and not callable(top):
+            raise InvalidInput(
+                f"top is {show_value(top)}.", "It is a function of the highest layer's features.",
+                "Give a function (n, width) -> (n,) or (n, outputs), or None.")
         constant = float(offset) if not tail else np.broadcast_to(offset, tail).copy()
         for name, value in zip(("layers", "readout", "offset", "linear", "top"), (stacked, readout, constant, linear, top),
                                strict=True):
             object.__setattr__(self, name, value)
 
+    @np.errstate(all="ignore")
     def __call__(self, x: Array) -> Array:
         """Outputs at the rows of x: (n,) if the readout is a vector, else (n, outputs)."""
-        x = np.asarray(x, dtype=float)
-        if x.ndim != 2 or x.shape[1] != self.dim:
-            raise InvalidInput(
-                f"x has shape {x.shape}.", f"This network takes rows of dimension {self.dim}.",
-                f"Give an array of shape (n, {self.dim}).", shape=x.shape)
+        x = as_rows("x", x, self.dim, "network")
         h = self.features(x)
         y: Array = h @ self.readout
         if self.linear is not None:
@@ -138,7 +145,7 @@ class Network:
         return y
 
     def features(self, x: Array) -> Array:
-        """What the highest layer gives at the rows of x, (n, width of that layer)."""
+        """Activations of the highest layer at the rows of x, (n, width of that layer)."""
         for layer in self.layers:
             x = layer(x)
         return x
@@ -155,17 +162,18 @@ class Network:
 
     @property
     def activations(self) -> str:
-        """The activations as text: one name if all layers have it, else one a layer."""
+        """The activations as text: one name if all layers have it, else one per layer."""
         names = [layer.activation.name for layer in self.layers]
         return names[0] if len(set(names)) == 1 else ", ".join(names)
 
+    @np.errstate(all="ignore")
     def canonical(self) -> Network:
         """The one representative of all networks that differ by symmetries only; the function stays the same.
 
         Unit rows where the scale is free, a positive first weight where the sign is, no zero or duplicate units, and the
         units of every layer sorted by weights, then bias. What that changes in a layer is carried to the columns and biases of
         the next one. The sign of a ReLU-like unit is free only in a single layer with a linear part to take up the difference.
-        See `laybare.networks.canonical` for the symmetries and what rounding can do to the order, `.stack` for several layers.
+        See `laybare.networks.canonical` for the symmetries and what rounding can do to the order.
         """
         if self.depth == 1 and self.top is None:
             w, b, a, c, linear, _ = canonical_units(self.units, self.activation, self.linear is not None)
@@ -174,7 +182,7 @@ class Network:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a safetensors file: complete or not at all, float64 bit for bit. `load` reads it."""
-        from laybare.networks.files import save
+        from laybare.networks.network_files import save
 
         save(self, path)
 
@@ -242,7 +250,7 @@ class Network:
 
     @property
     def stack(self) -> Stack:
-        """The layers in the form that `laybare.networks.stack` works on; under a black box the readout is the identity."""
+        """The layers in the form that `laybare.networks.canonical` works on; under a black box the readout is the identity."""
         k, m = self.widths[-1], self.outputs
         readout, offset = (self.readout.reshape(k, m), np.reshape(self.offset, (m,)).astype(float)) if self.top is None else (
             np.eye(k), np.zeros(k))
@@ -264,7 +272,7 @@ class Network:
         # the highest features that were h are h R + r now
         return Network(
             layers, stack.readout @ self.readout, self.offset + stack.offset @ self.readout, self.linear,
-            top=Chained(stack.readout, stack.offset, self.top))
+            top=ComposedTop(stack.readout, stack.offset, self.top))
 
 
 def sign_free(network: Network) -> Network:
@@ -284,7 +292,7 @@ def sign_free(network: Network) -> Network:
     return network._like(Layer(w, b, absolute), even * a, c + odd * (b @ a), linear + odd * (w.T @ a))
 
 
-def _check_fit(layers: Collection[Layer]) -> None:
+def _check_layer_sizes(layers: Collection[Layer]) -> None:
     if not layers:
         raise InvalidInput("No layers.", "A network has at least one.", "Give a Layer, or a tuple of them from the lowest up.")
     for number, (lower, upper) in enumerate(pairwise(layers), 2):
@@ -295,15 +303,20 @@ def _check_fit(layers: Collection[Layer]) -> None:
                 widths=(lower.width, upper.dim))
 
 
-def _finite(name: str, values: object, ndim: int) -> Array:
-    """A float64 copy that nobody can write to, or a sentence that names the first bad entry."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+def _as_layers(given: object) -> tuple[Any, ...]:
+    """The layers of a network, which may have only one."""
+    layers = (given,) if isinstance(given, Layer) else tuple(given) if isinstance(given, Sequence) else (None,)
+    if not all(isinstance(layer, Layer) for layer in layers):
         raise InvalidInput(
-            f"{name} cannot be read as numbers ({error}).", "A network is made of real numbers.",
-            f"Give {name} as an array of floats.") from None
-    if array.ndim != ndim:
+            f"layers is {show_value(given)}.", "A network is made of layers.",
+            "Give Layer(weights, biases, activation), or a tuple of them from the lowest up.")
+    return layers
+
+
+def _as_finite(name: str, values: object, ndim: int | None = None) -> Array:
+    """A float64 copy that nobody can write to, or a sentence that names the first bad entry."""
+    array = np.array(as_reals(name, values), dtype=np.float64)
+    if ndim is not None and array.ndim != ndim:
         raise InvalidInput(
             f"{name} has {array.ndim} dimensions.", f"It should have {ndim}.", "Weights are (width, dim), biases (width,).",
             shape=array.shape)

@@ -1,6 +1,6 @@
 """Polynomials of hidden features: the layers above the lowest one, and what is fitted to them.
 
-P(X) = Σ_r c_r Π_j X_j^{r_j}, one row of `exponents` a monomial. Subsets S of units are rows of zeros and ones (multilinear).
+P(X) = Σ_r c_r Π_j X_j^{r_j}, one row of `exponents` per monomial. Subsets S of units are rows of zeros and ones (multilinear).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import comb
 
 import numpy as np
 
-from laybare.shapes import Array
+from laybare.numerics.shapes import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Polynomial:
     def gradient(self, features: Array) -> Array:
         """∂P/∂X_j at the rows of `features`, for one output: (n, k)."""
         width = self.exponents.shape[1]
-        slopes = [_derived(self.exponents, j) for j in range(width)]
+        slopes = [_differentiate(self.exponents, j) for j in range(width)]
         return np.column_stack([monomials(lower, features) @ (factor * self.coefficients) for lower, factor in slopes])
 
     def alone(self, unit: int) -> Polynomial:
@@ -77,7 +77,7 @@ def union(width: int) -> Polynomial:
     return Polynomial(exponents, np.where(sizes == 0, 0.0, -((-1.0) ** sizes)))
 
 
-def _derived(exponents: Array, unit: int) -> tuple[Array, Array]:
+def _differentiate(exponents: Array, unit: int) -> tuple[Array, Array]:
     """Exponents and factors of ∂/∂X_unit of every monomial; those without the unit get the factor 0."""
     lower = exponents.copy()
     lower[:, unit] = np.maximum(lower[:, unit] - 1, 0)

@@ -19,12 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from laybare.errors import BudgetExhausted, InvalidInput, LaybareError
-from laybare.shapes import Array
+from laybare.numerics.checks import check_path
+from laybare.numerics.file_borders import check_whole_file_fits, reading
+from laybare.numerics.shapes import Array
 
 KEY = "laybare"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-LARGEST_HEADER = 1 << 20
-"""A network's header has a few hundred bytes; safetensors itself would parse one of 100 MB."""
+MAX_HEADER_BYTES = 1 << 20
+"""Bytes of a header. Convention: a network has a few hundred; safetensors itself would parse one of 100 MB."""
 
 
 class Contents(NamedTuple):
@@ -34,18 +36,43 @@ class Contents(NamedTuple):
     description: dict[str, Any]
 
 
-def write(path: str | os.PathLike[str], contents: Contents) -> None:
-    """Put `contents` at `path`, which holds either the old file or the complete new one at any moment."""
+WRITERS = {
+    ".safetensors": "network.save(path)", ".onnx": "lb.to_onnx(network, path)", ".npz": "lb.export.to_npz(network, path)",
+    ".json": "lb.export.to_json(network, path)", ".html": "found.report(path)",
+    ".pt": "torch.save(lb.to_torch(network).state_dict(), path)", ".pth": "torch.save(lb.to_torch(network).state_dict(), path)"}
+"""Endings of files, and what writes them."""
+
+OTHER_ENDINGS = (".txt", ".csv", ".tsv", ".npy", ".pkl", ".pickle", ".joblib", ".h5", ".hdf5", ".mat", ".parquet", ".zip", ".md")
+"""Endings that promise a format in which networks are not written."""
+
+
+def check_ending(path: str | os.PathLike[str], own: str) -> Path:
+    """A path whose ending does not promise another format than the one that is written, whose ending is `own`."""
+    place = check_path("path", path)
+    ending = place.suffix.lower()
+    if ending != own and (ending in WRITERS or ending in OTHER_ENDINGS):
+        known = ending in WRITERS
+        raise InvalidInput(
+            f"{place} ends in {ending}, and what is written here is a {own} file.",
+            "Whoever opens it would trust its ending." if known else "No network is written in that format.",
+            f"Use {WRITERS[ending]}, or give a path that ends in {own}." if known else f"Give a path that ends in {own}.",
+            ending=ending)
+    return place
+
+
+def write_contents(path: str | os.PathLike[str], contents: Contents) -> None:
+    """Write `contents` to `path`, which holds either the old file or the complete new one at any moment."""
     from safetensors.numpy import save
 
+    check_ending(path, ".safetensors")
     # safetensors writes the memory as it lies: an array in column order would come back scrambled
     arrays = {name: np.asarray(array, dtype="<f8", order="C") for name, array in contents.arrays.items()}
-    put(path, save(arrays, {KEY: json.dumps(contents.description, sort_keys=True)}))
+    write_atomically(path, save(arrays, {KEY: json.dumps(contents.description, sort_keys=True)}))
 
 
-def put(path: str | os.PathLike[str], data: bytes) -> None:
-    """Make `data` the content of the file `path`, in one move: nobody ever finds half of it, and a failure leaves no trace."""
-    target = Path(os.path.realpath(path))  # through a link, as open() would
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Make `data` the content of the file `path`, in one move: no reader finds half of it, and a failure leaves no trace."""
+    target = Path(os.path.realpath(check_path("path", path)))  # through a link, as open() would
     if target.exists() and not target.is_file():  # a rename onto a device would take its place
         kind = "a directory" if target.is_dir() else "a device or a pipe"
         raise InvalidInput(f"{path} is {kind}.", "What is written here is one file.", "Give the name of a file.")
@@ -58,12 +85,14 @@ def put(path: str | os.PathLike[str], data: bytes) -> None:
         raise _cannot_write(path, error, len(data)) from error
 
 
-def read(path: str | os.PathLike[str]) -> Contents:
-    """Arrays and description of a file that `write` wrote; everything else is refused."""
-    from safetensors import SafetensorError, safe_open
+def read_contents(path: str | os.PathLike[str]) -> Contents:
+    """Arrays and description of a file that `write_contents` wrote; everything else is refused."""
+    from safetensors import safe_open
 
-    try:
-        _check_start(Path(path))
+    path = check_path("path", path)
+    check_whole_file_fits(path)
+    with reading(path, "safetensors file", "Fetch it again, or write it again with network.save(path)."):
+        _check_start(path)
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
             names = sorted(file.keys())
@@ -75,14 +104,6 @@ def read(path: str | os.PathLike[str]) -> Contents:
             for name in names:
                 _check_type(path, name, file.get_slice(name).get_dtype())
             return Contents({name: file.get_tensor(name) for name in names}, _description(path, metadata[KEY]))
-    except SafetensorError as error:
-        raise InvalidInput(
-            f"{path} is not a complete safetensors file ({error}).", "It was cut short, damaged, or is another kind of file.",
-            "Fetch it again, or write it again with network.save(path).") from error
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be read ({error.strerror or error}).", "Nothing was loaded.",
-            "Check the path and your permission to read it.") from error
 
 
 @contextlib.contextmanager
@@ -114,20 +135,15 @@ def _cannot_write(path: str | os.PathLike[str], error: OSError, size: int) -> La
 
 
 def _check_start(path: Path) -> None:
-    """Refuse what is no regular file, what is known to be something else, and absurd headers."""
-    if path.is_dir():
-        raise InvalidInput(f"{path} is a directory.", "A network is saved as one file.", "Give the path of that file.")
-    if path.exists() and not path.is_file():
-        raise InvalidInput(f"{path} is not a regular file.", "Only files can be checked before they are read.",
-                           "Copy its content into a file first.")
+    """Refuse what is known to be something else, and absurd headers."""
     with open(path, "rb") as file:
         start = file.read(16)
     length = int.from_bytes(start[:8], "little")
-    if length > LARGEST_HEADER or len(start) < 8:
+    if length > MAX_HEADER_BYTES or len(start) < 8:
         _refuse_kind(path, start)
         raise InvalidInput(
             f"{path} is not a safetensors file (its first 8 bytes announce a header of {length:,} bytes).",
-            f"A network has one of at most {LARGEST_HEADER:,}.", "Give a file written by network.save(path).", header=length)
+            f"A network has one of at most {MAX_HEADER_BYTES:,}.", "Give a file written by network.save(path).", header=length)
 
 
 def _refuse_kind(path: Path, start: bytes) -> None:
@@ -147,7 +163,7 @@ def _is_pickle(path: Path, start: bytes) -> bool:
     """Protocols 2 and later have a mark; older ones are recognised by taking the operations apart, without doing them."""
     import pickletools
 
-    if start[:1] == b"\x80" or path.stat().st_size > LARGEST_HEADER:
+    if start[:1] == b"\x80" or path.stat().st_size > MAX_HEADER_BYTES:
         return start[:1] == b"\x80"
     data = path.read_bytes()
     try:

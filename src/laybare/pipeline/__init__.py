@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from laybare.lazy import homes_of, on_demand
-from laybare.pipeline.loop import recover, refine
-from laybare.pipeline.recovery import Recovery
-from laybare.pipeline.saved import load
+from laybare.numerics.lazy import homes_of, on_demand
+from laybare.pipeline.main_loop import recover, refine
+from laybare.pipeline.recovery import Recovery, load
 
 if TYPE_CHECKING:
     from laybare.pipeline.auditing import Audit, AuditRow, audit

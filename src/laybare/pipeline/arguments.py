@@ -1,4 +1,4 @@
-"""What a caller meant: models, pairs and files become sources, names and classes become objects; the rest is one sentence.
+"""The arguments of `recover`: models, pairs and files become sources, names and classes become objects.
 
     recover(model)   recover(x, y)   recover((x, y))   recover("data.npz")   activation="tanh"   TensorInit without parentheses
 """
@@ -6,27 +6,49 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
-from dataclasses import replace
 from os import PathLike, fspath
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from laybare.activations import Activation, activation_named
+from laybare.activations import Activation, as_activation
 from laybare.errors import InvalidInput
 from laybare.methods import Method
 from laybare.methods.lines import Lines
+from laybare.networks import Network
+from laybare.numerics.checks import check_memory, check_number, check_whole, show_value
+from laybare.numerics.shapes import Array
 from laybare.source import DaskSamples, Oracle, Samples, Source, as_law, open_samples
 from laybare.source.dask_samples import is_dask
+from laybare.source.protocol import is_source
 
 TABLES = (".npz", ".npy", ".csv", ".parquet")
 """Endings of files that hold pairs; any other text names a black box."""
 
 
-class Meant(NamedTuple):
-    """The arguments of `recover` as it works with them."""
+SEARCH_COPIES = 10
+"""Copies of all weights in a search. Derived: at least the point, its trial, gradients, steps, and spare units, of two runs."""
+
+
+class Predictor(Protocol):
+    """A fitted model in the manner of scikit-learn."""
+
+    def predict(self, X: Array, /) -> ArrayLike: ...
+
+
+SourceLike: TypeAlias = (
+    Source | tuple[ArrayLike, ArrayLike] | str | PathLike[str] | Network | Predictor | Callable[[Array], ArrayLike])
+"""A source, pairs (x, y), a file, or a black box: anything that an Oracle asks."""
+
+MethodLike: TypeAlias = Method | Lines | type[Method] | type[Lines] | None
+"""A method, or its class for the defaults."""
+
+
+class RecoverArguments(NamedTuple):
+    """The arguments of `recover`, checked and converted."""
 
     source: Source
     method: Method | Lines | None
@@ -34,11 +56,11 @@ class Meant(NamedTuple):
     activation: Activation | None
 
 
-def meant(source: Any, further: tuple[Any, ...] = (), *, law: Any = None, **named: Any) -> Meant:
-    """The arguments as they were meant, or a sentence that says what to write.
+def parse_arguments(source: Any, further: tuple[Any, ...] = (), *, law: Any = None, **named: Any) -> RecoverArguments:
+    """Check and convert the arguments of `recover`; an error says what to write.
 
-    `further` stand after the source without a name: the outputs if the source is inputs, then method, width, activation in that
-    order, of which any may be `named`.
+    `further` arguments stand after the source without a name: the outputs if the source is inputs, then method, width, activation
+    in that order, of which any may be `named`.
     """
     pair = None
     if further and _is_array(source) and _is_array(further[0]):
@@ -46,9 +68,15 @@ def meant(source: Any, further: tuple[Any, ...] = (), *, law: Any = None, **name
     elif isinstance(source, tuple | list) and len(source) == 2 and all(map(_is_array, source)):
         pair = (source[0], source[1])
     given = _by_name(further, named)
-    activation = as_activation(given["activation"])
-    method = _method(given["method"], activation)
-    return Meant(_source(source, pair, law), method, _width(given["width"]), activation)
+    activation = None if given["activation"] is None else as_activation(given["activation"])
+    method = as_method(given["method"], activation)
+    rows = _source(source, pair, law)
+    return RecoverArguments(rows, method, as_width(given["width"], rows.dim), activation)
+
+
+def as_seconds(given: Any) -> float | None:
+    """A time limit; None for the default."""
+    return None if given is None else check_number("seconds", given, above=0, finite=False)
 
 
 def _by_name(further: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
@@ -63,18 +91,6 @@ def _by_name(further: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     return given | dict(zip(places, further, strict=False))
 
 
-def as_activation(given: Any) -> Activation | None:
-    """An activation, by itself or by its name."""
-    if given is None or isinstance(given, Activation):
-        return given
-    if isinstance(given, str):
-        return activation_named(given)
-    shown = f"the function {given.__name__}" if inspect.isfunction(given) else f"a {type(given).__name__}"
-    raise InvalidInput(
-        f"The activation is {shown}.", "Units need a value, a derivative and their symmetries.",
-        "Give lb.relu, lb.leaky_relu(0.1) (with its number), a name such as 'tanh', or Activation.custom(value, derivative).")
-
-
 def _source(source: Any, pair: tuple[Any, Any] | None, law: Any) -> Any:
     if pair is not None:
         kind = DaskSamples if is_dask(pair[0]) else Samples
@@ -82,41 +98,46 @@ def _source(source: Any, pair: tuple[Any, Any] | None, law: Any) -> Any:
     if is_source(source):
         if law is not None:
             raise InvalidInput(
-                f"law={law!r} was given beside a source.", "A source has a law already.",
+                f"law={show_value(law)} was given beside a source.", "A source has a law already.",
                 "Give the law to the source: Samples(x, y, law=lb.Gaussian()).")
         return source
     if _is_array(source):
         raise InvalidInput(
-            f"Inputs of shape {np.shape(source)} were given without outputs.", "A network is recovered from pairs.",
+            f"Inputs ({show_value(source)}) were given without outputs.", "A network is recovered from pairs.",
             "Write recover(x, y), or recover(Oracle(f, dim)) for a black box f.")
     if isinstance(source, str | PathLike) and _is_table(fspath(source)):
         return open_samples(source) if law is None else open_samples(source, law=as_law(law))
     return Oracle(source) if law is None else Oracle(source, law=as_law(law))
 
 
-def _method(method: Any, activation: Activation | None) -> Method | Lines | None:
+def as_method(method: Any, activation: Activation | None) -> Method | Lines | None:
+    """A method, or its class for the defaults; None for a choice by the data."""
     if isinstance(method, str):
         raise InvalidInput(
             f"The method is {method!r}.", "Methods are objects that carry their choices.",
             "Give one, for example lb.TensorInit() or lb.RandomStart().")
     if _is_array(method):
         raise InvalidInput(
-            f"An array of shape {np.shape(method)} stands where the method belongs.",
+            f"{show_value(method)} stands where the method belongs.",
             "Outputs belong to inputs, not to a source.",
             "Write recover(x, y, method), or recover(Samples(x, y), method).")
     if inspect.isclass(method) and hasattr(method, "activation"):
         made: Callable[..., Any] = method
         method = made() if activation is None else made(activation=activation)
-    if isinstance(getattr(method, "activation", None), str):
-        method = replace(method, activation=activation_named(method.activation))
-    return cast("Method | Lines | None", method)
-
-
-def _width(width: Any) -> int | None:
-    if width is not None and (isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1):
+    if method is not None and not isinstance(method, Method | Lines):
         raise InvalidInput(
-            f"width={width!r}.", "A network has at least one hidden unit.", "Give a positive integer, or None to detect it.")
-    return None if width is None else int(width)
+            f"The method is {show_value(method)}.", "It does not find whole networks.",
+            "Use recover_layer() with HighThreshold, or a method such as lb.RandomStart() here.")
+    return method
+
+
+def as_width(width: Any, dim: int) -> int | None:
+    """The number of hidden units, if it is given."""
+    if width is None:
+        return None
+    units = check_whole("width", width)
+    check_memory(f"A search for {units} units on {dim} inputs", SEARCH_COPIES * units * (dim + 2), "Give a smaller width.")
+    return units
 
 
 def _is_array(given: Any) -> bool:
@@ -126,10 +147,5 @@ def _is_array(given: Any) -> bool:
     return is_dask(given) or (hasattr(given, "__array__") and hasattr(given, "shape") and not inspect.isclass(given))
 
 
-def is_source(given: Any) -> bool:
-    """By its class alone: to look at the number of outputs of an oracle would cost queries."""
-    return all(hasattr(type(given), verb) for verb in ("sum", "split", "read"))
-
-
 def _is_table(path: str) -> bool:
-    return path.lower().endswith(TABLES) or ("://" not in path and Path(path).is_dir())
+    return path.lower().endswith(TABLES) or ("://" not in path and os.path.isdir(path))

@@ -12,22 +12,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from laybare.bars import shown
-from laybare.errors import InvalidInput, LaybareError
-from laybare.networks.storage import put
-from laybare.pipeline.loop import recover
+from laybare.activations import as_activation
+from laybare.errors import Interrupted, InvalidInput, LaybareError
+from laybare.networks.storage import write_atomically
+from laybare.numerics.checks import check_sizes, check_whole
+from laybare.numerics.progress import resolve_progress
+from laybare.numerics.shapes import Array, Progress, report_progress
+from laybare.pipeline.arguments import as_method
+from laybare.pipeline.main_loop import recover
 from laybare.pipeline.recovery import Recovery
-from laybare.shapes import Array, Progress, tell
 from laybare.source import Gaussian, Law, Oracle, Target, as_target
-from laybare.source.answered import row_keys
+from laybare.source.arrays import row_keys
 
 BUDGETS = (100, 300, 1000, 3000)
-CHECKED = 200
-"""Queries, beside the budgets, at inputs that no recovery sees: they measure the functional error."""
+"""Queries granted to the recoveries of an audit. Convention: steps of about √10."""
+
+CHECK_QUERIES = 200
+"""Queries, beside the budgets, at inputs that no recovery sees. Derived: the functional error is known to 1/√400, a twentieth."""
 
 
 class AuditRow(NamedTuple):
-    """What one budget buys.
+    """The result of one budget.
 
     `verdict` is that of the certificate, or "refused", and then `sentence` says why; `units` that were recovered, of
     `activation`; `error_bar`, the largest standard error of a weight relative to the length of its row; `functional_error`, root
@@ -60,21 +65,21 @@ class Audit:
     found: Recovery | None
 
     def __str__(self) -> str:
-        from laybare.report.audit_page import audit_text
+        from laybare.report.page import audit_text
 
         return audit_text(self)
 
     def figure(self) -> str:
         """Units, error bars and functional error against queries, as SVG text."""
-        from laybare.report.audit_page import audit_figure
+        from laybare.report.page import audit_figure
 
         return audit_figure(self).svg()
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write a self-contained HTML page."""
-        from laybare.report.audit_page import audit_html
+        from laybare.report.page import audit_html
 
-        put(path, audit_html(self).encode())
+        write_atomically(path, audit_html(self).encode())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and text; what is not there is None."""
@@ -86,10 +91,10 @@ class Audit:
         return json.dumps(self.to_dict())
 
 
-class Paid:
-    """A black box whose answers are paid for once. After `rewind`, they are given out again, in the order in which they came.
+class CachedBlackBox:
+    """A black box that is asked each query once. After `rewind` the answers are given again in the order in which they came.
 
-    So a point that was asked twice, to see noise, has its two answers again.
+    So a point that was asked twice, to measure noise, has its two answers again.
     """
 
     def __init__(self, ask: Callable[[Array], Array]) -> None:
@@ -116,19 +121,20 @@ class Paid:
 
 
 @dataclass(frozen=True)
-class _Setting:
+class _AuditSetting:
     """A black box, and how it is asked in every run."""
 
-    paid: Paid
+    cached: CachedBlackBox
     target: Target
     dim: int
     options: dict[str, Any]
 
     def oracle(self, budget: int, seed: int) -> Oracle:
-        target = Target(self.paid, self.target.name, self.dim, self.target.batch)
+        target = Target(self.cached, self.target.name, self.dim, self.target.batch)
         return Oracle(target, budget=budget, rng=np.random.default_rng([seed, 0]), **self.options)
 
 
+@np.errstate(all="ignore")
 def audit(
     target: Any, budgets: Sequence[int] = BUDGETS, *, dim: int | None = None, law: Law = Gaussian(), link: str | None = None,
     box: Any = None, log: str | PathLike[str] | None = None, method: Any = None, activation: Any = None, rng: int = 0,
@@ -144,38 +150,49 @@ def audit(
     rng : seed; the runs differ in their budgets alone
     progress : callable or True, as for recover; the detail of every event names the budget
 
-    One run's answers serve the others: the largest budget is about what all of them cost, and CHECKED more for the functional
-    error. A run that is verified with queries to spare stands for the larger budgets too.
+    One run's answers serve the others: all of them cost about the largest budget, and CHECK_QUERIES more for the functional
+    error. A run that is verified with queries to spare stands for the larger budgets too. An interrupt (Ctrl-C) ends the audit
+    with the budgets that are done; before the first is, it is raised.
     """
     if isinstance(target, Oracle):
         raise InvalidInput(
             "The audit was given an Oracle.", "It makes one for every budget.", "Give the model itself: audit(model, dim=...).")
-    sizes = _sorted(budgets)
+    sizes, rng = _check_budgets(budgets), check_whole("rng", rng, 0)
+    activation = None if activation is None else as_activation(activation)
+    method = as_method(method, activation)
     payer = Oracle(
-        target, dim, law=law, budget=sum(sizes) + CHECKED, log=log, link="identity", box=box, rng=rng)
-    setting = _Setting(
-        Paid(lambda x: payer.ask(x, gaps=True)), as_target(target), payer.dim, {"law": law, "link": link, "box": box})
+        target, dim, law=law, budget=sum(sizes) + CHECK_QUERIES, log=log, link="identity", box=box, rng=rng)
+    setting = _AuditSetting(
+        CachedBlackBox(lambda x: payer.ask(x, gaps=True)), as_target(target), payer.dim, {"law": law, "link": link, "box": box})
     check = _check_rows(setting, rng)
-    with shown(progress) as told:
-        rows, found = _all(setting, sizes, check, {"method": method, "activation": activation, "rng": rng, "progress": told})
+    with resolve_progress(progress) as listener:
+        options = {"method": method, "activation": activation, "rng": rng, "progress": listener}
+        rows, found = _recover_all(setting, sizes, check, options)
     return Audit(payer.name, payer.dim, tuple(rows), payer.spent, len(check[0]), found)
 
 
-def _all(
-    setting: _Setting, sizes: Sequence[int], check: tuple[Array, Array], options: dict[str, Any]
+def _recover_all(
+    setting: _AuditSetting, sizes: Sequence[int], check: tuple[Array, Array], options: dict[str, Any]
 ) -> tuple[list[AuditRow], Recovery | None]:
     """A row for every budget, and the last recovery that there was."""
     found: Recovery | None = None
     rows: list[AuditRow] = []
     for number, budget in enumerate(sizes):
         listener = _with_budget(options["progress"], f"budget {budget:,} ({number + 1} of {len(sizes)})")
-        tell(listener, "audit", number, len(sizes))
         if rows and rows[-1].verdict == "verified" and options["method"] is None:
             rows.append(rows[-1]._replace(budget=budget))
             continue
-        row, recovery = _one(setting, budget, check, options | {"progress": listener})
+        try:
+            report_progress(listener, "audit", number, len(sizes))
+            row, recovery = _recover_with_budget(setting, budget, check, options | {"progress": listener})
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+            break
         rows.append(row)
         found = recovery or found
+        if recovery is not None and recovery.interrupted:
+            break
     return rows, found
 
 
@@ -186,14 +203,16 @@ def _with_budget(progress: Progress | None, budget: str) -> Progress | None:
     return lambda event: progress(event._replace(detail="; ".join(filter(None, (event.detail, budget)))))
 
 
-def _one(
-    setting: _Setting, budget: int, check: tuple[Array, Array], options: dict[str, Any]
+def _recover_with_budget(
+    setting: _AuditSetting, budget: int, check: tuple[Array, Array], options: dict[str, Any]
 ) -> tuple[AuditRow, Recovery | None]:
-    setting.paid.rewind()
+    setting.cached.rewind()
     oracle, begun, nan = setting.oracle(budget, options["rng"]), time.perf_counter(), float("nan")
     try:
         found = recover(oracle, **options)
     except LaybareError as error:
+        if oracle.ended:  # a black box that answers nothing any more has refused nothing
+            raise Interrupted(str(error)) from None
         seconds = time.perf_counter() - begun
         return AuditRow(budget, oracle.spent, "refused", 0, "", nan, nan, seconds, str(error)), None
     seconds, network = time.perf_counter() - begun, found.network
@@ -202,10 +221,10 @@ def _one(
         _functional_error(found, *check), seconds), found
 
 
-def _check_rows(setting: _Setting, seed: int) -> tuple[Array, Array]:
+def _check_rows(setting: _AuditSetting, seed: int) -> tuple[Array, Array]:
     """Inputs that no run draws, and the answers there, as outputs; those that cannot be used are left out."""
-    oracle = setting.oracle(CHECKED, seed + 1)
-    x = oracle.typical(CHECKED)
+    oracle = setting.oracle(CHECK_QUERIES, seed + 1)
+    x = oracle.typical(CHECK_QUERIES)
     y = oracle.ask(x, gaps=True)
     usable = np.isfinite(y).all(axis=1)
     return x[usable], y[usable]
@@ -225,10 +244,5 @@ def _error_bar(found: Recovery) -> float:
     return float((errors / np.maximum(np.linalg.norm(weights, axis=1), np.finfo(float).tiny)[:, None]).max())
 
 
-def _sorted(budgets: Sequence[int]) -> list[int]:
-    sizes = sorted({int(size) for size in budgets})
-    if not sizes or sizes[0] < 2:
-        raise InvalidInput(
-            f"The budgets are {tuple(budgets)}.", "Each is a number of queries, at least 2.",
-            "Give some, such as (100, 300, 1000).")
-    return sizes
+def _check_budgets(budgets: Sequence[int]) -> list[int]:
+    return sorted(set(check_sizes("budgets", budgets, 2, "(100, 300, 1000)")))

@@ -1,21 +1,93 @@
-"""What comes back: a network with its certificate, and how it was found."""
+"""What comes back: a network with its certificate, how it was found, from what data; and how it is saved.
+
+A file (safetensors) holds both networks, the certificate with its standard errors, and the solver's steps. Arrays lie under
+"network.", "start.", "errors." and "trace"; the claims stand in the description, with numbers that JSON does not know (inf, nan)
+as words. The method is stored by name only.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from os import PathLike
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
 
-from laybare.certificate import Certificate
-from laybare.damping import Trace
+import numpy as np
+from numpy.random import Generator
+
+from laybare.certificate import Assurance, Certificate, Claim, ClaimName, StandardErrors
+from laybare.errors import InvalidInput
 from laybare.methods import Lines, Method
 from laybare.networks import Network
-from laybare.pipeline.provenance import Provenance
-from laybare.shapes import Array
-from laybare.source.columns import Columns
+from laybare.networks.network_files import contents_of, network_in
+from laybare.networks.storage import Contents, read_contents, write_contents
+from laybare.numerics.shapes import Array
+from laybare.solver import Trace, TraceRow
+from laybare.source import Samples
+from laybare.source.arrays import ColumnNames
+from laybare.source.checkpoint import fingerprint
+from laybare.version import __version__
 
 if TYPE_CHECKING:
-    from laybare.report.plotting import RecoveryPlots
+    from laybare.report.recovery_plots import RecoveryPlots
+
+
+FINGERPRINT_BYTES = 64 << 20
+"""Bytes of the data that a fingerprint reads: all rows up to that, then blocks spread evenly. Convention: a tenth of a second."""
+
+FINGERPRINT_ROWS = 4096
+"""Rows of such a block. Convention: part of the definition of the fingerprint."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What is needed to repeat a recovery, and to check that the data are the same.
+
+    `seed` is None where a Generator was given; `data` says in words what the data were, `fingerprint` is empty for a black box.
+    """
+
+    version: str
+    call: str
+    seed: int | None
+    data: str
+    fingerprint: str = ""
+    columns: ColumnNames = ColumnNames()
+
+
+def provenance_of(verb: str, source: Any, rng: Generator | int, **choices: Any) -> Provenance:
+    """Of a call `verb(source, **choices, rng=rng)`."""
+    seed = int(rng) if isinstance(rng, int | np.integer) else None
+    given = ", ".join(f"{name}={_spell(value)}" for name, value in choices.items() if value is not None)
+    data = describe_source(source)
+    return Provenance(
+        __version__, f"{verb}({', '.join(part for part in (data, given, f'rng={_spell(rng)}') if part)})", seed, data,
+        sampled_fingerprint(source) if isinstance(source, Samples) else "", getattr(source, "columns", ColumnNames()))
+
+
+def describe_source(source: Any) -> str:
+    """A source in words, without its rows: those of a black box would cost queries."""
+    kind = type(source).__name__
+    if isinstance(source, Samples):
+        inputs, outputs = (f"{count} {name}{'s' * (count > 1)}" for count, name in (
+            (source.dim, "input"), (source.outputs, "output")))
+        return f"{kind}({source.size:,} rows, {inputs}, {outputs}, law={source.law})"
+    budget = getattr(source, "budget", None)
+    return f"{kind}({source.dim} inputs{'' if budget is None else f', budget={budget:,}'})"
+
+
+def sampled_fingerprint(source: Samples) -> str:
+    """Hash of the shape and the values as float64; of blocks spread evenly where there are more than 64 MB."""
+    blocks = -(-source.size // FINGERPRINT_ROWS)
+    most = max(1, FINGERPRINT_BYTES // (8 * FINGERPRINT_ROWS * (source.dim + source.outputs)))
+    chosen = np.unique(np.linspace(0, blocks - 1, min(blocks, most)).astype(int)).tolist()
+
+    def one(block: int) -> str:
+        return fingerprint(*source.read(block * FINGERPRINT_ROWS, min((block + 1) * FINGERPRINT_ROWS, source.size)))
+
+    return fingerprint((source.size, source.dim, source.outputs), [one(block) for block in chosen])
+
+
+def _spell(value: Any) -> str:
+    return "a Generator" if isinstance(value, Generator) else str(getattr(value, "name", None) or repr(value))
 
 
 @dataclass(frozen=True)
@@ -55,9 +127,9 @@ class Recovery:
     provenance: Provenance | None = None
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnNames:
         """Names of inputs and outputs, where the data had any."""
-        return Columns() if self.provenance is None else self.provenance.columns
+        return ColumnNames() if self.provenance is None else self.provenance.columns
 
     def __call__(self, x: Array) -> Array:
         """Outputs of the recovered network at the rows of x."""
@@ -69,11 +141,21 @@ class Recovery:
         return isinstance(self.method, Method) and self.method.search is None
 
     @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped it (Ctrl-C) before its certificate was finished."""
+        return any(claim.name == ClaimName.CERTIFICATE_FINISHED and not claim.passed for claim in self.certificate.claims)
+
+    @property
     def found_by(self) -> str:
         """The method in words."""
         if self.by or self.method is None:
             return self.by or "refine"
         return type(self.method).__name__ + ", literal," * self.literal
+
+    @property
+    def reading_queries(self) -> int:
+        """Queries without those of the assurance, which only check the result."""
+        return sum(self.queries.values()) - self.queries.get("assurance", 0)
 
     def __str__(self) -> str:
         net = self.network
@@ -84,14 +166,14 @@ class Recovery:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write network, start, certificate and solver's steps to one safetensors file; `lb.load(path)` reads it back."""
-        from laybare.pipeline.saved import save
+        from laybare.pipeline.recovery import save
 
         save(self, path)
 
     @property
     def plot(self) -> RecoveryPlots:
         """Drawings as matplotlib axes: plot.weights(), plot.convergence(), plot.residual(x, y), …; plot() for several at once."""
-        from laybare.report.plotting import RecoveryPlots
+        from laybare.report.recovery_plots import RecoveryPlots
 
         return RecoveryPlots(self)
 
@@ -105,3 +187,84 @@ class Recovery:
         from laybare.report import write_report
 
         write_report(self, path)
+
+
+FORMAT, FORMAT_VERSION = "recovery", 1
+"""Convention: how a file says what it is."""
+NUMBERS = ("value", "threshold")
+MEASURED = ("noise", "explained", "visible", "held_out", "held_out_error")
+
+
+def save(found: Recovery, path: str | PathLike[str]) -> None:
+    """Write a recovery, complete or not at all."""
+    parts = {"network": contents_of(found.network), "start": contents_of(found.start)}
+    arrays = {f"{name}.{key}": array for name, part in parts.items() for key, array in part.arrays.items()}
+    arrays |= {f"errors.{key}": np.asarray(array) for key, array in found.certificate.standard_errors._asdict().items()}
+    rows = [row for trace in found.traces for row in trace.rows]
+    arrays["trace"] = np.array(rows, dtype=float).reshape(len(rows), len(TraceRow._fields))
+    certificate = found.certificate
+    description = {
+        "format": FORMAT, "version": FORMAT_VERSION, "by": found.found_by, "seconds": found.seconds,
+        "samples_used": found.samples_used, "queries": found.queries,
+        "claims": [_claim_to_json(asdict(claim)) for claim in certificate.claims],
+        "certificate": {key: repr(float(getattr(certificate, key))) for key in MEASURED},
+        "assurance": None if certificate.assurance is None else list(certificate.assurance),
+        "because": certificate.reason, "reason": found.traces[-1].reason if found.traces else None,
+        "provenance": None if found.provenance is None else asdict(found.provenance),
+        "parts": {name: part.description for name, part in parts.items()}}
+    write_contents(path, Contents(arrays, description))
+
+
+def load(path: str | PathLike[str]) -> Network | Recovery:
+    """What `network.save(path)` or `found.save(path)` wrote. Anything else is refused; nothing in a file is ever run."""
+    contents = read_contents(path)
+    if contents.description.get("format") != FORMAT:
+        return network_in(contents, fspath(path))
+    try:
+        return _recovery(contents, fspath(path))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(
+            f"{fspath(path)} says that it holds a recovery, and does not ({error}).", "It was damaged or written by hand.",
+            "Save it again with found.save(path).") from error
+
+
+def _recovery(contents: Contents, path: str) -> Recovery:
+    arrays, description = contents
+    if description["version"] != FORMAT_VERSION:
+        raise InvalidInput(
+            f"{path} has version {description['version']} of the format.", f"This laybare reads version {FORMAT_VERSION}.",
+            "Use a newer laybare.")
+    network, start = (
+        network_in(Contents(_under(arrays, name), description["parts"][name]), path) for name in ("network", "start"))
+    measured = {key: float(text) for key, text in description["certificate"].items()}
+    claims = tuple(Claim(**_claim_from_json(claim)) for claim in description["claims"])
+    errors, reason = StandardErrors(**_under(arrays, "errors")), str(description.get("because", ""))
+    assured = description.get("assurance")
+    assurance = None if assured is None else Assurance(float(assured[0]), float(assured[1]), int(assured[2]))
+    certificate = Certificate(claims, errors, **measured, reason=reason, assurance=assurance)
+    rows = tuple(TraceRow(*row)._replace(samples=int(row[-1])) for row in arrays["trace"].tolist())
+    traces = () if description["reason"] is None else (Trace(rows, str(description["reason"])),)
+    return Recovery(
+        network, start, certificate, None, float(description["seconds"]), int(description["samples_used"]), traces,
+        dict(description["queries"]), str(description["by"]), _provenance(description.get("provenance")))
+
+
+def _provenance(description: dict[str, Any] | None) -> Provenance | None:
+    """Files of version 0.1 have none."""
+    if description is None:
+        return None
+    return Provenance(**description | {"columns": ColumnNames(*(tuple(map(str, names)) for names in description["columns"]))})
+
+
+def _under(arrays: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key.partition(".")[2]: array for key, array in arrays.items() if key.startswith(f"{name}.")}
+
+
+def _claim_to_json(claim: dict[str, Any]) -> dict[str, Any]:
+    return claim | {key: repr(float(claim[key])) for key in NUMBERS} | {"passed": bool(claim["passed"])}
+
+
+def _claim_from_json(claim: dict[str, Any]) -> dict[str, Any]:
+    return claim | {key: float(claim[key]) for key in NUMBERS}

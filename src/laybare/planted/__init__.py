@@ -1,4 +1,4 @@
-"""What studies and tests plant: random networks and layers, inputs of every law that the papers use, label noise."""
+"""Known teachers for studies and tests: random networks and layers, inputs of the laws that the papers use, label noise."""
 
 from laybare.planted.inputs import (
     add_noise,
@@ -7,21 +7,21 @@ from laybare.planted.inputs import (
     gaussian_inputs,
     laplace_inputs,
     mixture_inputs,
-    perturbed,
+    perturb_inputs,
     rademacher_inputs,
     student_inputs,
 )
 from laybare.planted.random_networks import (
     conditioned_weights,
-    gaussian_rows,
     orthonormal_weights,
+    perturb_network,
+    perturb_weights,
     random_network,
-    smoothed,
-    smoothed_network,
+    random_unit_rows,
 )
 
 __all__ = [
-    "add_noise", "autoregressive_inputs", "conditioned_weights", "cube_inputs", "gaussian_inputs", "gaussian_rows",
-    "laplace_inputs", "mixture_inputs", "orthonormal_weights", "perturbed", "rademacher_inputs", "random_network", "smoothed",
-    "smoothed_network", "student_inputs",
+    "add_noise", "autoregressive_inputs", "conditioned_weights", "cube_inputs", "gaussian_inputs", "laplace_inputs",
+    "mixture_inputs", "orthonormal_weights", "perturb_inputs", "perturb_network", "perturb_weights", "rademacher_inputs",
+    "random_network", "random_unit_rows", "student_inputs",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import InvalidInput
-from laybare.shapes import Array
+from laybare.numerics.shapes import Array
 from laybare.source.laws import Gaussian
 
 
@@ -61,7 +61,7 @@ def student_inputs(n: int, dim: int, df: float = 5.0, *, rng: Generator | int) -
     return x
 
 
-def perturbed(x: Array, matrix: Array, fraction: float, *, rng: Generator | int) -> Array:
+def perturb_inputs(x: Array, matrix: Array, fraction: float, *, rng: Generator | int) -> Array:
     """The (Q, λ)-perturbation of any law: every row is replaced, with probability λ = `fraction`, by Q g with g ~ N(0, I).
 
     Q is the (dim, dim) `matrix`. A symmetric law stays symmetric, and its degenerate moments become generic.

@@ -1,23 +1,43 @@
-"""Random networks: teachers for tests, studies and demonstrations."""
+"""Random teachers for tests, studies and demonstrations: networks, and layers of high-threshold units under other functions.
+
+The latter are f(x) = P(u(w₁·x - t), …, u(w_k·x - t)), |wᵢ| = 1, where P is a polynomial, a union, or two more layers.
+Source: Goel and Panigrahy (2019), Assumption 1, for the polynomial.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.random import Generator
 
-from laybare.activations import Activation, relu
+from laybare.activations import Activation, as_activation, relu, sigmoid, softplus
 from laybare.errors import InvalidInput
 from laybare.networks import Layer, Network
-from laybare.shapes import Array
+from laybare.networks.polynomials import Polynomial, multilinear
+from laybare.numerics.checks import (
+    as_generator,
+    check_choice,
+    check_memory,
+    check_number,
+    check_sizes,
+    check_whole,
+    show_value,
+)
+from laybare.numerics.shapes import Array
 
 ReadoutKind = Literal["signs", "positive", "random"]
 BiasLaw = Literal["uniform", "normal"]
 
+WORK_COPIES = 3
+"""Copies of all weights while a network is drawn. Derived: drawn, scaled, and kept read-only."""
 
+
+@np.errstate(all="ignore")
 def random_network(
     dim: int,
     width: int | None = None,
@@ -44,7 +64,7 @@ def random_network(
         Half-range of uniform biases, or standard deviation of normal ones; 0 means none. By default 1 with `width`, 0.5 with
         `widths`.
     bias_law : "uniform" on [-biases, biases] (the default with `width`), or "normal" (the default with `widths`)
-    condition : None, or a number for that condition number of a single layer's weights (`conditioned_weights`)
+    condition : condition number of a single layer's weights (`conditioned_weights`), or None for independent rows
     readout
         "signs" (+1 or -1), "positive" (uniform in [0.5, 1.5]) or "random" (the same with random signs). With several outputs
         "positive" is as before, the others have independent N(0, 1) entries: small sign matrices are often singular.
@@ -54,7 +74,7 @@ def random_network(
     random_network(dim, width, biases=0.4, bias_law="normal", readout="random").
     """
     sizes = _sizes(dim, width, widths, outputs, condition)
-    rng = np.random.default_rng(rng)
+    rng, activation = as_generator(rng), as_activation(activation)
     scale, law = (1.0, "uniform") if widths is None else (0.5, "normal")
     scale, law = scale if biases is None else biases, law if bias_law is None else bias_law
     layers = []
@@ -62,14 +82,14 @@ def random_network(
         if widths is not None:
             weights = rng.standard_normal((units, below)) / np.sqrt(below)
         elif condition is None:
-            weights = gaussian_rows(below, units, rng=rng)
+            weights = random_unit_rows(below, units, rng=rng)
         else:
             weights = conditioned_weights(below, units, condition, rng=rng)
         layers.append(Layer(weights, _biases(units, scale, law, rng), activation))
     return Network(layers, _readout(sizes[-1], outputs, readout, rng))
 
 
-def gaussian_rows(dim: int, width: int, *, rng: Generator | int) -> Array:
+def random_unit_rows(dim: int, width: int, *, rng: Generator | int) -> Array:
     """Independent uniform directions: Gaussian rows of norm 1."""
     weights: Array = np.random.default_rng(rng).standard_normal((width, dim))
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
@@ -86,6 +106,7 @@ def conditioned_weights(dim: int, width: int, condition: float | int, *, rng: Ge
 
     Source: the experiments of Zhong et al. (2017), with condition 2. Rows are not normalised: that would change the condition.
     """
+    condition = check_number("condition", condition)
     if width > dim or not 1 <= condition < np.inf:
         raise InvalidInput(
             f"Condition {condition} for {width} rows in dimension {dim}.",
@@ -97,26 +118,26 @@ def conditioned_weights(dim: int, width: int, condition: float | int, *, rng: Ge
     return weights
 
 
-def smoothed(weights: Array, rho: float, *, rng: Generator | int) -> Array:
+def perturb_weights(weights: Array, rho: float, *, rng: Generator | int) -> Array:
     """W + rho N(0, 1), entry by entry: degenerate weights become generic. Source: Ge et al. (2019), equation (18)."""
-    perturbed: Array = weights + rho * np.random.default_rng(rng).standard_normal(np.shape(weights))
-    return perturbed
+    moved: Array = weights + rho * np.random.default_rng(rng).standard_normal(np.shape(weights))
+    return moved
 
 
-def smoothed_network(network: Network, rho: float, *, rng: Generator | int) -> Network:
-    """The network with Gaussian noise of length about ρ|w| on every weight vector, brought back to its own length.
+def perturb_network(network: Network, rho: float, *, rng: Generator | int) -> Network:
+    """The network with Gaussian noise of length about ρ|w| added to every weight vector, which keeps its length.
 
-    The smoothed analysis of Awasthi, Tang and Vijayaraghavan (2021), Corollary 3.3: whatever the weights, perturbed ones are
-    well conditioned (`moments.khatri_rao`).
+    Smoothed analysis of Awasthi, Tang and Vijayaraghavan (2021), Corollary 3.3: whatever the weights, perturbed ones are well
+    conditioned (`moments.khatri_rao`).
     """
     rng = np.random.default_rng(rng)
-    layers = [Layer(_turned_a_little(layer.weights, rho, rng), layer.biases, layer.activation) for layer in network.layers]
+    layers = [Layer(_perturb_directions(layer.weights, rho, rng), layer.biases, layer.activation) for layer in network.layers]
     return Network(layers, network.readout, network.offset, network.linear, top=network.top)
 
 
-def _turned_a_little(weights: Array, rho: float, rng: Generator) -> Array:
+def _perturb_directions(weights: Array, rho: float, rng: Generator) -> Array:
     lengths = np.linalg.norm(weights, axis=1, keepdims=True)
-    moved = smoothed(weights / lengths, rho / np.sqrt(weights.shape[1]), rng=rng)
+    moved = perturb_weights(weights / lengths, rho / np.sqrt(weights.shape[1]), rng=rng)
     turned: Array = lengths * moved / np.linalg.norm(moved, axis=1, keepdims=True)
     return turned
 
@@ -127,18 +148,16 @@ def _sizes(
     """The dim and the width of every layer."""
     if (width is None) == (widths is None):
         raise InvalidInput(
-            f"width is {width}, widths is {widths}.", "One of them says how many hidden units there are.",
+            f"width is {show_value(width)}, widths is {show_value(widths)}.", "One of them says how many hidden units there are.",
             "Give width for one hidden layer, widths for several.", width=width, widths=widths)
     if widths is not None and condition is not None:
         raise InvalidInput(
             f"Condition {condition} for layers of widths {tuple(widths)}.", "Only a single layer, given by width, can have one.",
             "Leave the condition out, or give width.", condition=condition)
-    sizes = (dim, width) if width is not None else (dim, *(widths or ()))
-    if min(*sizes, outputs) < 1 or len(sizes) < 2:
-        units = f"width {width}" if widths is None else f"widths {tuple(widths)}"
-        raise InvalidInput(
-            f"dim {dim}, {units}, outputs {outputs}.", "A network has at least one of each.", "Give positive numbers.",
-            dim=dim, width=width, outputs=outputs)
+    layers = (check_whole("width", width),) if widths is None else check_sizes("widths", widths)
+    sizes = (check_whole("dim", dim), *layers)
+    floats = sum(math.prod(pair) for pair in pairwise((*sizes, check_whole("outputs", outputs))))
+    check_memory(f"A network {'-'.join(map(str, (*sizes, outputs)))}", WORK_COPIES * floats)
     return sizes
 
 
@@ -150,16 +169,15 @@ def _orthonormal_columns(rows: int, columns: int, rng: Generator) -> Array:
 
 
 def _biases(width: int, scale: float | int, law: str, rng: Generator) -> Array:
-    if not 0 <= scale < np.inf:
-        raise InvalidInput(f"biases is {scale}.", "It is the scale of random biases.", "Give a number >= 0.", biases=scale)
-    _check_choice("bias_law", law, get_args(BiasLaw))
+    scale = check_number("biases", scale, 0)
+    check_choice("bias_law", law, get_args(BiasLaw))
     unit = rng.uniform(-1.0, 1.0, width) if law == "uniform" else rng.standard_normal(width)
     biases: Array = scale * unit
     return biases
 
 
 def _readout(width: int, outputs: int, kind: ReadoutKind, rng: Generator) -> Array:
-    _check_choice("readout", kind, get_args(ReadoutKind))
+    check_choice("readout", kind, get_args(ReadoutKind))
     shape = (width,) if outputs == 1 else (width, outputs)
     if outputs > 1 and kind != "positive":
         return rng.standard_normal(shape)
@@ -169,6 +187,81 @@ def _readout(width: int, outputs: int, kind: ReadoutKind, rng: Generator) -> Arr
     return readout
 
 
-def _check_choice(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise InvalidInput(f"{name} is {given!r}.", f"Known are {', '.join(known)}.", "Choose one of them.", given=given)
+Top = Callable[[Array], Array]
+
+MAX_WEIGHT_DRAWS = 1000
+"""Draws of weights until one has the requested condition number. Checked by `pytest tests/lowest_layer`."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedTarget:
+    """f(x) = top(layer(x)): what is to be recovered, with its parts known."""
+
+    layer: Layer
+    top: Top
+
+    def __call__(self, x: Array) -> Array:
+        """Outputs at the rows of x, (n,)."""
+        return self.top(self.layer(x))
+
+    @property
+    def thresholds(self) -> Array:
+        return -np.asarray(self.layer.biases)
+
+
+def threshold_layer(
+    dim: int, width: int, activation: Activation, threshold: float | int, *, condition: float | int | None = 3.0,
+    rng: Generator | int,
+) -> Layer:
+    """Unit rows, all with the same threshold; of condition number at most `condition`, or independent directions if None."""
+    rng = np.random.default_rng(rng)
+    biases = np.full(width, -float(threshold))
+    if condition is None:
+        return Layer(random_unit_rows(dim, width, rng=rng), biases, activation)
+    for _ in range(MAX_WEIGHT_DRAWS):
+        rows = conditioned_weights(dim, width, condition, rng=rng)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        if np.linalg.cond(rows) <= condition:
+            return Layer(rows, biases, activation)
+    raise InvalidInput(
+        f"No {width} unit rows in dimension {dim} with condition number {condition} were found in {MAX_WEIGHT_DRAWS} draws.",
+        "Scaling rows to length 1 changes the condition number.", "Give a larger condition, or None.", condition=condition)
+
+
+def polynomial_top(width: int, degree: int = 3, *, mixed: bool = False, rng: Generator | int) -> Polynomial:
+    """c₀ + Σ cᵢXᵢ + products of up to `degree` units: cᵢ in [0.5, 1.5], with random signs if `mixed`; products in [0, 0.5]."""
+    rng = np.random.default_rng(rng)
+    exponents = multilinear(width, degree)
+    sizes = exponents.sum(axis=1)
+    coefficients = np.where(sizes > 1, rng.uniform(0.0, 0.5, len(sizes)), rng.uniform(0.5, 1.5, len(sizes)))
+    if mixed:
+        coefficients = np.where(sizes == 1, coefficients * rng.choice([-1.0, 1.0], len(sizes)), coefficients)
+    return Polynomial(exponents, coefficients)
+
+
+def union_top(features: Array) -> Array:
+    """1 - Π(1 - Xᵢ), without its 2^k monomials. Source: appendix B.6."""
+    covered: Array = 1.0 - np.prod(1.0 - features, axis=1)
+    return covered
+
+
+@dataclass(frozen=True, eq=False)
+class DeepTop:
+    """Two more layers with positive weights, sigmoid then softplus: monotone, and no polynomial."""
+
+    first: Array
+    second: Array
+    readout: Array
+
+    def __call__(self, features: Array) -> Array:
+        """Outputs, (n,)."""
+        hidden = sigmoid(features @ self.first.T - 1.0)
+        values: Array = softplus(hidden @ self.second.T - 1.0) @ self.readout
+        return values
+
+
+def deep_top(width: int, *, rng: Generator | int) -> DeepTop:
+    """Random positive weights in [0.3, 1], as many units in both layers as below them."""
+    rng = np.random.default_rng(rng)
+    first, second = rng.uniform(0.3, 1.0, (2, width, width))
+    return DeepTop(first, second / np.sqrt(width), rng.uniform(0.5, 1.5, width))

@@ -1,28 +1,81 @@
-"""What a recovery looks like, drawn on axes: the report puts these drawings on its page, `found.plot` into a notebook."""
+"""What a recovery looks like: drawings on axes, and figures of them as SVG text in one style.
+
+The report puts the figures on its page, `found.plot` the drawings into a notebook. SVG text comes from Figure objects only: no
+pyplot, no global state.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laybare.damping import Trace
-from laybare.report.svg import ACCENT, INK, LINE, SOFT
-from laybare.shapes import Array
+from laybare.numerics.shapes import Array
+from laybare.solver import Trace
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from laybare.activations import Activation
     from laybare.networks import Network
 
-LEAST = -17.0
-"""log10 of the smallest error on the colour scale: below half a unit in the last place of numbers just below 1."""
+INK, ACCENT, SOFT, LINE = "#1f2933", "#0b7285", "#616e7c", "#e4e7eb"
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "laybare", "svg.fonttype": "none", "font.size": 9.0, "axes.titlesize": 10.0, "axes.edgecolor": SOFT,
+    "axes.labelcolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT, "text.color": INK, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": False,
+}
 
-LEAST_SPAN = 0.3
-"""Powers of ten that a colour scale spans at least: a factor of two is the least difference worth a colour."""
+@dataclass(frozen=True, kw_only=True)
+class DrawingOptions:
+    """Sizes and limits of drawings."""
+
+    figure_width: float = 9.0  # Convention: inches; the page shrinks it to the window.
+    smallest_log_error: float = -17.0  # Derived: log10 of less than half a unit in the last place of numbers just below 1.
+    least_log_span: float = 0.3  # Derived: log10 of 2; a smaller factor between errors gets no colour of its own.
+    named_inputs: int = 24  # Convention: more names along an axis cannot be read.
+    shown_images: int = 24  # Convention: two rows of images fit a screen.
+    images_across: int = 12  # Convention: an image is three quarters of an inch wide.
+    residual_rows: int = 5000  # Convention: more points make one cloud.
+    least_slope_jump: float = 1e-6  # Checked by `pytest tests/report`. Jump within 2e-9; smooth units stay far below.
+    panels_across: int = 3  # Convention: panels, and names of the legend, in a row.
+    marked_points: int = 30  # Convention: marks of more points touch each other.
+    most_ticks: int = 7  # Convention: a logarithmic axis of up to as many values has its ticks at them.
+    least_tick_ratio: float = 1.3  # Convention: labels of neighbouring values have room from this ratio on.
+
+
+DRAWING = DrawingOptions()
+
+
+def render_svg(draw: Callable[[Figure], None], tall: float, meaning: str) -> str:
+    """The drawing as an <svg> element that says what it shows; ids are left out where nothing refers to them."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    buffer = StringIO()
+    with rc_context(STYLE):
+        figure = Figure(figsize=(DRAWING.figure_width, tall), layout="constrained")
+        draw(figure)
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = re.sub(r'<g id="[^"]*">', "<g>", buffer.getvalue())
+    return text[text.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{escape(meaning)}"', 1)
+
+
+def use_page_colours(text: str) -> str:
+    """The drawing for a page: its ink is the page's, light or dark, and its paper is the page itself."""
+    for colour, name in ((INK, "ink"), (SOFT, "soft"), (LINE, "line"), (ACCENT, "verified")):
+        text = text.replace(f": {colour}", f": var(--{name})")
+    return text.replace("fill: #ffffff", "fill: none")
 
 
 def draw_steps(axes: Any, traces: tuple[Trace, ...]) -> None:
-    """Relative loss against steps of the solver, one line a run."""
+    """Relative loss against steps of the solver, one line per run."""
     labels = ("search and pruning", "refinement")[-len(traces) :]
     begin = 0
     for trace, colour, label in zip(traces, (ACCENT, INK)[-len(traces) :], labels, strict=True):
@@ -31,30 +84,30 @@ def draw_steps(axes: Any, traces: tuple[Trace, ...]) -> None:
         axes.semilogy(steps, losses, color=colour, marker="o", markersize=3.5, linewidth=1.4, label=label)
         begin += len(losses)
     axes.grid(axis="y", color=LINE, linewidth=0.8)
-    whole_numbers(axes.xaxis)
+    use_integer_ticks(axes.xaxis)
     axes.set(xlabel="accepted step", ylabel="squared error over variance of y")
     axes.legend(frameon=False)
 
 
 def draw_weights(axes: Any, weights: Array, title: str) -> None:
-    """Weights as a map, a unit a row; white is zero."""
+    """Weights as a map, one row per unit; white is zero."""
     largest = float(np.abs(weights).max(initial=0.0)) or 1.0
     draw_map(axes, weights, "RdBu_r", (-largest, largest), title)
 
 
 def draw_errors(axes: Any, errors: Array, title: str) -> None:
     """Sizes of errors as a map, on a logarithmic scale."""
-    levels = np.log10(np.maximum(np.abs(errors), 10.0**LEAST))
-    draw_map(axes, levels, "viridis", scale_of(levels), f"log₁₀ of {title}")
+    levels = np.log10(np.maximum(np.abs(errors), 10.0**DRAWING.smallest_log_error))
+    draw_map(axes, levels, "viridis", colour_limits(levels), f"log₁₀ of {title}")
 
 
-def scale_of(levels: Array) -> tuple[float, float]:
+def colour_limits(levels: Array) -> tuple[float, float]:
     """Limits of a colour scale that shows the differences there are, of a third of a power of ten at least."""
     finite = levels[np.isfinite(levels)]
     if not finite.size:
-        return LEAST, 0.0
+        return DRAWING.smallest_log_error, 0.0
     low, high = float(finite.min()), float(finite.max())
-    spare = max(0.0, LEAST_SPAN - (high - low)) / 2.0
+    spare = max(0.0, DRAWING.least_log_span - (high - low)) / 2.0
     return low - spare, high + spare
 
 
@@ -87,7 +140,7 @@ def draw_spectrum(axes: Any, values: Array, noise: float) -> None:
     sizes = np.sort(np.abs(values))[::-1]
     axes.semilogy(1 + np.arange(len(sizes)), np.maximum(sizes, np.finfo(float).tiny), "o", color=ACCENT, markersize=4.0)
     axes.axhline(max(noise, np.finfo(float).tiny), color=SOFT, linestyle="--", linewidth=1.0, label="noise")
-    whole_numbers(axes.xaxis)
+    use_integer_ticks(axes.xaxis)
     axes.set(title="second Hermite moment", xlabel="eigenvalue", ylabel="size")
     axes.legend(frameon=False)
 
@@ -99,12 +152,79 @@ def draw_map(axes: Any, values: Array, colours: str, limits: tuple[float, float]
         extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5))
     axes.figure.colorbar(image, ax=axes, pad=0.02).outline.set_visible(False)
     for axis in (axes.xaxis, axes.yaxis):
-        whole_numbers(axis)
+        use_integer_ticks(axis)
     axes.set(title=title, xlabel="input", ylabel="hidden unit")
 
 
-def whole_numbers(axis: Any) -> None:
+def use_integer_ticks(axis: Any) -> None:
     """Ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True))
+
+
+def trace_figure(traces: tuple[Trace, ...]) -> str:
+    """Relative loss against steps, one line per run."""
+    return render_svg(lambda figure: draw_steps(figure.subplots(), traces), 3.0, "Squared error against steps of the solver")
+
+
+def weights_figure(weights: Array, errors: Array, title: str, names: Sequence[str] = ()) -> str:
+    """The hidden weights as a map, one row per unit, and the sizes of their errors beside it on a logarithmic scale."""
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2, sharey=True)
+        draw_weights(left, weights, "recovered weights")
+        draw_errors(right, errors, title)
+        right.set_ylabel("")
+        for axes in (left, right) if 0 < len(names) <= DRAWING.named_inputs else ():
+            axes.set_xticks(range(len(names)), [_plain(name) for name in names], rotation=90)
+            axes.set_xlabel("")
+
+    shape = f"{len(weights)} units by {weights.shape[1]} inputs"
+    return render_svg(
+        draw, _map_height(weights) + 0.5 * bool(names),
+        f"Map of the hidden weights, {shape}, and of {title} on a logarithmic scale")
+
+
+def square_side(dim: int) -> int | None:
+    """The side of a square image of `dim` points; nothing where it is none, or too small to look at."""
+    side = isqrt(dim)
+    return side if side * side == dim and side >= 4 else None
+
+
+def images_figure(weights: Array, side: int) -> str:
+    """Every unit's weights as a square image, blue for negative and red for positive, each on its own scale, in one picture."""
+    shown = weights[: DRAWING.shown_images]
+    shown = shown / np.maximum(np.abs(shown).max(axis=1, keepdims=True), np.finfo(float).tiny)
+    across = min(DRAWING.images_across, len(shown))
+    down = -(-len(shown) // across)
+    picture = np.full((down * (side + 1) - 1, across * (side + 1) - 1), np.nan)
+    for number, row in enumerate(shown):
+        top, left = (side + 1) * (number // across), (side + 1) * (number % across)
+        picture[top : top + side, left : left + side] = row.reshape(side, side)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.imshow(picture, cmap="RdBu_r", vmin=-1.0, vmax=1.0, interpolation="nearest")
+        axes.set_axis_off()
+
+    tall = DRAWING.figure_width * down / DRAWING.images_across
+    return render_svg(draw, tall, f"The weights of {len(shown)} units as images of {side} by {side} points")
+
+
+def layer_figure(weights: Array, number: int) -> str:
+    """The weights of one layer of several as a map, one row per unit."""
+    return render_svg(
+        lambda figure: draw_weights(figure.subplots(), weights, f"recovered weights of layer {number}"), _map_height(weights),
+        f"Map of the weights of layer {number}")
+
+
+def _map_height(weights: Array) -> float:
+    """Height of a map in inches."""
+    return min(9.0, 1.5 + 0.13 * len(weights))
+
+
+def _plain(name: str) -> str:
+    """A column's name for matplotlib, which would take dollar signs for formulas."""
+    seen = "".join(letter if letter.isprintable() else "?" for letter in name).replace("$", r"\$")
+    return seen if len(seen) <= 18 else f"{seen[:10]}…{seen[-6:]}"

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from laybare.report.numbers import fixed, power, short
+from laybare.report.tables import ListingOptions, format_decimals, format_digits, format_size
 
 if TYPE_CHECKING:
     from laybare.certificate import Certificate
     from laybare.networks import Layer, LayerMatch, Match, Network
+    from laybare.numerics.shapes import Array
     from laybare.pipeline import Recovery
-    from laybare.shapes import Array
 
-UNITS, INPUTS = 8, 6
-"""Units and weights of each that are listed; print the network's arrays for all of them."""
+LISTED = ListingOptions(units=8, inputs=6, outputs=6)
+"""Print the network's arrays for all of them."""
 
-COLOURS = {"verified": "#0b7285", "doubtful": "#a15c00", "refuted": "#b42318"}
+VERDICT_COLOURS = {"verified": "#0b7285", "doubtful": "#a15c00", "refuted": "#b42318"}
 
 
 def network_html(network: Network) -> str:
@@ -43,8 +43,8 @@ def recovery_html(found: Recovery) -> str:
 def match_html(match: Match) -> str:
     """The largest error of each kind, and every layer's units."""
     kinds = ("weight", "bias", "readout", "offset", "linear")
-    errors = _table("Largest errors", [*kinds, "all"], [[power(getattr(match, f"{kind}_error")) for kind in kinds] + [
-        power(match.max_error)]])
+    errors = _table("Largest errors", [*kinds, "all"], [[format_size(getattr(match, f"{kind}_error")) for kind in kinds] + [
+        format_size(match.max_error)]])
     rows = [[str(number), *_counts(layer)] for number, layer in enumerate(match.layers, 1)]
     heads = ["layer", "matched", "missing", "spurious", "weight error", "bias error"]
     return _box("Match", errors + _table("Units", heads, rows))
@@ -54,32 +54,34 @@ def certificate_html(certificate: Certificate) -> str:
     """The verdict and its claims; what a claim means is shown where the pointer rests on it."""
     rows = "".join(
         f'<tr title="{escape(claim.explanation)}"><td>{"✓" if claim.passed else "✗"}</td><td>{escape(claim.name)}</td>'
-        f"<td>{short(claim.value)}</td><td>{short(claim.threshold)}</td><td>{escape(claim.kind)}</td></tr>"
+        f"<td>{format_digits(claim.value)}</td><td>{format_digits(claim.threshold)}</td><td>{escape(claim.kind)}</td></tr>"
         for claim in certificate.claims)
     head = _row(["", "claim", "value", "threshold", "kind"], "th")
-    colour = COLOURS[certificate.verdict]
+    colour = VERDICT_COLOURS[certificate.verdict]
     return _box(f'Certificate: <span style="color:{colour}">{certificate.verdict}</span>', f"<table>{head}{rows}</table>")
 
 
 def _units(layer: Layer, reading: Array) -> tuple[list[str], list[list[str]]]:
     """Heads and rows: number, weights, bias, what reads it; cut short with an ellipsis."""
-    inputs, readers = min(INPUTS, layer.dim), min(INPUTS, reading.shape[1])
+    inputs, readers = min(LISTED.inputs, layer.dim), min(LISTED.outputs, reading.shape[1])
     heads = ["unit", *(f"w{i}" for i in range(inputs)), *["…"] * (inputs < layer.dim), "bias",
              *(f"read by {o}" for o in range(readers)), *["…"] * (readers < reading.shape[1])]
     rows = [
-        [str(i), *map(fixed, layer.weights[i, :inputs]), *["…"] * (inputs < layer.dim), fixed(np.asarray(layer.biases)[i]),
-         *map(fixed, reading[i, :readers]), *["…"] * (readers < reading.shape[1])] for i in range(min(UNITS, layer.width))]
-    return heads, rows + [["…"] * len(heads)] * (layer.width > UNITS)
+        [str(i), *map(format_decimals, layer.weights[i, :inputs]), *["…"] * (inputs < layer.dim),
+         format_decimals(np.asarray(layer.biases)[i]), *map(format_decimals, reading[i, :readers]),
+         *["…"] * (readers < reading.shape[1])]
+        for i in range(min(LISTED.units, layer.width))]
+    return heads, rows + [["…"] * len(heads)] * (layer.width > LISTED.units)
 
 
 def _counts(layer: LayerMatch) -> list[str]:
     matched = len(np.unique(layer.pairs[:, 1]))
     return [f"{matched} of {matched + len(layer.missing)}", _listed(layer.missing), _listed(layer.spurious),
-            power(layer.weight_error), power(layer.bias_error)]
+            format_size(layer.weight_error), format_size(layer.bias_error)]
 
 
 def _listed(units: tuple[int, ...]) -> str:
-    return ", ".join(map(str, units[:UNITS])) + (" …" if len(units) > UNITS else "") or "none"
+    return ", ".join(map(str, units[: LISTED.units])) + (" …" if len(units) > LISTED.units else "") or "none"
 
 
 def _table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -1,50 +1,56 @@
-"""One self-contained HTML page about a recovery: nothing is fetched; its one script sorts tables and saves the network."""
+"""Self-contained HTML pages about a recovery, a lowest layer and an audit.
+
+Nothing is fetched. The one script of the page sorts tables and saves the network. Where the truth is known, true and recovered
+units stand side by side, in one gauge.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.networks import Match, Network, compare
-from laybare.networks.storage import put
-from laybare.report.figures import images_figure, layer_figure, side_of, trace_figure, weights_figure
+from laybare.networks import Match, Network, compare, sign_free
+from laybare.networks.canonical import Units, normalise_units, reflect_units, reflection
+from laybare.networks.storage import write_atomically
+from laybare.numerics.shapes import Array
+from laybare.report import tables
+from laybare.report.drawings import images_figure, layer_figure, square_side, trace_figure, use_page_colours, weights_figure
 from laybare.report.notebook import match_html, network_html
-from laybare.report.numbers import fixed, plain, power, short
-from laybare.report.svg import themed
-from laybare.report.units import Pair, side_by_side
-from laybare.shapes import Array
+from laybare.report.study_figures import Curve, LinesFigure, Panel
 
 if TYPE_CHECKING:
     from laybare.certificate import Certificate
+    from laybare.lowest_layer import LayerRecovery
     from laybare.pipeline import Recovery
+    from laybare.pipeline.auditing import Audit
 
-INPUTS, OUTPUTS, UNITS = 10, 4, 200
-"""How many weights of a unit, numbers of its readout, and units are listed; the figure shows all of them."""
-
+LISTED = tables.ListingOptions(units=200, inputs=10, outputs=4)
 NETWORK_BYTES = 600_000
-"""Largest network that the page holds as JSON; the whole page stays below a megabyte."""
+"""Largest network that the page holds as JSON. Convention: the whole page stays below a megabyte."""
 
 
 def write_report(recovery: Recovery, path: str | os.PathLike[str], truth: Network | None = None) -> None:
     """Write the page to `path`, in one move; `truth`, where it is known, is set beside what was recovered."""
-    put(path, render(recovery, truth).encode())
+    write_atomically(path, render(recovery, truth).encode())
 
 
 def render(recovery: Recovery, truth: Network | None = None) -> str:
     """The page as text."""
-    return fill("page.html.j2", _facts(recovery, truth))
+    return fill_template("page.html.j2", _facts(recovery, truth))
 
 
-def fill(template: str, facts: dict[str, Any]) -> str:
+def fill_template(template: str, facts: dict[str, Any]) -> str:
     """A template with facts filled in."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     pages = Environment(
         loader=PackageLoader("laybare.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    pages.filters |= {"short": short, "fixed": fixed, "power": power, "plain": plain}
+    pages.filters |= {
+        "short": tables.format_digits, "fixed": tables.format_decimals, "power": tables.format_size,
+        "plain": tables.format_headline}
     return pages.get_template(template).render(**facts)
 
 
@@ -53,23 +59,16 @@ def _facts(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
     deep = network.depth > 1 or network.top is not None
     match = None if truth is None else compare(network, truth)
     return {
-        "recovery": recovery,
-        "network": network,
-        "certificate": recovery.certificate,
-        "lead": lead_of(recovery.certificate, network),
-        "origin": recovery.provenance,
-        "json": _as_json(network),
-        "method": "refine" if recovery.method is None else type(recovery.method).__name__,
-        "truth": truth,
-        "match": match,
-        "deep": deep,
-        "traces": themed(trace_figure(recovery.traces)) if recovery.traces else "",
-        "images": images_of(np.asarray(network.layer.weights)),
+        "recovery": recovery, "network": network, "certificate": recovery.certificate, "origin": recovery.provenance,
+        "lead": verdict_sentence(recovery.certificate, network), "json": _as_json(network), "truth": truth, "match": match,
+        "method": "refine" if recovery.method is None else type(recovery.method).__name__, "deep": deep,
+        "traces": use_page_colours(trace_figure(recovery.traces)) if recovery.traces else "",
+        "images": unit_images(np.asarray(network.layer.weights)),
         **(_layers(network, match) if deep else _layer(recovery, truth)),
     }
 
 
-def lead_of(certificate: Certificate, network: Network) -> str:
+def verdict_sentence(certificate: Certificate, network: Network) -> str:
     """The verdict in words that need no statistics."""
     failed = [claim.name for claim in certificate.claims if not claim.passed]
     checks, units = len(certificate.claims), sum(network.widths)
@@ -89,15 +88,15 @@ def input_names(recovery: Any, dim: int) -> list[str]:
     return list(names) if len(names) == dim else [f"w{i}" for i in range(dim)]
 
 
-def images_of(weights: Array) -> str:
+def unit_images(weights: Array) -> str:
     """The units as images, where the inputs may be one."""
-    side = side_of(weights.shape[1])
-    return "" if side is None or not len(weights) else themed(images_figure(weights, side))
+    side = square_side(weights.shape[1])
+    return "" if side is None or not len(weights) else use_page_colours(images_figure(weights, side))
 
 
 def _as_json(network: Network) -> str:
     """The network as `to_json` writes it, safe inside of a script element; empty if it is too large, or not all known."""
-    from laybare.export.json import to_json
+    from laybare.export.json_npz import to_json
 
     try:
         text = to_json(network)
@@ -109,16 +108,14 @@ def _as_json(network: Network) -> str:
 def _layer(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
     """The only hidden layer, with the error of every number: against the truth, or as the certificate has it."""
     network = recovery.network
-    pairs = [] if truth is None else side_by_side(network, truth)
+    pairs = [] if truth is None else pair_units(network, truth)
     return {
-        "pairs": pairs[:UNITS],
+        "pairs": pairs[: LISTED.units],
         "readout": network.columns[0],
         "errors": recovery.certificate.standard_errors.readout.reshape(network.width, network.outputs),
-        "inputs": min(INPUTS, network.dim),
-        "outputs": min(OUTPUTS, network.outputs),
-        "units": min(UNITS, network.width),
-        "names": input_names(recovery, network.dim),
-        "weights": themed(weights_figure(
+        "inputs": min(LISTED.inputs, network.dim), "outputs": min(LISTED.outputs, network.outputs),
+        "units": min(LISTED.units, network.width), "names": input_names(recovery, network.dim),
+        "weights": use_page_colours(weights_figure(
             np.asarray(network.layer.weights), *_errors(recovery, pairs), names=recovery.columns.inputs)),
     }
 
@@ -126,9 +123,9 @@ def _layer(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
 def _layers(network: Network, match: Match | None) -> dict[str, Any]:
     """Every layer's weights as a map and its first units as a table."""
     return {
-        "maps": [themed(layer_figure(np.asarray(layer.weights), number)) for number, layer in enumerate(network.layers, 1)],
-        "tables": network_html(network),
-        "match_tables": "" if match is None else match_html(match),
+        "maps": [
+            use_page_colours(layer_figure(np.asarray(layer.weights), number)) for number, layer in enumerate(network.layers, 1)],
+        "tables": network_html(network), "match_tables": "" if match is None else match_html(match),
     }
 
 
@@ -138,3 +135,120 @@ def _errors(recovery: Recovery, pairs: list[Pair]) -> tuple[Array, str]:
     if sorted(differences) != list(range(recovery.network.width)):
         return recovery.certificate.standard_errors.weights, "standard error"
     return np.array([differences[i] for i in sorted(differences)]), "|true − recovered|"
+
+
+LAYER_LEADS = {
+    "verified": "The lowest layer is recovered. Every check below was passed, whatever lies above the layer.",
+    "doubtful": "The data do not contradict this layer, but do not rely on its numbers yet: not every check below was passed.",
+    "refuted": "This is not the layer behind the data: do not use it.",
+}
+
+
+def write_layer_report(recovery: LayerRecovery, path: str | os.PathLike[str]) -> None:
+    """Write the page to `path`, in one move."""
+    write_atomically(path, render_layer(recovery).encode())
+
+
+def render_layer(recovery: LayerRecovery) -> str:
+    """The page as text."""
+    layer, certificate = recovery.layer, recovery.certificate
+    return fill_template("layer.html.j2", {
+        "recovery": recovery, "layer": layer, "certificate": certificate, "lead": LAYER_LEADS[certificate.verdict],
+        "inputs": min(LISTED.inputs, layer.dim), "units": min(LISTED.units, layer.width),
+        "names": input_names(recovery, layer.dim), "origin": recovery.provenance,
+        "images": unit_images(np.asarray(layer.weights)),
+        "weights": use_page_colours(weights_figure(
+            np.asarray(layer.weights), certificate.standard_errors.weights, "standard error", names=recovery.columns.inputs)),
+    })
+
+
+AUDIT_COLUMNS = ("budget", "queries", "verdict", "units", "activation", "largest error bar", "functional error", "seconds")
+
+
+def audit_text(audit: Audit, width: int = 100) -> str:
+    """The table, and a sentence for every budget that was refused."""
+    table = tables.text_table(AUDIT_COLUMNS, _cells(audit), width)
+    refused = [f"{row.budget:,} queries: {row.sentence}" for row in audit.rows if row.sentence]
+    return "\n".join([f"audit of {audit.model}, {audit.dim} inputs", "", table, "", *refused, audit_summary(audit)])
+
+
+def audit_summary(audit: Audit) -> str:
+    """From how many queries on the network is verified, and what the audit itself cost."""
+    verified = [row for row in audit.rows if row.verdict == "verified"]
+    first = (
+        f"{verified[0].units} units are read and verified from {verified[0].queries:,} queries." if verified else
+        "No budget was enough for a verified network.")
+    return f"{first} The audit asked {audit.paid:,} queries, {audit.checked:,} of them to check the functional error."
+
+
+def audit_figure(audit: Audit) -> LinesFigure:
+    """Units, error bars and functional error against the budget."""
+    rows = [row for row in audit.rows if row.units]
+    budgets = [row.budget for row in rows]
+    names = {"units": "units", "error_bar": "largest error bar", "functional_error": "functional error"}
+    panels = [
+        Panel(title, "queries granted", "", [Curve(title, budgets, [float(getattr(row, name)) for row in rows])],
+              "x" if name == "units" else "xy")
+        for name, title in names.items()]
+    return LinesFigure(panels, "Recovered units, error bars and functional error against queries")
+
+
+def audit_html(audit: Audit) -> str:
+    """The page."""
+    return fill_template("audit.html.j2", {
+        "audit": audit, "summary": audit_summary(audit), "columns": AUDIT_COLUMNS,
+        "figure": use_page_colours(audit_figure(audit).svg()),
+        "rows": [[tables.format_cell(cell) for cell in cells] for cells in _cells(audit)]})
+
+
+def _cells(audit: Audit) -> list[list[str | int | float]]:
+    return [
+        [row.budget, row.queries, row.verdict, row.units, row.activation, row.error_bar, row.functional_error,
+         round(row.seconds, 1)]
+        for row in audit.rows]
+
+
+class Unit(NamedTuple):
+    """A hidden unit with its row of the readout."""
+
+    weights: Array
+    bias: float
+    readout: Array
+
+
+class Pair(NamedTuple):
+    """True unit number `number`, the unit of the found network that belongs to it, the latter's number there."""
+
+    number: int
+    true: Unit
+    found: Unit
+    found_number: int
+
+    @property
+    def difference(self) -> float:
+        """Largest difference of any two numbers of the pair."""
+        (w, b, a), (v, c, e) = self.true, self.found
+        return float(max(np.abs(w - v).max(), abs(b - c), np.abs(a - e).max()))
+
+
+def pair_units(found: Network, truth: Network) -> list[Pair]:
+    """The pairs of `compare`, one per true unit: unit rows where the scale is free, the found unit with its partner's sign."""
+    pairs = compare(found, truth).pairs
+    if found.activation != truth.activation:
+        found, truth = sign_free(found), sign_free(truth)
+    rows = [(_row(truth, j), _row(found, i), i, j) for i, j in pairs.tolist()]
+    return [Pair(j, _unit(true), _unit(_turned(mine, true, found)), i) for true, mine, i, j in rows]
+
+
+def _row(network: Network, number: int) -> Units:
+    return normalise_units(network.units.take(np.array([number])), network.activation)
+
+
+def _turned(mine: Units, true: Units, found: Network) -> Units:
+    mirror = reflection(found.activation)
+    opposite = float(np.sum(mine.weights * true.weights) + mine.biases @ true.biases) < 0.0
+    return reflect_units(mine, np.array([True]), mirror) if opposite and mirror is not None else mine
+
+
+def _unit(units: Units) -> Unit:
+    return Unit(units.weights[0], float(units.biases[0]), units.readout[0])

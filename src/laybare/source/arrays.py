@@ -1,39 +1,50 @@
-"""Arrays as they come: what is accepted as numbers, blocks of float64, and arrays that lie in several pieces."""
+"""Arrays as given: what is accepted as numbers, arrays in several pieces or on disk, names of columns, missing values."""
 
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from laybare.errors import InvalidInput, LaybareError
-from laybare.shapes import Array
+from laybare.numerics.checks import as_reals, check_dtype
+from laybare.numerics.shapes import Array
 
 
-@runtime_checkable
-class DiskArray(Protocol):
-    """An array whose rows are read from disk when they are asked for; it has a path, and no numbers."""
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """How files are read."""
+
+    attempts: int = 2
+    """Times that a block is read before the error is raised: a network disk may fail once. Checked by `pytest
+    tests/source/test_disk_arrays.py`."""
+    pause: float = 0.1  # Seconds between two attempts. Checked by `pytest tests/source/test_disk_arrays.py`.
+    chunk_rows: int = 1 << 14  # Rows that are parsed or checked at a time. Derived: a few megabytes for tables of usual width.
+
+
+FILES = FileOptions()
+
+
+class DiskArray(ABC):
+    """An array on disk whose rows are read when they are needed; the object holds a path and no data."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """What a sentence calls it."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """As of an array."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of its numbers."""
+        """Its name in error messages."""
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> Array:
-        """Rows start..stop as they lie there."""
+        """Rows start..stop as stored."""
 
     @property
     def ndim(self) -> int:
@@ -43,50 +54,46 @@ class DiskArray(Protocol):
         return self.shape[0]
 
     def __getitem__(self, rows: slice) -> Array:
-        """Rows as float64, looked at; what goes wrong is told with the name of the file, after a second try."""
+        """Rows as checked float64; a failure is raised with the name of the file, after a second attempt."""
         start, stop, _ = rows.indices(self.shape[0])
         if start >= stop:
             return np.empty((0, *self.shape[1:]))
-        for attempt in range(ATTEMPTS):
+        for attempt in range(FILES.attempts):
             try:
                 values = self.rows(start, stop)
                 break
             except LaybareError:
                 raise
-            except Exception as error:  # a damaged file makes readers stumble in many ways
-                if attempt == ATTEMPTS - 1:
+            except Exception as error:  # a damaged file makes readers fail in many ways
+                if attempt == FILES.attempts - 1:
                     raise InvalidInput(
                         f"{self.name} cannot be read ({type(error).__name__}: {str(error).strip()[:200]}).",
                         "It is truncated, damaged or out of reach.", "Write it or copy it again, and call again.",
                         block=self.name) from None
-                time.sleep(0.1)
-        return checked_rows(values, stop - start, self.name).reshape(stop - start, *self.shape[1:])
+                time.sleep(FILES.pause)
+        return check_block(values, stop - start, self.name).reshape(stop - start, *self.shape[1:])
 
 
-ATTEMPTS = 2
-"""A disk that does not answer once may answer again."""
-
-
-def checked_rows(values: Array, rows: int, name: str) -> Array:
-    """Rows as float64 with two axes; refused by the name of their block if some are missing or a number is not finite."""
+def check_block(values: Array, rows: int, name: str) -> Array:
+    """Rows as float64 with two axes; an error names the block if rows are missing or a value is not finite."""
     if values.ndim not in (1, 2) or len(values) != rows:
         raise InvalidInput(
-            f"{name} came as an array of shape {values.shape}.", f"{rows} rows were announced.",
+            f"{name} is an array of shape {values.shape}.", f"{rows} rows were expected.",
             "Write that block again, or correct the chunks of the array.", shape=values.shape, rows=rows)
-    block = floats(values).reshape(rows, -1)
+    block = as_float64(values).reshape(rows, -1)
     with np.errstate(all="ignore"):
         clean = bool(np.isfinite(block.sum())) or bool(np.isfinite(block).all())
     if not clean:
         row, column = (int(at) for at in np.argwhere(~np.isfinite(block))[0])
         raise InvalidInput(
             f"{name} has {block[row, column]} in column {column}, row {row} of those that were read (counted from 0).",
-            "One such number spoils every sum it enters.", "Mend that block, or leave the row out.", row=row, column=column)
+            "One such value spoils every sum.", "Correct that block, or leave the row out.", row=row, column=column)
     return block
 
 
 @dataclass(frozen=True, eq=False)
-class Stacked:
-    """Arrays one below the other, without copying them; only slices of rows are ever put together."""
+class StackedArrays:
+    """Arrays one below the other, not copied; only slices of rows that cross a border are concatenated."""
 
     parts: Sequence[Array | DiskArray]
 
@@ -97,7 +104,7 @@ class Stacked:
 
     @cached_property
     def ends(self) -> Array:
-        """Row number after the last row of each part."""
+        """Index after the last row of each part."""
         return np.cumsum([len(part) for part in self.parts])
 
     @property
@@ -119,38 +126,77 @@ class Stacked:
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [self.parts[0][:0]])
 
 
-def numeric(name: str, given: Any) -> Array | Stacked | DiskArray:
-    """The array behind `given`, not copied if it is one already; a sentence if it does not hold real numbers."""
-    if isinstance(given, Stacked):
-        return Stacked([_whole(numeric(name, part)) for part in given.parts])
+AnyArray: TypeAlias = Array | StackedArrays | DiskArray
+
+
+def as_numeric(name: str, given: Any) -> AnyArray:
+    """The array behind `given`, not copied if it is one already; raises InvalidInput if it does not hold real numbers."""
+    if isinstance(given, StackedArrays):
+        return StackedArrays([_whole(as_numeric(name, part)) for part in given.parts])
     if isinstance(given, DiskArray):
-        _check_dtype(name, given.dtype)
+        check_dtype(name, given.dtype)
         return given
-    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
-        masked = int(np.ma.getmaskarray(given).sum())
-        raise InvalidInput(
-            f"{name} has {masked} masked entries.", "Missing values are not guessed.", "Drop those rows or fill them in.",
-            masked=masked)
-    try:
-        array = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidInput(
-            f"{name} is no array ({error}).", "Rows of different length have no columns.", "Give an array of numbers.") from None
-    _check_dtype(name, array.dtype)
-    return array
+    return as_reals(name, given)
 
 
-def _check_dtype(name: str, dtype: np.dtype[Any]) -> None:
-    if dtype.kind not in "iuf":
-        raise InvalidInput(
-            f"{name} has dtype {dtype}.", "Only real numbers can be inputs and outputs of a network.",
-            "Convert it to floats first.", dtype=str(dtype))
-
-
-def _whole(part: Array | Stacked | DiskArray) -> Array | DiskArray:
+def _whole(part: AnyArray) -> Array | DiskArray:
     return part if isinstance(part, DiskArray) else np.asarray(part)
 
 
-def floats(block: Array) -> Array:
-    """A block as C-contiguous, aligned float64; the block itself if it is that already."""
+def as_float64(block: Array) -> Array:
+    """A block as C-contiguous, aligned float64; not copied if it is that already."""
     return np.require(block, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+class ColumnNames(NamedTuple):
+    """Names of the inputs and of the outputs; empty if there are none."""
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+class ArrayPair(NamedTuple):
+    """Inputs and outputs of a file, with their names if it has any."""
+
+    x: AnyArray
+    y: AnyArray
+    columns: ColumnNames = ColumnNames()
+
+
+def column_names(x: Any, y: Any) -> ColumnNames:
+    """The names of data frames and series; names that are not text do not count."""
+    return ColumnNames(_names(x), _names(y))
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    listed = getattr(given, "columns", None)
+    given_names = [getattr(given, "name", None)] if listed is None else list(listed)
+    names = tuple(name for name in given_names if isinstance(name, str))
+    return names if len(names) == len(given_names) else ()
+
+
+def drop_incomplete_rows(x: AnyArray, y: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Both without the rows that have a NaN in either; unchanged if there is none."""
+    x, y = as_numeric("x", x), as_numeric("y", y)
+    if x.shape[0] != y.shape[0]:
+        return x, y  # Samples raises the error
+    step = FILES.chunk_rows
+    starts = range(0, x.shape[0], step)
+    kept = [_complete(x[start : start + step], y[start : start + step]) for start in starts]
+    if all(rows.all() for rows in kept):
+        return x, y
+    if not any(rows.any() for rows in kept):
+        raise InvalidInput(
+            f"All {x.shape[0]:,} rows miss a value.", "No row is left.", "Fill them in, or leave out columns.", rows=x.shape[0])
+    x, y = (StackedArrays([np.asarray(part[start : start + step])[rows] for start, rows in zip(starts, kept, strict=True)])
+            for part in (x, y))
+    return x, y
+
+
+def _complete(x: Array, y: Array) -> Array:
+    return np.asarray(~np.isnan(x).any(axis=1) & ~np.isnan(y.reshape(len(y), -1)).any(axis=1))
+
+
+def row_keys(x: Array) -> list[bytes]:
+    """A 16-byte hash of every row."""
+    return [blake2b(row, digest_size=16).digest() for row in np.ascontiguousarray(x)]

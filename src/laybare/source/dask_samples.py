@@ -1,4 +1,4 @@
-"""Samples in Dask arrays or data frames, which may lie on many machines."""
+"""Samples in Dask arrays or data frames, on one or many machines."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.shapes import Array, Progress, Sums
-from laybare.source.cluster import DaskEngine
+from laybare.numerics.shapes import Array, Sums
+from laybare.source.dask_engine import DaskEngine
+from laybare.source.dask_graph import Chunk, Graph
 from laybare.source.laws import Gaussian, as_law
 from laybare.source.protocol import Law, Rows
-from laybare.source.run_graph import Chunk, Graph
-from laybare.source.samples import check_shapes, constant
+from laybare.source.samples import check_shapes, constant_data_error
 from laybare.source.sums import Schedule
-from laybare.source.views import OfArrays
+from laybare.source.views import ArraySource
 
 
 @dataclass(frozen=True, eq=False)
-class DaskSamples(OfArrays):
+class DaskSamples(ArraySource):
     """Pairs (x, y) in Dask collections; every pass runs where the chunks are.
 
     Parameters
     ----------
     x : Dask array (n, dim) or data frame; in chunks of rows, persisted or not (then every pass computes them again)
-    y : Dask array (n,) or (n, outputs), series or data frame; its chunks may be others than those of x
+    y : Dask array (n,) or (n, outputs), series or data frame; its chunks may differ from those of x
     law : Gaussian(), Symmetric() or Unknown(): what is assumed about the inputs
-    schedule : Schedule; without an engine, DaskEngine() is taken: the client that is there, or Dask's threads
-    exchangeable : whether any range of rows is as good as a random choice; then no row numbers are drawn, kept or sent
+    schedule : Schedule; without an engine, DaskEngine() is used: the current client, or Dask's threads
+    exchangeable : whether any range of rows is a random sample; then no row indices are drawn, kept or sent
 
-    Chunks of 60 to 500 MB are good. One pass here checks every number; later passes check every block again. Rows that fit into
-    `schedule.keep_bytes` come to this process once they are white, larger ones stay on the workers: same bits.
+    Chunks of 60 to 500 MB work well. One pass here checks every value; later passes check every block again. Whitened rows that
+    fit into `schedule.keep_bytes` are loaded into this process, larger data stay on the workers: same bits.
     """
 
     x: Any = field(repr=False)
@@ -54,7 +54,7 @@ class DaskSamples(OfArrays):
 
     @cached_property
     def graph(self) -> Graph:
-        """How the chunks of both are computed."""
+        """The tasks that compute the chunks of both."""
         return {**dict(self.x.__dask_graph__()), **dict(self.y.__dask_graph__())}
 
     @cached_property
@@ -65,21 +65,18 @@ class DaskSamples(OfArrays):
     def y_chunks(self) -> tuple[Chunk, ...]:
         return _chunks("y", self.y)
 
-    def ready(self, start: int, stop: int, progress: Progress | None) -> None:
-        """Samples have no price."""
-
     def read(self, start: int, stop: int) -> Rows:
-        """Rows start..stop, brought here."""
+        """Rows start..stop, loaded into this process."""
         if start >= stop:
             return Rows(np.empty((0, self.dim)), np.empty((0, self.outputs)))
         engine = self.schedule.engine
         assert engine is not None
-        blocks = list(engine.results(self.between(start, stop), Rows, stop - start))
+        blocks = list(engine.map_blocks(self.between(start, stop), Rows, stop - start))
         return Rows(*blocks[0])
 
 
 def is_dask(given: Any) -> bool:
-    """Whether this is a Dask array, data frame or series; does not import Dask."""
+    """Whether this is a Dask array, data frame or series; Dask is not imported."""
     return type(given).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(given, "__dask_graph__")
 
 
@@ -100,7 +97,7 @@ def _array(name: str, given: Any) -> Any:
 
 
 def _fused(array: Any) -> Any:
-    """Few tasks a chunk. Arrays with parts that are persisted stay as they are: Dask would lose sight of those."""
+    """The array with few tasks per chunk. Persisted arrays are unchanged: Dask would compute them again."""
     import dask
 
     persisted = any(type(task).__module__.startswith("distributed") for task in dict(array.__dask_graph__()).values())
@@ -117,17 +114,17 @@ def _chunks(name: str, array: Any) -> tuple[Chunk, ...]:
 
 
 def _check_variation(samples: DaskSamples) -> None:
-    """One pass, in which the workers look at every number: not all inputs equal, not all outputs equal."""
+    """One pass, which also checks every value: not all inputs equal, not all outputs equal."""
     first = samples.read(0, 1)
     sums = samples.sum(_Differences(first.x, first.y), stage="looking")
     for name, differing in zip("xy", sums, strict=True):
         if not differing:
-            raise constant(name, samples.size)
+            raise constant_data_error(name, samples.size)
 
 
 @dataclass(frozen=True, eq=False)
 class _Differences:
-    """How many numbers differ from those of the first row."""
+    """How many values differ from those of the first row."""
 
     x: Array
     y: Array

@@ -1,7 +1,8 @@
-"""Arrays that stay on disk: rows are read when they are needed, by whichever process needs them, and checked as they are read.
+"""Arrays that stay on disk: NumPy files, directories of Parquet files with the same columns, Zarr groups.
 
-Nothing is mapped. So memory is what the blocks take, a file that is cut off while it is read is a sentence and not a crash, and
-an object here is a path with a few numbers, which can be sent to a worker that sees the same files.
+Rows are read when they are needed, by the process that needs them, and checked. Nothing is memory-mapped: memory is that of the
+blocks, a file truncated meanwhile raises an error and does not crash the process, and an object here is a path with a few
+numbers, which can be sent to a worker that has access to the same files.
 """
 
 from __future__ import annotations
@@ -16,40 +17,42 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.shapes import Array
-from laybare.source.arrays import DiskArray, Stacked
+from laybare.numerics.file_borders import check_regular, reading
+from laybare.numerics.shapes import Array
+from laybare.source.arrays import AnyArray, ArrayPair, ColumnNames, DiskArray, StackedArrays
+from laybare.source.table_files import ColumnChoice, check_types, choose_columns, parquet_reader
 
 
 class Stamp(NamedTuple):
-    """Size and time of the last change of a file: what is read later must be what was opened."""
+    """Size and modification time of a file, to detect a change between opening and reading."""
 
     size: int
-    changed: int
+    modified: int
 
     @staticmethod
     def of(path: str) -> Stamp:
-        """As it is now."""
+        """The current stamp."""
         status = os.stat(path)
         return Stamp(status.st_size, status.st_mtime_ns)
 
     def check(self, path: str) -> None:
-        """Refuse a file that has changed."""
+        """Raise InvalidInput if the file has changed."""
         now = Stamp.of(path)
         if now != self:
             raise InvalidInput(
                 f"{path} has changed since it was opened ({self.size} bytes then, {now.size} now).",
-                "Passes over different rows do not add up to anything.", "Open it again, and leave it alone until the end.",
+                "All passes must read the same rows.", "Open it again, and do not change it until the end.",
                 path=path)
 
 
 @dataclass(frozen=True)
 class NpyRows(DiskArray):
-    """An array in NumPy's format: rows in C order in one read, in Fortran order one read a column."""
+    """An array in NumPy's format: rows in C order take one read, in Fortran order one read per column."""
 
     path: str
     offset: int
-    lengths: tuple[int, ...]
-    kind: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
     fortran: bool
     stamp: Stamp
 
@@ -57,16 +60,8 @@ class NpyRows(DiskArray):
     def name(self) -> str:
         return self.path
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.lengths
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.kind)
-
     def rows(self, start: int, stop: int) -> Array:
-        """Rows start..stop as they lie there."""
+        """Rows start..stop as stored."""
         self.stamp.check(self.path)
         width, count = int(np.prod(self.shape[1:])), stop - start
         if not self.fortran or width == 1:
@@ -81,26 +76,18 @@ class NpyRows(DiskArray):
 
 @dataclass(frozen=True)
 class ParquetGroup(DiskArray):
-    """Columns of one row group of a Parquet file. The last group that a thread has read is kept, since blocks are smaller."""
+    """Columns of one row group of a Parquet file. Each thread keeps the last group it read, since blocks are smaller."""
 
     path: str
     group: int
     columns: tuple[str, ...]
-    flat: bool
-    length: int
+    shape: tuple[int, ...]
     stamp: Stamp
+    dtype: np.dtype[Any] = np.dtype(np.float64)
 
     @property
     def name(self) -> str:
         return f"Row group {self.group} of {self.path}"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.length,) if self.flat else (self.length, len(self.columns))
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float64)
 
     def rows(self, start: int, stop: int) -> Array:
         """Rows start..stop."""
@@ -109,12 +96,12 @@ class ParquetGroup(DiskArray):
             self.stamp.check(self.path)
             held[self.columns] = (self.path, self.group, self.stamp), self._decoded()
         values: Array = held[self.columns][1][start:stop]
-        return values[:, 0] if self.flat else values
+        return values[:, 0] if self.ndim == 1 else values
 
     def _decoded(self) -> Array:
         from pyarrow import parquet
 
-        with parquet.ParquetFile(self.path) as file:
+        with parquet.ParquetFile(self.path, page_checksum_verification=True) as file:
             table = file.read_row_group(self.group, columns=list(self.columns))
         columns = [table.column(name).to_numpy().astype(np.float64) for name in self.columns]
         return np.column_stack(columns)
@@ -125,24 +112,16 @@ _HELD = threading.local()
 
 @dataclass(frozen=True)
 class ZarrRows(DiskArray):
-    """An array of a Zarr group. A chunk that is not there is refused: Zarr would give its fill value, as if it were data."""
+    """An array of a Zarr group. A missing chunk is an error: Zarr would return its fill value as if it were data."""
 
     path: str
     array: str
-    lengths: tuple[int, ...]
-    kind: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
     @property
     def name(self) -> str:
         return f"{self.path}: {self.array}"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.lengths
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.kind)
 
     def rows(self, start: int, stop: int) -> Array:
         """Rows start..stop."""
@@ -150,7 +129,7 @@ class ZarrRows(DiskArray):
         for file in self._chunks(opened, start, stop):
             if not file.exists():
                 raise InvalidInput(
-                    f"The chunk {file} is not there.", "Zarr reads a missing chunk as if it were full of its fill value.",
+                    f"The chunk {file} is missing.", "Zarr would read it as if it were filled with its fill value.",
                     "Write it again, or copy it again (with write_empty_chunks=True if it is really constant).", path=str(file))
         return np.asarray(opened[start:stop])
 
@@ -170,9 +149,9 @@ def _zarr_array(path: str, array: str) -> Any:
     return zarr.open_group(path, mode="r")[array]
 
 
-def staying(array: Array | Stacked | DiskArray) -> Array | Stacked | DiskArray:
-    """The same array, read instead of mapped, if it is a mapped file; others as they are."""
-    return Stacked([_read_part(part) for part in array.parts]) if isinstance(array, Stacked) else _read_part(array)
+def read_without_mapping(array: AnyArray) -> AnyArray:
+    """The same array, read from its file instead of memory-mapped; arrays that are not mapped are unchanged."""
+    return StackedArrays([_read_part(part) for part in array.parts]) if isinstance(array, StackedArrays) else _read_part(array)
 
 
 def _read_part(array: Array | DiskArray) -> Array | DiskArray:
@@ -183,4 +162,72 @@ def _read_part(array: Array | DiskArray) -> Array | DiskArray:
         return array
     path = str(mapped.filename)
     fortran = mapped.ndim > 1 and mapped.flags.f_contiguous and not mapped.flags.c_contiguous
-    return NpyRows(path, int(mapped.offset), tuple(mapped.shape), mapped.dtype.str, fortran, Stamp.of(path))
+    return NpyRows(path, int(mapped.offset), tuple(mapped.shape), mapped.dtype, fortran, Stamp.of(path))
+
+
+def is_dataset(path: Path) -> bool:
+    """Whether there are Parquet files in this directory or below."""
+    return next(path.rglob("*.parquet"), None) is not None
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether this directory is a Zarr group, of format 2 or 3."""
+    return any((path / name).is_file() for name in (".zgroup", "zarr.json"))
+
+
+def read_dataset(path: Path, wanted: ColumnChoice) -> ArrayPair:
+    """All Parquet files of a directory, sorted by name, by row groups; only their metadata are read here."""
+    parquet = parquet_reader(path)
+    x: list[ParquetGroup] = []
+    y: list[ParquetGroup] = []
+    names: list[str] = []
+    columns = ColumnNames()
+    for file in sorted(path.rglob("*.parquet")):
+        check_regular(file)
+        with reading(file, "Parquet file", "Write it again."), parquet.ParquetFile(file) as opened:
+            schema, groups = opened.schema_arrow, range(opened.num_row_groups)
+            lengths = [opened.metadata.row_group(group).num_rows for group in groups]
+        names = names or list(schema.names)
+        _check_names(file, list(schema.names), names)
+        columns = choose_columns(file, names, wanted).columns
+        check_types(file, [column for column in schema if column.name in (*columns.inputs, *columns.outputs)])
+        for part, read, flat in ((x, columns.inputs, False), (y, columns.outputs, len(columns.outputs) == 1)):
+            part += _groups(file, list(read), flat, lengths)
+    if not x:
+        raise InvalidInput(f"{path} has no rows.", "There are no samples.", "Give samples.", path=str(path))
+    return ArrayPair(StackedArrays(x), StackedArrays(y), columns)
+
+
+def read_zarr(path: Path, target: str) -> ArrayPair:
+    """Arrays `x` and `target` of a Zarr group."""
+    try:
+        import zarr
+    except ImportError:
+        raise InvalidInput(
+            f"{path} is a Zarr group and zarr is not installed.", "It is needed to read it.",
+            "Run pip install 'laybare[zarr]'.", path=str(path)) from None
+    with reading(path, "Zarr group", "Write it again."):
+        group = zarr.open_group(str(path), mode="r")
+        arrays: dict[str, Any] = dict(group.arrays())
+    missing = [name for name in ("x", target) if name not in arrays]
+    if missing:
+        raise InvalidInput(
+            f"{path} holds the arrays {', '.join(sorted(arrays)) or '(none)'}.",
+            f"The inputs x and the target {target} are needed.",
+            "Name the outputs with target=, and call the inputs x.", arrays=sorted(arrays), target=target)
+    x, y = (ZarrRows(str(path), name, tuple(arrays[name].shape), np.dtype(arrays[name].dtype)) for name in ("x", target))
+    return ArrayPair(x, y)
+
+
+def _groups(file: Path, columns: list[str], flat: bool, lengths: list[int]) -> list[ParquetGroup]:
+    stamp = Stamp.of(str(file))
+    return [
+        ParquetGroup(str(file), group, tuple(columns), (length,) if flat else (length, len(columns)), stamp)
+        for group, length in enumerate(lengths) if length]
+
+
+def _check_names(file: Path, found: list[str], names: list[str]) -> None:
+    if found != names:
+        raise InvalidInput(
+            f"{file} has the columns {', '.join(found[:20])}; the first file has {', '.join(names[:20])}.",
+            "Files of one data set have the same columns.", "Write that file again, or move it elsewhere.", path=str(file))

@@ -1,18 +1,18 @@
-"""What may be assumed about the inputs: Gaussian, symmetric about 0, or nothing."""
+"""Laws of the inputs: Gaussian, symmetric about 0, uniform in a box, or unknown; and the box that queries never leave."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import InvalidInput
-from laybare.shapes import Array
-from laybare.source.affine import Affine
-from laybare.source.protocol import Law, Source
+from laybare.numerics.checks import as_reals, show_value
+from laybare.numerics.shapes import Array
+from laybare.source.protocol import Affine, Law, Source
 from laybare.source.whitening import input_mean, inverse_root, second_moment
 
 
@@ -22,8 +22,8 @@ class Gaussian:
 
     Parameters
     ----------
-    mean : array (dim,), or one number for all coordinates, optional; None means that it is estimated from the data
-    cov : array (dim, dim), or one number for the variance of independent coordinates, optional; None as above
+    mean : array (dim,), or one number for all coordinates, optional; None: estimated from the data
+    cov : array (dim, dim), or one number for the variance of independent coordinates, optional; None: estimated
 
     Gaussian(0, 1) is the standard normal law in any dimension.
     """
@@ -46,7 +46,7 @@ class Gaussian:
         return hash((self.mean is None, self.cov is None))
 
     def check(self, dim: int) -> None:
-        """Refuse a mean or covariance of another dimension."""
+        """Raise InvalidInput for a mean or covariance of another dimension."""
         for name, given in (("mean", self.mean), ("cov", self.cov)):
             shape = np.asarray(0.0 if given is None else given).shape
             if shape and shape[0] != dim:
@@ -55,7 +55,7 @@ class Gaussian:
                     f"Give a {name} for {dim} coordinates, or one number for all of them.", dim=dim, shape=shape)
 
     def whitening(self, source: Source) -> Affine:
-        """To the standard normal law; mean and covariance are estimated if they are not given (one pass each)."""
+        """The map to the standard normal law; mean and covariance are estimated if not given (one pass each)."""
         dim = source.dim
         mean = input_mean(source) if self.mean is None else np.broadcast_to(self.mean, (dim,)).astype(float)
         if self.cov is None:
@@ -67,11 +67,11 @@ class Gaussian:
         return Gaussian(0.0, 1.0)
 
     def complete(self) -> Law:
-        """What is not given is standard: mean 0, covariance I."""
+        """With mean 0 and covariance I where they are not given."""
         return Gaussian(0.0 if self.mean is None else self.mean, 1.0 if self.cov is None else self.cov)
 
     def draw(self, rows: int, dim: int, rng: Generator) -> Array:
-        """Independent inputs (rows, dim); what is not given is standard."""
+        """Independent inputs (rows, dim); mean 0 and covariance I where they are not given."""
         x: Array = rng.standard_normal((rows, dim))
         if self.cov is not None:
             x = x @ self._factor.T if np.ndim(self.cov) else x * np.sqrt(self.cov)
@@ -90,82 +90,67 @@ class Gaussian:
         return np.eye(len(cov)) if np.array_equal(cov, np.eye(len(cov))) else inverse_root(cov)
 
 
-@dataclass(frozen=True)
-class Symmetric:
-    """Inputs with x and -x equally likely, and nothing more. Whitening is by the second moment about 0; it keeps the symmetry."""
+class _LawClass:
+    """A class of laws, of any dimension, which whitening keeps and from which nothing can be drawn."""
 
     def check(self, dim: int) -> None:
-        """Any dimension will do."""
+        """Any dimension is accepted."""
+
+    def white(self) -> Law:
+        """The same class."""
+        return cast(Law, self)
+
+    def complete(self) -> Law:
+        """Raises InvalidInput: there is no single law to draw from."""
+        _no_sampler(type(self).__name__.lower())
+
+    def draw(self, rows: int, dim: int, rng: Generator) -> Array:
+        """Raises InvalidInput: there is no single law to draw from."""
+        _no_sampler(type(self).__name__.lower())
+
+
+@dataclass(frozen=True)
+class Symmetric(_LawClass):
+    """Inputs with x and -x equally likely. Whitening by the second moment about 0 keeps the symmetry."""
 
     def whitening(self, source: Source) -> Affine:
         """By the estimated second moment about 0; one pass."""
         origin = np.zeros(source.dim)
         return Affine(origin, inverse_root(second_moment(source, origin)))
 
-    def white(self) -> Law:
-        """Still symmetric."""
-        return self
-
-    def complete(self) -> Law:
-        """There is no one symmetric law to draw from."""
-        _no_sampler("symmetric")
-
-    def draw(self, rows: int, dim: int, rng: Generator) -> Array:
-        """There is no one symmetric law to draw from."""
-        _no_sampler("symmetric")
-
 
 @dataclass(frozen=True)
-class Unknown:
+class Unknown(_LawClass):
     """Nothing is assumed about the inputs. Whitening is by their estimated mean and covariance."""
-
-    def check(self, dim: int) -> None:
-        """Any dimension will do."""
 
     def whitening(self, source: Source) -> Affine:
         """By the estimated mean and covariance; two passes."""
         mean = input_mean(source)
         return Affine(mean, inverse_root(second_moment(source, mean)))
 
-    def white(self) -> Law:
-        """Still unknown."""
-        return self
-
-    def complete(self) -> Law:
-        """An unknown law cannot be drawn from."""
-        _no_sampler("unknown")
-
-    def draw(self, rows: int, dim: int, rng: Generator) -> Array:
-        """An unknown law cannot be drawn from."""
-        _no_sampler("unknown")
-
 
 def as_law(given: Any) -> Law:
-    """A law, by itself, by its class or by its name: "gaussian", "symmetric", "unknown"."""
+    """A law, given as an object, a class or a name: "gaussian", "symmetric", "unknown"."""
     known: dict[str, Any] = {"gaussian": Gaussian, "normal": Gaussian, "symmetric": Symmetric, "unknown": Unknown}
-    if given in known.values():
+    if isinstance(given, type) and given in known.values():
         return cast(Law, given())
     if isinstance(given, str) and given.lower() in known:
         return cast(Law, known[given.lower()]())
-    if not hasattr(given, "whitening"):
+    if isinstance(given, type) or not all(hasattr(given, verb) for verb in ("whitening", "check", "draw")):
         raise InvalidInput(
-            f"The law of the inputs is {given!r}.", "It says what is assumed about them.",
+            f"The law of the inputs is {show_value(given)}.", "It says what is assumed about them.",
             "Give lb.Gaussian(), lb.Symmetric() or lb.Unknown(), or their names.", law=given)
     return cast(Law, given)
 
 
 def _no_sampler(name: str) -> NoReturn:
     raise InvalidInput(
-        f"The law of the inputs is {name}.", "That does not say how to draw them.",
+        f"The law of the inputs is {name}.", "Inputs cannot be drawn from it.",
         "Give inputs=, a function (rng, n) -> x of shape (n, dim), or a Gaussian law.", law=name)
 
 
 def _numbers(name: str, given: Any, ndims: tuple[int, int]) -> Array:
-    try:
-        array = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"The {name} cannot be read as numbers ({error}).", "It belongs to a law of real inputs.", "Give floats.") from None
+    array = np.array(as_reals(f"The {name}", given), dtype=np.float64)
     if array.ndim not in ndims or not array.size or not np.isfinite(array).all():
         raise InvalidInput(
             f"The {name} has shape {array.shape}" + (" and is not finite." if not np.isfinite(array).all() else "."),
@@ -188,3 +173,102 @@ def _check_covariance(cov: Array) -> None:
 
 def _same(left: Any, right: Any) -> bool:
     return left is right or (left is not None and right is not None and np.array_equal(left, right))
+
+
+class Span(NamedTuple):
+    """The part of a line inside a box, from `start` to `stop`; empty if start > stop."""
+
+    start: float
+    stop: float
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """All x with low <= x <= high, coordinate by coordinate; `low` and `high` (dim,), finite, low < high."""
+
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, given: Any, dim: int) -> Box:
+        """From (low, high), two numbers or two arrays; raises InvalidInput if that is not a box in this dimension."""
+        try:
+            if isinstance(given, str | bytes):
+                raise TypeError("text")
+            low, high = (np.array(np.broadcast_to(np.asarray(as_reals("end", end), dtype=np.float64), (dim,))) for end in given)
+        except Exception as error:  # whatever an object does when it is taken apart
+            raise InvalidInput(
+                f"The box {show_value(given)} cannot be read ({error}).", f"It bounds inputs of dimension {dim}.",
+                f"Give (low, high): two numbers, or two arrays of shape ({dim},).", dim=dim) from None
+        wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
+        if len(wrong):
+            at = int(wrong[0])
+            raise InvalidInput(
+                f"The box goes from {low[at]:g} to {high[at]:g} in coordinate {at}.",
+                "Inputs are drawn inside it, so every side must be finite and positive.",
+                "Give finite ends with low < high; leave out inputs that must not change.", coordinate=at)
+        low.setflags(write=False)
+        high.setflags(write=False)
+        return cls(low, high)
+
+    @property
+    def middle(self) -> Array:
+        """The centre of the box."""
+        return self.low + (self.high - self.low) / 2
+
+    def outside(self, x: Array) -> Array:
+        """Indices of the rows of x outside of the box."""
+        return np.flatnonzero(~((x >= self.low) & (x <= self.high)).all(axis=1))
+
+    def check(self, x: Array) -> None:
+        """Raise InvalidInput for points outside."""
+        rows = self.outside(x)
+        if len(rows):
+            row, axis = int(rows[0]), int(np.argmax((x[rows[0]] < self.low) | (x[rows[0]] > self.high)))
+            raise InvalidInput(
+                f"Point {row} has {x[row, axis]:g} in coordinate {axis} (counted from 0); {len(rows)} of {len(x)} points lie "
+                "outside of the box.", f"The box allows {self.low[axis]:g} to {self.high[axis]:g} there; no query may leave it.",
+                "Ask inside, or give a larger box.", row=row, coordinate=axis, outside=len(rows))
+
+    def span(self, point: Array, direction: Array) -> Span:
+        """All t for which point + t · direction lies inside."""
+        moving = direction != 0
+        if ((point < self.low) | (point > self.high))[~moving].any():
+            return Span(np.inf, -np.inf)
+        ends = np.sort([(end - point)[moving] / direction[moving] for end in (self.low, self.high)], axis=0)
+        return Span(float(ends[0].max(initial=-np.inf)), float(ends[1].min(initial=np.inf)))
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform:
+    """Independent inputs, each uniform between the ends of its coordinate.
+
+    It covers the whole box and is whitened exactly; after whitening it is symmetric about 0. (A truncated Gaussian is neither
+    normal nor, in many dimensions, close to the middle of the box.)
+    """
+
+    box: Box
+
+    def check(self, dim: int) -> None:
+        """Raise InvalidInput for a box of another dimension."""
+        if len(self.box.low) != dim:
+            raise InvalidInput(
+                f"The box has {len(self.box.low)} coordinates.", f"The inputs have dimension {dim}.",
+                "Give a box of that dimension.", dim=dim)
+
+    def whitening(self, source: Source) -> Affine:
+        """By the mean and variance of the law; no pass over the data."""
+        return Affine(self.box.middle, np.diag(np.sqrt(12.0) / (self.box.high - self.box.low)))
+
+    def white(self) -> Law:
+        """Symmetric about 0."""
+        return Symmetric()
+
+    def complete(self) -> Law:
+        """Nothing is left to estimate."""
+        return self
+
+    def draw(self, rows: int, dim: int, rng: Generator) -> Array:
+        """Independent inputs (rows, dim); clipped, since rounding may lead just outside."""
+        x: Array = self.box.low + (self.box.high - self.box.low) * rng.random((rows, dim))
+        return np.clip(x, self.box.low, self.box.high, out=x)

@@ -1,4 +1,4 @@
-"""Samples in memory or in memory maps."""
+"""Samples: pairs (x, y) in memory, in memory maps or on disk."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.shapes import Array, Progress
-from laybare.source.arrays import DiskArray, Stacked, floats, numeric
-from laybare.source.columns import Columns, columns_of
+from laybare.numerics.checks import check_instance
+from laybare.numerics.shapes import Array
+from laybare.source.arrays import ColumnNames, DiskArray, StackedArrays, as_float64, as_numeric, column_names
 from laybare.source.laws import Gaussian, as_law
 from laybare.source.protocol import Law, Rows
 from laybare.source.sums import Schedule, block_rows
-from laybare.source.views import OfArrays
+from laybare.source.views import ArraySource
 
 
 @dataclass(frozen=True, eq=False)
-class Samples(OfArrays):
-    """Pairs (x, y) that are already there.
+class Samples(ArraySource):
+    """Given pairs (x, y).
 
     Parameters
     ----------
@@ -27,21 +27,23 @@ class Samples(OfArrays):
     y : array (n,) or (n, outputs)
     law : Gaussian(), Symmetric() or Unknown(): what is assumed about the inputs
     schedule : Schedule, how passes over the data are carried out
-    columns : Columns, names of inputs and outputs, for tables and reports; data frames bring their own
+    columns : ColumnNames of inputs and outputs, for tables and reports; by default those of a data frame
 
-    Nothing is copied: blocks are converted to float64 as they are read. One pass here checks that every number is finite.
+    Nothing is copied: blocks are converted to float64 as they are read. One pass here checks that every value is finite.
     """
 
     x: Any = field(repr=False)
     y: Any = field(repr=False)
     law: Law = Gaussian()
     schedule: Schedule = Schedule()
-    columns: Columns = field(default=Columns(), repr=False)
+    columns: ColumnNames = field(default=ColumnNames(), repr=False)
 
     def __post_init__(self) -> None:
-        if self.columns == Columns():
-            object.__setattr__(self, "columns", columns_of(self.x, self.y))
-        x, y = numeric("x", self.x), numeric("y", self.y)
+        check_instance("columns", self.columns, ColumnNames, "Give ColumnNames(inputs, outputs), or leave it out.")
+        check_instance("schedule", self.schedule, Schedule, "Give Schedule(workers=...), or leave it out.")
+        if self.columns == ColumnNames():
+            object.__setattr__(self, "columns", column_names(self.x, self.y))
+        x, y = as_numeric("x", self.x), as_numeric("y", self.y)
         check_shapes(x.shape, y.shape)
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
@@ -54,39 +56,36 @@ class Samples(OfArrays):
         return False
 
     @property
-    def travels(self) -> bool:
-        """Whether these are files that a worker can read for itself."""
-        return all(isinstance(part, DiskArray) or (isinstance(part, Stacked) and part.on_disk) for part in (self.x, self.y))
-
-    def ready(self, start: int, stop: int, progress: Progress | None) -> None:
-        """Samples are there and have no price."""
+    def is_portable(self) -> bool:
+        """Whether these are files that a worker can read itself."""
+        return all(isinstance(part, DiskArray) or (isinstance(part, StackedArrays) and part.on_disk) for part in (self.x, self.y))
 
     def read(self, start: int, stop: int) -> Rows:
-        """Rows start..stop as float64; views of the arrays where they are that already."""
-        return Rows(floats(self.x[start:stop]), floats(self.y[start:stop]).reshape(stop - start, self.outputs))
+        """Rows start..stop as float64; not copied if they are that already."""
+        return Rows(as_float64(self.x[start:stop]), as_float64(self.y[start:stop]).reshape(stop - start, self.outputs))
 
 
 def check_shapes(x: tuple[int, ...], y: tuple[int, ...]) -> None:
-    """Refuse what cannot be inputs and outputs."""
+    """Raise InvalidInput if these cannot be inputs and outputs."""
     if len(x) != 2 or x[1] == 0:
         raise InvalidInput(
-            f"x has shape {x}.", "Inputs are rows of numbers, one row a sample.",
+            f"x has shape {x}.", "Inputs are rows of numbers, one row per sample.",
             "Give shape (n, dim); for one input column x.reshape(-1, 1).", shape=x)
     if len(y) not in (1, 2) or 0 in y[1:]:
         raise InvalidInput(
-            f"y has shape {y}.", "Outputs are one number a sample, or one row.", "Give shape (n,) or (n, outputs).", shape=y)
+            f"y has shape {y}.", "Outputs are one number or one row per sample.", "Give shape (n,) or (n, outputs).", shape=y)
     if x[0] != y[0]:
         raise InvalidInput(
             f"x has {x[0]} rows and y has {y[0]}.", "Every input has one output.", "Give arrays of the same length.",
             lengths=(x[0], y[0]))
     if x[0] < 2:
         raise InvalidInput(
-            f"There {'is' if x[0] == 1 else 'are'} {x[0]} row{'s' * (x[0] != 1)}.", "Nothing can be learnt from fewer than two.",
+            f"There {'is' if x[0] == 1 else 'are'} {x[0]} row{'s' * (x[0] != 1)}.", "At least two are needed.",
             "Give more samples.", size=x[0])
 
 
 def _check_values(samples: Samples) -> None:
-    """One pass: every number finite, not all inputs equal, not all outputs equal."""
+    """One pass: every value finite, not all inputs equal, not all outputs equal."""
     first = Rows(*(part.copy() for part in samples.read(0, 1)))
     rows = block_rows(samples.dim + samples.outputs)
     varies = {"x": False, "y": False}
@@ -97,13 +96,13 @@ def _check_values(samples: Samples) -> None:
             varies[name] = varies[name] or bool((values != reference).any())
     for name, does in varies.items():
         if not does:
-            raise constant(name, samples.size)
+            raise constant_data_error(name, samples.size)
 
 
-def constant(name: str, size: int) -> InvalidInput:
-    """The refusal of inputs or outputs that do not vary."""
+def constant_data_error(name: str, size: int) -> InvalidInput:
+    """The error for inputs or outputs that do not vary."""
     return InvalidInput(
-        f"All {size} rows of {name} are the same.", "A constant tells nothing about hidden units.",
+        f"All {size} rows of {name} are the same.", "A constant carries no information about hidden units.",
         f"Give samples in which {name} varies.", size=size)
 
 
@@ -116,4 +115,4 @@ def _check_finite(name: str, values: Array, start: int) -> None:
         row, column = start + int(bad[0][0]), int(bad[0][1])
         raise InvalidInput(
             f"{name} is {values[tuple(bad[0])]} in row {row}, column {column} (counted from 0).",
-            "One such number spoils every sum it enters.", "Drop that row or fill it in.", row=row, column=column)
+            "One such value spoils every sum.", "Drop that row or fill it in.", row=row, column=column)

@@ -1,13 +1,17 @@
 """Tables with named columns: CSV and TSV text, compressed or not, and Parquet if pyarrow is installed.
 
-Some columns are outputs, some may be left out, all others are inputs.
+Some columns are outputs, some may be dropped, all others are inputs.
 """
 
 from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,31 +20,34 @@ from typing import Any, NamedTuple, NoReturn, cast
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.shapes import Array
-from laybare.source.arrays import Stacked
-from laybare.source.columns import Columns
-from laybare.source.numpy_files import ArrayPair, refuse_pickle
-
-CHUNK = 1 << 14
-"""Rows that are parsed at a time: a few megabytes."""
+from laybare.numerics.checks import check_memory
+from laybare.numerics.file_borders import check_regular, reading, refuse_pickle
+from laybare.numerics.shapes import Array
+from laybare.source.arrays import FILES, ArrayPair, ColumnNames, StackedArrays
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
-"""Endings that stand after that of the table, and the module that opens them."""
+"""Endings of compressed tables, and the module that opens them."""
+
+MAX_LINE_CHARACTERS = 1 << 26
+"""Characters of a line. Convention: 64 million, three million numbers; a file that has no line breaks ends here."""
+
+INDEX_NAME = re.compile(r"Unnamed: \d+|__index_level_\d+__")
+"""What pandas calls an index without a name."""
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-"""Cells that hold nothing, in small letters."""
+"""Cells without a value, in lower case."""
 
 
 class ColumnChoice(NamedTuple):
-    """Which columns are outputs, which are left out, and whether rows with missing cells are."""
+    """Which columns are outputs, which are dropped, and whether rows with missing values are dropped."""
 
     targets: Sequence[str]
     dropped: Sequence[str] = ()
     drop_missing: bool = False
 
 
-class Header(NamedTuple):
-    """The columns of a file: all of them, those that are read, what stands between them; which of those read are outputs."""
+class TableHeader(NamedTuple):
+    """All columns of a file, indices of those that are read, which of those are outputs, and the delimiter."""
 
     names: list[str]
     kept: list[int]
@@ -48,38 +55,54 @@ class Header(NamedTuple):
     delimiter: str = ","
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnNames:
         read = [self.names[i] for i in self.kept]
-        return Columns(
+        return ColumnNames(
             tuple(name for i, name in enumerate(read) if i not in self.outputs), tuple(read[i] for i in self.outputs))
 
 
 def read_csv(path: Path, wanted: ColumnChoice) -> ArrayPair:
-    """Columns of numbers under a header; commas, semicolons or tabs between them, gzip, bzip2 or xz around them."""
+    """Numeric columns under a header, delimited by commas, semicolons or tabs, optionally compressed by gzip, bzip2 or xz."""
+    check_regular(path)
+    again = "Write it again as UTF-8 text with a header, compressed or not."
+    with reading(path, "table", again), _text_errors(path), _opened(path) as file:
+        line = _first_line(path, file)
+        delimiter = "\t" if ".tsv" in path.suffixes else max(",;\t", key=line.count)
+        names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+        _check_header(path, names)
+        header = choose_columns(path, names, wanted)._replace(delimiter=delimiter)
+        return _stack((_parse(path, lines, header, wanted) for lines in _chunks(path, file)), header, path)
+
+
+@contextmanager
+def _text_errors(path: Path) -> Iterator[None]:
+    """Sentences for what is no text."""
     try:
-        with _opened(path) as file:
-            line = file.readline()
-            delimiter = "\t" if ".tsv" in path.suffixes else max(",;\t", key=line.count)
-            names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
-            _check_header(path, names)
-            header = chosen(path, names, wanted)._replace(delimiter=delimiter)
-            return _stack((_parse(path, lines, header, wanted) for lines in _chunks(file)), header, path)
+        yield
     except UnicodeDecodeError as error:
-        if path.read_bytes()[:1] == b"\x80":
-            refuse_pickle(str(path))
+        with path.open("rb") as file:
+            if file.read(1) == b"\x80":
+                refuse_pickle(str(path))
         raise InvalidInput(
-            f"{path} is no text ({error.reason} at byte {error.start}).", "A CSV file is UTF-8 text.",
+            f"{path} is not text ({error.reason} at byte {error.start}).", "A CSV file is UTF-8 text.",
             "Save it as CSV in UTF-8, or open it under its own ending.", path=str(path)) from None
-    except (EOFError, ArithmeticError, ValueError, OSError) as error:
-        if isinstance(error, InvalidInput) or path.suffix.lower() not in COMPRESSED:
-            raise
+
+
+def _first_line(path: Path, file: TextIOWrapper) -> str:
+    line = file.readline(MAX_LINE_CHARACTERS)
+    _check_line(path, line)
+    return line
+
+
+def _check_line(path: Path, line: str) -> None:
+    if len(line) >= MAX_LINE_CHARACTERS:
         raise InvalidInput(
-            f"{path} is no readable {path.suffix[1:]} file ({error}).", "It is truncated, damaged or of another kind.",
-            "Compress it again, or give the table as it is.", path=str(path)) from None
+            f"{path} has a line of more than {MAX_LINE_CHARACTERS:,} characters.", "A line is one row of numbers.",
+            "Write one row per line.", path=str(path))
 
 
 def _opened(path: Path) -> TextIOWrapper:
-    """The table as text, unpacked if its ending says so."""
+    """The table as text, decompressed if its ending says so."""
     if path.suffix.lower() not in COMPRESSED:
         return path.open(encoding="utf-8-sig", newline="")
     unpack: Callable[..., Any] = import_module(COMPRESSED[path.suffix.lower()]).open
@@ -87,34 +110,31 @@ def _opened(path: Path) -> TextIOWrapper:
 
 
 def read_parquet(path: Path, wanted: ColumnChoice) -> ArrayPair:
-    """Numeric columns, batch by batch; a missing value becomes NaN, which Samples refuses by its row."""
-    pyarrow, parquet = parquet_reader(path)
-    try:
-        with parquet.ParquetFile(path) as file:
-            header = chosen(path, file.schema_arrow.names, wanted)
-            read = [header.names[i] for i in header.kept]
-            check_types(path, [column for column in file.schema_arrow if column.name in read])
-            return _stack((_numbers(batch) for batch in file.iter_batches(CHUNK, columns=read)), header, path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidInput(
-            f"{path} is no readable Parquet file ({error}).", "It is truncated, damaged or of another kind.",
-            "Write it again.", path=str(path)) from None
+    """Numeric columns, batch by batch; a missing value becomes NaN, for which Samples raises an error that names the row."""
+    check_regular(path)
+    parquet = parquet_reader(path)
+    with reading(path, "Parquet file", "Write it again."), parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        check_memory(f"{path}, {file.metadata.num_rows:,} rows", file.metadata.num_rows * file.metadata.num_columns)
+        header = choose_columns(path, file.schema_arrow.names, wanted)
+        read = [header.names[i] for i in header.kept]
+        check_types(path, [column for column in file.schema_arrow if column.name in read])
+        return _stack((_batch_values(batch) for batch in file.iter_batches(FILES.chunk_rows, columns=read)), header, path)
 
 
-def parquet_reader(path: Path) -> tuple[Any, Any]:
-    """The packages that read Parquet files, or what to do about it."""
+def parquet_reader(path: Path) -> Any:
+    """The package that reads Parquet files; an error says how to install it."""
     try:
-        import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise InvalidInput(
             f"{path} is a Parquet file and pyarrow is not installed.", "It is needed to read it.",
             "Run pip install 'laybare[parquet]'.", path=str(path)) from None
-    return pyarrow, parquet
+    return parquet
 
 
-def chosen(path: Path, names: Sequence[str], wanted: ColumnChoice) -> Header:
-    """Which columns are read, and which of those are outputs; refuses a table without them, or without anything else."""
+def choose_columns(path: Path, names: Sequence[str], wanted: ColumnChoice) -> TableHeader:
+    """Which columns are read, and which of those are outputs; raises InvalidInput if there are no outputs or no inputs."""
+    _check_names(path, names, wanted)
     for asked, option in ((wanted.targets, "target="), (wanted.dropped, "drop=")):
         missing = [name for name in asked if name not in names]
         if missing:
@@ -127,19 +147,19 @@ def chosen(path: Path, names: Sequence[str], wanted: ColumnChoice) -> Header:
         raise InvalidInput(
             f"{path} has only the target {', '.join(wanted.targets)}.", "There is no column left for the inputs.",
             "Give a file with input columns.", columns=list(names))
-    return Header(list(names), kept, [kept.index(names.index(target)) for target in wanted.targets])
+    return TableHeader(list(names), kept, [kept.index(names.index(target)) for target in wanted.targets])
 
 
-def _stack(chunks: Iterable[Array], header: Header, path: Path) -> ArrayPair:
-    """Inputs and outputs of all chunks; chunks stay where they are."""
+def _stack(chunks: Iterable[Array], header: TableHeader, path: Path) -> ArrayPair:
+    """Inputs and outputs of all chunks, not concatenated."""
     x, y, outputs = [], [], header.outputs
     for chunk in chunks:
         x.append(np.delete(chunk, outputs, axis=1))
         y.append(chunk[:, outputs] if len(outputs) > 1 else chunk[:, outputs[0]].copy())
     if not x:
         raise InvalidInput(
-            f"{path} has a header and no rows.", "There is nothing to learn from.", "Give samples.", path=str(path))
-    return ArrayPair(Stacked(x), Stacked(y), header.columns)
+            f"{path} has a header and no rows.", "There are no samples.", "Give samples.", path=str(path))
+    return ArrayPair(StackedArrays(x), StackedArrays(y), header.columns)
 
 
 def _check_header(path: Path, names: list[str]) -> None:
@@ -150,21 +170,33 @@ def _check_header(path: Path, names: list[str]) -> None:
         raise InvalidInput(
             f"The first line of {path} holds numbers ({', '.join(names[:3])}, ...).", "It should name the columns.",
             "Add a header line, such as x1,x2,y.", path=str(path))
-    twice = sorted({name for name in names if names.count(name) > 1})
+
+
+def _check_names(path: Path, names: Sequence[str], wanted: ColumnChoice) -> None:
+    """Every column has a name of its own; an index that pandas wrote is no input."""
+    counts = Counter(names)
+    twice = sorted(name for name in counts if counts[name] > 1 and name)
     if twice:
         raise InvalidInput(
-            f"{path} has several columns called {twice[0]!r}.", "Columns are told apart by name.", "Rename them.", columns=twice)
+            f"{path} has several columns called {twice[0]!r}.", "Columns are identified by name.", "Rename them.", columns=twice)
+    unnamed = [i for i, name in enumerate(names) if not name or (INDEX_NAME.fullmatch(name) and name not in wanted.dropped)]
+    if unnamed:
+        raise InvalidInput(
+            f"Column {unnamed[0] + 1} of {path} is {'an index' if names[unnamed[0]] else 'without a name'}.",
+            "It is most likely the index of a data frame, and would be taken for an input.",
+            "Write the table without it (index=False in pandas), or name it in the first line.", column=unnamed[0])
 
 
-def _chunks(file: Iterable[str]) -> Iterable[list[str]]:
-    """Non-empty lines, many at a time."""
-    lines = (line for line in file if not line.isspace())
-    while chunk := list(itertools.islice(lines, CHUNK)):
+def _chunks(path: Path, file: TextIOWrapper) -> Iterable[list[str]]:
+    """Non-empty lines, in chunks."""
+    lines = (line for line in iter(partial(file.readline, MAX_LINE_CHARACTERS), "") if not line.isspace())
+    while chunk := list(itertools.islice(lines, FILES.chunk_rows)):
+        _check_line(path, max(chunk, key=len))
         yield chunk
 
 
-def _parse(path: Path, lines: list[str], header: Header, wanted: ColumnChoice) -> Array:
-    """Numbers of the columns that are read. Where all are and none is missing, NumPy reads the text by itself."""
+def _parse(path: Path, lines: list[str], header: TableHeader, wanted: ColumnChoice) -> Array:
+    """Values of the columns that are read; parsed by NumPy if all columns are read and none may miss a value."""
     try:
         if len(header.kept) < len(header.names) or wanted.drop_missing:
             return _cell_by_cell(lines, header, missing=wanted.drop_missing)
@@ -172,11 +204,11 @@ def _parse(path: Path, lines: list[str], header: Header, wanted: ColumnChoice) -
     except (ValueError, IndexError) as error:
         _find_bad_cell(path, header, str(error), missing=wanted.drop_missing)
     if chunk.shape[1] != len(header.names):
-        _find_bad_cell(path, header, f"{chunk.shape[1]} cells a line", missing=False)
+        _find_bad_cell(path, header, f"{chunk.shape[1]} cells per line", missing=False)
     return chunk
 
 
-def _cell_by_cell(lines: list[str], header: Header, *, missing: bool) -> Array:
+def _cell_by_cell(lines: list[str], header: TableHeader, *, missing: bool) -> Array:
     rows = []
     for cells in csv.reader(lines, delimiter=header.delimiter):
         if len(cells) != len(header.names):
@@ -186,8 +218,8 @@ def _cell_by_cell(lines: list[str], header: Header, *, missing: bool) -> Array:
     return np.array(rows, dtype=np.float64)
 
 
-def _find_bad_cell(path: Path, header: Header, otherwise: str, *, missing: bool) -> NoReturn:
-    """Read the file once more, slowly, and say where it goes wrong."""
+def _find_bad_cell(path: Path, header: TableHeader, otherwise: str, *, missing: bool) -> NoReturn:
+    """Read the file again cell by cell and raise an error that names the bad one."""
     with _opened(path) as file:
         reader = csv.reader(file, delimiter=header.delimiter)
         next(reader)
@@ -195,21 +227,21 @@ def _find_bad_cell(path: Path, header: Header, otherwise: str, *, missing: bool)
             if cells and len(cells) != len(header.names):
                 raise InvalidInput(
                     f"Line {reader.line_num} of {path} has {len(cells)} cells and the header has {len(header.names)}.",
-                    "Every row has one number a column.", "Mend that line.", line=reader.line_num)
+                    "Every row has one number per column.", "Correct that line.", line=reader.line_num)
             for i in header.kept if cells else ():
                 _check_cell(path, reader.line_num, header.names[i], cells[i], missing=missing)
-    raise InvalidInput(f"{path} cannot be read as a table of numbers ({otherwise}).", "Every cell must hold one.",
-                       "Mend the file.", path=str(path))
+    raise InvalidInput(f"{path} cannot be read as a table of numbers ({otherwise}).", "Every cell must hold a number.",
+                       "Correct the file.", path=str(path))
 
 
 def _check_cell(path: Path, line: int, name: str, cell: str, *, missing: bool) -> None:
     empty = cell.strip().lower() in MISSING
     if _is_number(cell) or (missing and empty):
         return
-    do = "Fill it in, or leave out such rows with drop_missing=True." if empty else (
-        f"Mend that cell, or leave out the column with drop={name!r}.")
+    remedy = "Fill it in, or leave out such rows with drop_missing=True." if empty else (
+        f"Correct that cell, or leave out the column with drop={name!r}.")
     raise InvalidInput(
-        f"Line {line} of {path} has {cell.strip()!r} in column {name}.", "That is no number.", do, line=line, column=name,
+        f"Line {line} of {path} has {cell.strip()!r} in column {name}.", "That is not a number.", remedy, line=line, column=name,
         cell=cell)
 
 
@@ -222,7 +254,7 @@ def _is_number(cell: str) -> bool:
 
 
 def check_types(path: Path, schema: Any) -> None:
-    """Refuse columns that hold no numbers."""
+    """Raise InvalidInput for columns that do not hold numbers."""
     from pyarrow import types
 
     for column in schema:
@@ -232,5 +264,5 @@ def check_types(path: Path, schema: Any) -> None:
                 "Convert that column or leave it out.", column=column.name, type=str(column.type))
 
 
-def _numbers(batch: Any) -> Array:
+def _batch_values(batch: Any) -> Array:
     return np.column_stack([column.to_numpy(zero_copy_only=False).astype(np.float64) for column in batch.columns])

@@ -1,15 +1,13 @@
-"""Blocks on several threads, their results in order; whoever interrupts finds no lock half taken.
+"""Blocks on several threads, their results in order; an interrupt never leaves a lock taken.
 
-`concurrent.futures` takes its locks in Python code: an interrupt there can leave one taken, and a pass in some hundreds of
-interrupted ones never came back. Here threads take their blocks from a queue and answer into another, both written in C.
+`concurrent.futures` takes its locks in Python code: an interrupt there can leave one taken, and the pass hangs. Here threads
+take blocks from one queue and put results into another, both written in C.
 
-A thread that has nothing left to do waits for the next pass, with the memory that it worked in (`laybare.workspace`): a pass of a
-millisecond would spend as much again on new threads and on pages that were given back. Whoever asks for a pass works on it as
-well: one thread less is woken, and has to wake it.
+An idle thread waits for the next pass and keeps its working memory (`numerics.workspace`): new threads and fresh pages would
+double the time of a pass of a millisecond. The calling thread works on blocks too, so one thread less has to be woken.
 
-Where whole parts of a computation run at once, each does its own passes alone as long as the others are at work: two that share
-two cores block by block take longer than two that have one each. A pass that is under way when another part ends takes over its
-thread.
+Where whole tasks run at once (`source.parallel`), each does its own passes alone while the others work: two tasks that share two
+cores block by block take longer than two with one core each. When one task ends, a running pass of another takes over its thread.
 """
 
 from __future__ import annotations
@@ -25,10 +23,12 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
 
 _IDLE: deque[SimpleQueue[Task]] = deque()
-"""Where threads that wait for work take it from. They are whoever needs them next's, and end with the process."""
+"""Task queues of the idle threads. These threads serve every pass and end with the process."""
 
 _BUSY: set[int] = set()
 """Threads that work on a block."""
@@ -38,134 +38,133 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_BUSY.clear)
 
 
-AHEAD = 2
-"""Blocks under way for each thread: one that is worked on and one that waits."""
+BLOCKS_PER_THREAD = 2
+"""Blocks under way per thread. Derived: one that is worked on and one that waits."""
 
 Task = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
-    """What became of the block that begins at `start`: its result, or the error it ended with."""
+class TaskResult(Generic[T]):
+    """Result of the block that begins at `start`, or the error it ended with."""
 
     start: int
     result: T | None
     error: BaseException | None
 
 
-class Team(Generic[T]):
-    """Threads that work on blocks until they are dismissed, beside whoever waits for the results."""
+class ThreadTeam(Generic[T]):
+    """Threads that evaluate blocks until they are cancelled, beside the thread that waits for the results."""
 
-    def __init__(self, one: Callable[[int], T], threads: int) -> None:
-        self.one = one
-        self.asked: SimpleQueue[int | None] = SimpleQueue()
-        self.answers: SimpleQueue[Answer[T]] = SimpleQueue()
+    def __init__(self, evaluate: Callable[[int], T], threads: int) -> None:
+        self.evaluate = evaluate
+        self.pending: SimpleQueue[int | None] = SimpleQueue()
+        self.results: SimpleQueue[TaskResult[T]] = SimpleQueue()
         self.threads = threads - 1
-        self.working: list[LockType] = []
-        self.early: dict[int, Answer[T]] = {}
+        self.locks: list[LockType] = []
+        self.early: dict[int, TaskResult[T]] = {}
 
     def begin(self) -> None:
-        """Start the threads. Each lets its lock go when it ends; one that an interrupt keeps off the list is not waited for."""
+        """Start the threads. Each releases its lock when it ends; one that an interrupt keeps off the list is not waited for."""
         for _ in range(self.threads):
             lock = allocate_lock()
             lock.acquire()
-            _hired().put(partial(self._work, lock))
-            self.working.append(lock)
+            _thread_queue().put(partial(self._work, lock))
+            self.locks.append(lock)
 
     def result(self, start: int) -> T:
-        """Of the block that begins at `start`, which this thread does itself if nobody has begun it; an error is raised here."""
+        """Result of the block that begins at `start`; this thread evaluates it if no other has begun. Raises its error."""
         while start not in self.early:
-            answer = self._next_answer()
-            self.early[answer.start] = answer
-        answer = self.early.pop(start)
-        if answer.error is not None:
-            raise answer.error
-        return answer.result  # type: ignore[return-value]  # there is one if there is no error
+            found = self._next_result()
+            self.early[found.start] = found
+        found = self.early.pop(start)
+        if found.error is not None:
+            raise found.error
+        return found.result  # type: ignore[return-value]  # there is one if there is no error
 
-    def _next_answer(self) -> Answer[T]:
-        """One that is there; or that of a block which nobody has begun; or the next of the others."""
+    def _next_result(self) -> TaskResult[T]:
+        """A finished result; else that of a block nobody has begun; else the next of the other threads."""
         with suppress(Empty):
-            return self.answers.get_nowait()
+            return self.results.get_nowait()
         try:
-            start = self.asked.get_nowait()
+            start = self.pending.get_nowait()
         except Empty:
-            return self.answers.get()
-        if start is None:  # that was for another
-            self.asked.put(None)
-            return self.answers.get()
-        answer = self._answer(start)
-        if isinstance(answer.error, KeyboardInterrupt):
-            raise answer.error  # at once, not when it is that block's turn
-        return answer
+            return self.results.get()
+        if start is None:  # the end mark of another thread
+            self.pending.put(None)
+            return self.results.get()
+        found = self._evaluate(start)
+        if isinstance(found.error, KeyboardInterrupt):
+            raise found.error  # at once, not when it is that block's turn
+        return found
 
-    def no_more(self) -> None:
-        """Nothing will be asked after this: threads leave as soon as they find nothing left to do."""
+    def close(self) -> None:
+        """No blocks follow: threads leave when none is pending."""
         for _ in range(self.threads):
-            self.asked.put(None)
+            self.pending.put(None)
 
-    def dismiss(self, *, wait: bool) -> None:
-        """Take back what nobody has begun; and wait for what somebody has, or let it end unheard."""
+    def cancel(self, *, wait: bool) -> None:
+        """Drop the blocks that nobody has begun. Wait for the others, or let them end without their results."""
         with suppress(Empty):
             while True:
-                self.asked.get_nowait()
-        self.no_more()
-        for lock in self.working if wait and not sys.is_finalizing() else ():  # threads stand still when the interpreter ends
+                self.pending.get_nowait()
+        self.close()
+        for lock in self.locks if wait and not sys.is_finalizing() else ():  # threads stand still when the interpreter ends
             lock.acquire()
 
     def _work(self, lock: LockType) -> None:
         try:
-            while (start := self.asked.get()) is not None:
-                self.answers.put(self._answer(start))
+            while (start := self.pending.get()) is not None:
+                self.results.put(self._evaluate(start))
         finally:
             lock.release()
 
-    def _answer(self, start: int) -> Answer[T]:
+    def _evaluate(self, start: int) -> TaskResult[T]:
         this = get_ident()
-        within = this in _BUSY
+        nested = this in _BUSY
         try:
             _BUSY.add(this)
-            return Answer(start, self.one(start), None)
+            return TaskResult(start, self.evaluate(start), None)
         except BaseException as error:
-            return Answer(start, None, error)
+            return TaskResult(start, None, error)
         finally:
-            if not within:
+            if not nested:
                 _BUSY.discard(this)
 
 
-class Later(Generic[T]):
-    """Something that is wanted in the end, done on another thread as soon as somebody says that one is idle; else when it is
-    wanted."""
+class BackgroundTask(Generic[T]):
+    """A task whose result is needed at the end: run on another thread after `begin`, or by `result` if it was never begun."""
 
     def __init__(self, task: Callable[[], T], threads: int) -> None:
-        self.task, self.answers = task, SimpleQueue[Answer[T]]()
+        self.task, self.results = task, SimpleQueue[TaskResult[T]]()
         self.waiting = [True] if threads > 1 else []  # a token: a method of this object would be a cycle, which keeps its data
         self.begun = False
 
     def begin(self) -> None:
-        """Only the first time, and only where there may be another thread."""
+        """Start it, the first time and if there may be another thread."""
         with suppress(IndexError):
             self.waiting.pop()
-            _hired().put(self._work)
-            self.begun = True  # last: what an interrupt here begins unheard is done when it is wanted
+            _thread_queue().put(self._work)
+            self.begun = True  # last: if an interrupt comes before, `result` runs the task again
 
     def result(self) -> T:
-        """What it returned; or its error is raised."""
+        """Its result; its error is raised here."""
         if not self.begun:
             return self.task()
-        answer = self.answers.get()
-        if answer.error is not None:
-            raise answer.error
-        return answer.result  # type: ignore[return-value]  # there is one if there is no error
+        found = self.results.get()
+        if found.error is not None:
+            raise found.error
+        return found.result  # type: ignore[return-value]  # there is one if there is no error
 
     def _work(self) -> None:
         try:
-            self.answers.put(Answer(0, self.task(), None))
+            self.results.put(TaskResult(0, self.task(), None))
         except BaseException as error:
-            self.answers.put(Answer(0, None, error))
+            self.results.put(TaskResult(0, None, error))
 
 
-def _hired() -> SimpleQueue[Task]:
-    """The queue of a thread that does what it is given, one thing after the other."""
+def _thread_queue() -> SimpleQueue[Task]:
+    """The task queue of an idle thread, or of a new one."""
     try:
         return _IDLE.pop()
     except IndexError:
@@ -175,49 +174,49 @@ def _hired() -> SimpleQueue[Task]:
 
 
 def _serve(tasks: SimpleQueue[Task]) -> None:
+    np.seterr(all="ignore")  # of this thread alone, as in `recover`: results are checked where they are used
     while True:
         tasks.get()()
         _IDLE.append(tasks)
 
 
-def in_order(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
-    """`one` of every start, in their order, at most two under way for each thread; within a block of another pass, on no more
-    threads than that leaves idle.
+def map_in_order(evaluate: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
+    """`evaluate` of every start, in their order, at most two blocks under way per thread.
 
-    A pass that ends early waits for the blocks under way, which may still read or ask; whoever interrupts does not wait.
+    Inside a block of another pass, only the threads that pass leaves idle are used. A pass that ends early waits for the blocks
+    under way, which may still read or ask; after an interrupt it does not wait.
     """
-    alone = 0
-    while alone < len(starts) and _idle(threads) <= 1:
-        yield one(starts[alone])
-        alone += 1
-    rest = starts[alone:]
+    done = 0
+    while done < len(starts) and _free_threads(threads) <= 1:
+        yield evaluate(starts[done])
+        done += 1
+    rest = starts[done:]
     if len(rest) > 1:
-        yield from _by_team(one, rest, _idle(threads))
+        yield from _map_on_team(evaluate, rest, _free_threads(threads))
     else:
-        yield from map(one, rest)
+        yield from map(evaluate, rest)
 
 
-def _idle(threads: int) -> int:
-    """How many of so many threads this one can have, itself among them: those that are at work on what it is a part of are not
-    idle."""
+def _free_threads(threads: int) -> int:
+    """Free threads for this task, including its own."""
     return threads - (len(_BUSY) - 1) if get_ident() in _BUSY else threads
 
 
-def _by_team(one: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
-    team, waiting, patient = Team(one, threads), deque[int](), True
+def _map_on_team(evaluate: Callable[[int], T], starts: Sequence[int], threads: int) -> Generator[T, None, None]:
+    team, waiting, wait = ThreadTeam(evaluate, threads), deque[int](), True
     try:
         team.begin()
         for start in starts:
-            if len(waiting) == AHEAD * threads:
+            if len(waiting) == BLOCKS_PER_THREAD * threads:
                 yield team.result(waiting.popleft())
-            team.asked.put(start)
+            team.pending.put(start)
             waiting.append(start)
-        team.no_more()
+        team.close()
         while waiting:
             yield team.result(waiting.popleft())
-        patient = False  # nothing is under way
+        wait = False  # nothing is under way
     except KeyboardInterrupt:
-        patient = False
+        wait = False
         raise
     finally:
-        team.dismiss(wait=patient)
+        team.cancel(wait=wait)

@@ -1,4 +1,4 @@
-"""The verbs of a source, written once; views: some rows of a source, their inputs mapped; rows changed as they are read."""
+"""The methods of a source, written once; views of some rows with mapped inputs; rows changed as they are read; rows in memory."""
 
 from __future__ import annotations
 
@@ -13,35 +13,34 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import InvalidInput
-from laybare.shapes import Array, Progress, Statistic, Sums, tell
-from laybare.source.affine import Affine
-from laybare.source.protocol import Law, Parts, Rows, Source, Whitened
-from laybare.source.sums import GRAIN, Engine, Schedule, add_up, block_rows, one_block, rows_of_blocks
-from laybare.source.threads import in_order
+from laybare.numerics.shapes import Array, Progress, Statistic, Sums, report_progress
+from laybare.source.protocol import Affine, Law, Rows, Source, SplitSources, WhitenedSource
+from laybare.source.sums import GRAIN, Engine, Schedule, block_rows, evaluate_block, plan_block_rows, sum_blocks
+from laybare.source.threads import map_in_order
 from laybare.source.whitening import whitening_map
 
 
-class Verbs(Protocol):
-    """What can be done with anything that reads its rows by number. Nothing here is overridden, and no row is copied."""
+class SourceMethods(Protocol):
+    """Methods of everything that reads rows by their index. Nothing here is overridden, and no row is copied."""
 
     def sum(self: Source, statistic: Statistic, *, stage: str = "pass") -> Sums:
-        """`statistic` added up over all rows (see `laybare.source.sums`)."""
+        """`statistic` summed over all rows (see `laybare.source.sums`)."""
         self.ready(0, self.size, self.schedule.progress)
-        run, journal = partial(_added_up, self, statistic, stage), self.schedule.journal
-        return run() if journal is None else journal.once(run, (stage, self.size, self.dim, self.outputs, statistic))
+        run, journal = partial(_sum_rows, self, statistic, stage), self.schedule.journal
+        return run() if journal is None else journal.recall_or_run(run, (stage, self.size, self.dim, self.outputs, statistic))
 
-    def split(self: Source, fraction: float, *, rng: Generator | int) -> Parts:
-        """Two parts at random; the first has round(fraction * size) rows, both keep the order of the rows."""
+    def split(self: Source, fraction: float, *, rng: Generator | int) -> SplitSources:
+        """A random split; the first part has round(fraction * size) rows, both keep the order of the rows."""
         first = round(fraction * self.size) if 0 < fraction < 1 else 0
         if not 0 < first < self.size:
             raise InvalidInput(
                 f"A split of {self.size} rows at fraction {fraction} leaves one part empty.", "Both parts need rows.",
                 "Give a fraction between 0 and 1, not too close to either.", fraction=fraction, size=self.size)
         if self.exchangeable:
-            return Parts(_view(self, range(first)), _view(self, range(first, self.size)))
+            return SplitSources(_view(self, range(first)), _view(self, range(first, self.size)))
         chosen = np.zeros(self.size, dtype=bool)
         chosen[np.random.default_rng(rng).choice(self.size, first, replace=False, shuffle=False)] = True
-        return Parts(_view(self, _numbers_of(chosen)), _view(self, _numbers_of(~chosen)))
+        return SplitSources(_view(self, _row_indices(chosen)), _view(self, _row_indices(~chosen)))
 
     def take(self: Source, rows: int) -> Source:
         """The first rows."""
@@ -51,28 +50,28 @@ class Verbs(Protocol):
         """Rows start..stop."""
         if not 0 <= start < stop <= self.size:
             raise InvalidInput(
-                f"Rows {start} to {stop} were asked for.", f"There are {self.size}, and an empty source has nothing to add up.",
+                f"Rows {start} to {stop} were asked for.", f"There are {self.size}, and a source cannot be empty.",
                 f"Ask for at least one row, and for none beyond {self.size}.", start=start, stop=stop, size=self.size)
         return _view(self, range(start, stop))
 
-    def whitened(self: Source, *, centred: bool = True) -> Whitened:
-        """The same rows with inputs of mean 0 and covariance I (of second moment I if not centred); `.transform` leads back.
+    def whitened(self: Source, *, centred: bool = True) -> WhitenedSource:
+        """The same rows with inputs of mean 0 and covariance I (of second moment I if not centred).
 
-        From a view that has a map of its own, it leads all the way back. Centring turns a unit without bias into one with a
-        bias: a fit without biases needs inputs that keep their mean.
+        `.transform` is the map from the original inputs, also for a view of a view. Centring gives a bias to units that have
+        none: a fit without biases needs centred=False.
         """
         return _view(self, range(self.size), transform=whitening_map(self, centred=centred), law=self.law.white())
 
-    def mapped(self: Source, transform: Affine, law: Law) -> Whitened:
-        """These rows through a map that is known already (other rows, same map); `.transform` is that map and no more."""
+    def mapped(self: Source, transform: Affine, law: Law) -> WhitenedSource:
+        """These rows through a given map, such as that of other rows; `.transform` is that map alone."""
         return View(self, range(self.size), transform, law, self.schedule)
 
     def kept(self: Source) -> Source:
-        """The same rows, read once and held in memory if they fit into `schedule.keep_bytes`; else as they are, same bits."""
-        return keep(self)
+        """The same rows, in memory if they fit into `schedule.keep_bytes`, else unchanged. Same bits in both cases."""
+        return load_rows(self)
 
     def with_schedule(self: Source, schedule: Schedule) -> Source:
-        """The same rows, passed over in another way."""
+        """The same rows with another schedule."""
         return replace(_view(self, range(self.size)), schedule=schedule)
 
     def with_progress(self: Source, progress: Progress | None) -> Source:
@@ -80,8 +79,8 @@ class Verbs(Protocol):
         return self.with_schedule(replace(self.schedule, progress=progress))
 
 
-class OfOrigin(Verbs):
-    """What a source that reads from another one leaves as it is there, unless it says otherwise."""
+class OriginSource(SourceMethods):
+    """A source that reads from another one and, by default, has its shape."""
 
     origin: Source
 
@@ -99,8 +98,8 @@ class OfOrigin(Verbs):
 
 
 @dataclass(frozen=True, eq=False)
-class View(OfOrigin):
-    """Chosen rows of a source (a range, or sorted row numbers), their inputs mapped by `transform`."""
+class View(OriginSource):
+    """Some rows of a source (a range, or sorted row indices), their inputs mapped by `transform`."""
 
     origin: Source
     rows: range | Array
@@ -113,7 +112,7 @@ class View(OfOrigin):
         return len(self.rows)
 
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
-        """Make the origin ready as far as these rows reach."""
+        """Make these rows of the origin ready."""
         if start < stop:
             self.origin.ready(int(self.rows[start]), int(self.rows[stop - 1]) + 1, progress)
 
@@ -125,8 +124,8 @@ class View(OfOrigin):
 
 
 @dataclass(frozen=True, eq=False)
-class Derived(OfOrigin):
-    """The rows of `origin`, changed as they are read. A kind of it says how, and which of dim, outputs and law it changes."""
+class DerivedSource(OriginSource):
+    """The rows of `origin`, changed as they are read. Subclasses define `map_rows` and override dim, outputs or law."""
 
     origin: Source
 
@@ -147,16 +146,16 @@ class Derived(OfOrigin):
         self.origin.ready(start, stop, progress)
 
     def read(self, start: int, stop: int) -> Rows:
-        """Rows start..stop, changed."""
-        return self.changed(*self.origin.read(start, stop))
+        """Rows start..stop, mapped."""
+        return self.map_rows(*self.origin.read(start, stop))
 
     @abstractmethod
-    def changed(self, x: Array, y: Array) -> Rows:
-        """What becomes of rows of the origin."""
+    def map_rows(self, x: Array, y: Array) -> Rows:
+        """The new rows from rows of the origin."""
 
 
-class OfArrays(Verbs):
-    """What a source knows from the shapes of its arrays x (n, dim) and y (n,) or (n, outputs)."""
+class ArraySource(SourceMethods):
+    """A source whose shape is that of its arrays x (n, dim) and y (n,) or (n, outputs)."""
 
     x: Any
     y: Any
@@ -173,10 +172,13 @@ class OfArrays(Verbs):
     def size(self) -> int:
         return int(self.x.shape[0])
 
+    def ready(self, start: int, stop: int, progress: Progress | None) -> None:
+        """Nothing to do: the rows are there."""
+
 
 @dataclass(frozen=True, eq=False)
-class KeptRows(OfArrays):
-    """Rows of a source in memory: contiguous, float64, mapped already."""
+class RowsInMemory(ArraySource):
+    """Rows in memory: contiguous float64, inputs already mapped by `transform`."""
 
     x: Array = field(repr=False)
     y: Array = field(repr=False)
@@ -185,16 +187,13 @@ class KeptRows(OfArrays):
     schedule: Schedule
     exchangeable: bool
 
-    def ready(self, start: int, stop: int, progress: Progress | None) -> None:
-        """They are there."""
-
     def read(self, start: int, stop: int) -> Rows:
         """Rows start..stop, not copied."""
         return Rows(self.x[start:stop], self.y[start:stop])
 
     @cached_property
     def single(self) -> Array | None:
-        """[x, 1] in single precision, (n, dim + 1); nothing if that does not fit beside the rows."""
+        """[x, 1] in single precision, (n, dim + 1); None if there is no memory for it beside the rows."""
         if 8 * self.size * (self.dim + self.outputs) + 4 * self.size * (self.dim + 1) > self.schedule.keep_bytes:
             return None
         extended = np.empty((self.size, self.dim + 1), np.float32)
@@ -207,18 +206,18 @@ class KeptRows(OfArrays):
             extended[start : start + rows, -1] = 1.0
             return ()
 
-        deque(in_order(fill, starts, self.schedule.threads(len(starts))), maxlen=0)
+        deque(map_in_order(fill, starts, self.schedule.threads(len(starts))), maxlen=0)
         return extended
 
     def read_single(self, start: int, stop: int) -> Rows:
-        """The same with inputs [x, 1] in single precision, where they are kept."""
+        """Rows with inputs [x, 1] in single precision; only if `single` is there."""
         assert self.single is not None
         return Rows(self.single[start:stop], self.y[start:stop])
 
 
-def keep(source: Source) -> Source:
-    """The rows of `source` in memory if they fit into its `schedule.keep_bytes`, else `source` itself. One reading."""
-    if isinstance(source, KeptRows) or 8 * source.size * (source.dim + source.outputs) > source.schedule.keep_bytes:
+def load_rows(source: Source) -> Source:
+    """The rows of `source` in memory if they fit into its `schedule.keep_bytes`, else `source` itself. One pass."""
+    if isinstance(source, RowsInMemory) or 8 * source.size * (source.dim + source.outputs) > source.schedule.keep_bytes:
         return source
     source.ready(0, source.size, source.schedule.progress)
     x, y = np.empty((source.size, source.dim)), np.empty((source.size, source.outputs))
@@ -232,64 +231,64 @@ def keep(source: Source) -> Source:
         return ()
 
     if engine is None:
-        deque(in_order(fill, starts, source.schedule.threads(len(starts))), maxlen=0)
+        deque(map_in_order(fill, starts, source.schedule.threads(len(starts))), maxlen=0)
     else:
-        for start, (some, their) in zip(starts, engine.results(source, Rows, rows), strict=True):
+        for start, (some, their) in zip(starts, engine.map_blocks(source, Rows, rows), strict=True):
             x[start : start + rows], y[start : start + rows] = some, their
     transform = getattr(source, "transform", None) or Affine.identity(source.dim)
-    return KeptRows(x, y, transform, source.law, replace(source.schedule, engine=None), source.exchangeable)
+    return RowsInMemory(x, y, transform, source.law, replace(source.schedule, engine=None), source.exchangeable)
 
 
-def block_results(source: Source, function: Statistic) -> Iterator[Sums]:
-    """What `function` returns for each block of rows, in their order; computed where the rows are, two blocks ahead at most for
-    each thread."""
+def map_blocks(source: Source, function: Statistic) -> Iterator[Sums]:
+    """Results of `function` for all blocks, in order; computed where the rows are, at most two blocks ahead per thread."""
     source.ready(0, source.size, source.schedule.progress)
     rows = block_rows(source.dim + source.outputs, source.schedule.block_bytes)
     engine = engine_of(source)
     if engine is not None:
-        return engine.results(source, function, rows)
+        return engine.map_blocks(source, function, rows)
     starts = range(0, source.size, rows)
-    return in_order(partial(one_block, source.read, function, source.size, rows), starts, source.schedule.threads(len(starts)))
+    evaluate = partial(evaluate_block, source.read, function, source.size, rows)
+    return map_in_order(evaluate, starts, source.schedule.threads(len(starts)))
 
 
 def leaf_of(source: Source) -> Source:
-    """Where the rows of views and of changed rows come from."""
-    while isinstance(source, View | Derived):
+    """The source at the bottom of a chain of views and derived sources."""
+    while isinstance(source, View | DerivedSource):
         source = source.origin
     return source
 
 
 def engine_of(source: Source) -> Engine | None:
-    """Whoever adds up the rows of this source elsewhere, if anybody can."""
+    """The engine that sums the rows of this source elsewhere, if there is one that can."""
     engine = source.schedule.engine or leaf_of(source).schedule.engine
-    return engine if engine is not None and engine.carries(source) else None
+    return engine if engine is not None and engine.can_read(source) else None
 
 
-def reads_one_block(source: Source, statistic: Statistic) -> bool:
-    """Whether `source.sum(statistic)` is what the statistic says of rows in memory, all of them at once."""
+def fits_one_block(source: Source, statistic: Statistic) -> bool:
+    """Whether `source.sum(statistic)` calls the statistic once, on all rows in memory."""
     floats = source.dim + source.outputs
-    return isinstance(source, KeptRows) and source.size <= rows_of_blocks(source.size, floats, statistic, source.schedule)
+    return isinstance(source, RowsInMemory) and source.size <= plan_block_rows(source.size, floats, statistic, source.schedule)
 
 
-def _added_up(source: Source, statistic: Statistic, stage: str) -> Sums:
+def _sum_rows(source: Source, statistic: Statistic, stage: str) -> Sums:
     engine, schedule, floats = engine_of(source), source.schedule, source.dim + source.outputs
     if engine is None:
-        return add_up(_read_for(statistic, source), source.size, floats, statistic, schedule, stage)
-    rows = rows_of_blocks(source.size, floats, statistic, schedule)
-    sums = engine.total(source, statistic, rows)
-    tell(schedule.progress, stage, -(-source.size // rows), -(-source.size // rows))
+        return sum_blocks(_read_for(statistic, source), source.size, floats, statistic, schedule, stage)
+    rows = plan_block_rows(source.size, floats, statistic, schedule)
+    sums = engine.sum_blocks(source, statistic, rows)
+    report_progress(schedule.progress, stage, -(-source.size // rows), -(-source.size // rows))
     return sums
 
 
 def _read_for(statistic: Statistic, source: Source) -> Callable[[int, int], Rows]:
-    """How rows are read: in single precision if the statistic works in it and they are kept."""
-    if isinstance(source, KeptRows) and getattr(statistic, "single", False) and source.single is not None:
-        return source.read_single  # they were made by the question, once, and not by several threads
+    """How rows are read: in single precision if the statistic works in it and they are in memory."""
+    if isinstance(source, RowsInMemory) and getattr(statistic, "single", False) and source.single is not None:
+        return source.read_single  # `source.single` was just computed, by this thread alone
     return source.read
 
 
 def _view(source: Source, rows: range | Array, transform: Affine | None = None, law: Law | None = None) -> View:
-    """A view of `source`; a view of a view looks at the origin itself, so that chains of splits cost nothing."""
+    """A view of `source`; a view of a view refers to the origin itself, so that chains of splits cost nothing."""
     transform = transform or Affine.identity(source.dim)
     law = law or source.law
     if isinstance(source, View):
@@ -298,7 +297,7 @@ def _view(source: Source, rows: range | Array, transform: Affine | None = None, 
 
 
 def _mapped(transform: Affine, x: Array) -> Array:
-    """The mapped rows, a grain at a time: so a row has the same bits in blocks of any size."""
+    """The mapped rows, computed in steps of GRAIN rows: a row has the same bits in blocks of any size."""
     if transform.trivial or len(x) <= GRAIN:
         return transform.apply(x)
     z = np.empty_like(x)
@@ -307,13 +306,13 @@ def _mapped(transform: Affine, x: Array) -> Array:
     return z
 
 
-def row_number(size: int) -> type[np.int32] | type[np.int64]:
-    """The type of row numbers below `size`: four bytes where these do, since eight take 80 MB for ten million rows."""
+def row_index_dtype(size: int) -> type[np.int32] | type[np.int64]:
+    """The type of row indices below `size`: int32 where possible, half the memory."""
     return np.int32 if size <= np.iinfo(np.int32).max else np.int64
 
 
-def _numbers_of(chosen: Array) -> Array:
-    return np.flatnonzero(chosen).astype(row_number(len(chosen)), copy=False)
+def _row_indices(chosen: Array) -> Array:
+    return np.flatnonzero(chosen).astype(row_index_dtype(len(chosen)), copy=False)
 
 
 def _compose(outer: range | Array, inner: range | Array) -> range | Array:
@@ -323,7 +322,7 @@ def _compose(outer: range | Array, inner: range | Array) -> range | Array:
 
 
 def _gather(source: Source, index: Array) -> Rows:
-    """The rows with these sorted numbers, read in stretches no longer than a block, so that few rows far apart stay cheap."""
+    """The rows with these sorted indices, read in ranges no longer than a block: few rows far apart stay cheap."""
     x, y = np.empty((len(index), source.dim)), np.empty((len(index), source.outputs))
     stretch = block_rows(source.dim + source.outputs)
     at = 0
@@ -334,4 +333,24 @@ def _gather(source: Source, index: Array) -> Rows:
         for whole, part in ((x, read.x), (y, read.y)):
             np.take(part, index[at:end] - start, axis=0, out=whole[at:end], mode="clip")
         at = end
+    return Rows(x, y)
+
+
+Key = Callable[[Array, Array], Array]
+
+
+def rows_with_smallest_key(source: Source, key: Key, limit: int) -> Rows:
+    """At most `limit` rows with the smallest finite key(x, y) (n,), in their order in the source; ties go to the first.
+
+    Rows whose key is inf are left out; the result may be empty. One pass, memory for `limit` rows and a block.
+    """
+    x, y, keys = np.empty((0, source.dim)), np.empty((0, source.outputs)), np.empty(0)
+    for some, their in map_blocks(source, Rows):  # the key is asked here, block after block: it may draw
+        found = np.asarray(key(some, their), dtype=float)
+        wanted = np.isfinite(found)
+        x, y = np.vstack([x, some[wanted]]), np.vstack([y, their[wanted]])
+        keys = np.concatenate([keys, found[wanted]])
+        if len(keys) > limit:
+            kept = np.sort(np.argsort(keys, kind="stable")[:limit])
+            x, y, keys = x[kept], y[kept], keys[kept]
     return Rows(x, y)

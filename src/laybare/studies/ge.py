@@ -1,28 +1,91 @@
 """Figures 2, 3 and 4 of Ge, Kuditipudi, Li and Wang (2019), each with plain descent from random starts beside.
 
-Figure 2: A and W random orthonormal, x ~ N(0, I), no noise; errors over the number of samples at 10x10 and 32x32, and root
-normalised errors over the dimension at n = 10,000. Figure 3: 10x10, n = 10,000, label noise, Gaussian inputs and the mixture
-N(±1, I). Figure 4: 10x10, n = 20,000, mixture, condition number of W or of A. The paper takes five trials each and draws three
-curves: errors of W, of A, and of the outputs (MSE). Its text gives one number, an average error of about 0.15 for the printed
-form at 10x10, n = 10,000; axes are not in the text, so the grids of noise and of condition numbers are ours.
+A and W are square, random orthonormal or of a given condition number; y = A relu(Wx), and every arm is given the width. The paper
+takes five trials each and draws three curves: errors of W and of A (columns of A and rows of W scaled to length 1, paired,
+squared distances added up) and of the outputs (MSE, mean squared error over outputs on 10,000 fresh inputs without noise). Its
+text gives one number, an average error of about 0.15 for the printed form at 10x10, n = 10,000; axes are not in the text, so the
+grids of noise and of condition numbers are ours.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
+from laybare.activations import relu
+from laybare.methods import Route, SymmetricInputs
+from laybare.methods.printed.ge_2019 import PracticalRoute, PrintedNeurons
+from laybare.methods.start import required_network
+from laybare.methods.symmetric_inputs import SpectralRoute
+from laybare.networks import Layer, Network, compare, mean_squared_error, normalised_squared_errors
+from laybare.numerics.shapes import Array
+from laybare.pipeline import recover
 from laybare.planted import gaussian_inputs, mixture_inputs, orthonormal_weights
-from laybare.studies.ge_arms import ARMS, FRESH, MOMENTS, OURS, PRINTED, SymmetricProblem, SymmetricRun, conditioned, planted, run
-from laybare.studies.ge_figures import DIMENSION, SymmetricRow, drawn
-from laybare.studies.study import EXACT_ERROR, Study, StudyResult, headings, over
+from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.search.settings import random_units
+from laybare.solver.first_order import adam, lbfgs
+from laybare.solver.point import FittedPoint, Model, Point, network_of
+from laybare.source import Samples, Symmetric
+from laybare.source.problem import total_variation
+from laybare.studies import columns as col
+from laybare.studies.study import SUCCESS, Study, StudyMeasurement, table, timed
 
-PRINTED_ERROR = 0.15
-"""What the paper reports for its printed form, 10x10, n = 10,000, ten trials."""
+Arm = Callable[[Samples, int, Generator], Network]
+Solver = Callable[[Samples, Point, float, Generator], FittedPoint]
+
+
+def as_printed(route: Route) -> Arm:
+    """A route on the samples as they are, without the solver."""
+    return lambda source, width, rng: required_network(route(source, width, relu, rng=rng))
+
+
+def moments_alone(source: Samples, width: int, rng: Generator) -> Network:
+    """Our moments on whitened samples, with the quadratic control variate and no more, without the solver."""
+    view = source.whitened()
+    return view.transform.pull_back(required_network(SpectralRoute(rounds=0)(view, width, relu, rng=rng)))
+
+
+def by_method(source: Samples, width: int, rng: Generator) -> Network:
+    """The library's own pipeline, hold-out and certificate included."""
+    return recover(source, SymmetricInputs(), width, rng=rng).network
+
+
+def from_random(solve: Solver) -> Arm:
+    """Descent on all parameters from unit rows in random directions and readouts N(0, 1/k)."""
+
+    def run(source: Samples, width: int, rng: Generator) -> Network:
+        model = Model(relu, biases=False, offset=False)
+        units = random_units(width, source.dim, None, rng)
+        start = model.start(units, source.outputs)
+        start = start.moved(units, rng.standard_normal(start.coefficients.shape) / np.sqrt(width))
+        return network_of(solve(source, start, total_variation(source), rng).point, vector=False)
+
+    return run
+
+
+PRINTED, PRACTICAL, MOMENTS, OURS = "Algorithm 2", "practical", "moments", "SymmetricInputs"
+SYMMETRIC_ARMS: dict[str, Arm] = {
+    PRINTED: as_printed(PrintedNeurons(noise=False, halves=False)),
+    "Algorithm 3": as_printed(PrintedNeurons()),
+    PRACTICAL: as_printed(PracticalRoute()),
+    MOMENTS: moments_alone,
+    OURS: by_method,
+    "L-BFGS": from_random(lambda source, start, scale, rng: lbfgs(source, start, scale)),
+    "Adam": from_random(lambda source, start, scale, rng: adam(source, start, scale, rng=rng)),
+}
+
+
+class SymmetricProblem(NamedTuple):
+    """A network with hidden weights (k, d) and readout (k, m), inputs for training and fresh ones, sd of the noise."""
+
+    truth: Network
+    x: Array
+    fresh: Array
+    noise: float
 
 
 class Square(NamedTuple):
@@ -34,6 +97,7 @@ class Square(NamedTuple):
     mixture: bool = False
     w: float = 1.0
     a: float = 1.0
+    fresh: int = 10_000
 
     def draw(self, rng: Generator) -> SymmetricProblem:
         """A problem of this kind."""
@@ -41,12 +105,51 @@ class Square(NamedTuple):
             orthonormal_weights(self.size, self.size, rng=rng) if condition == 1.0 else conditioned(self.size, condition, rng)
             for condition in (self.w, self.a))
         make = mixture_inputs if self.mixture else gaussian_inputs
-        x, fresh = (make(n, self.size, rng=rng) for n in (self.samples, FRESH))
-        return SymmetricProblem(planted(W, A), x, fresh, self.noise)
+        x, fresh = (make(n, self.size, rng=rng) for n in (self.samples, self.fresh))
+        return SymmetricProblem(Network(Layer(W, None, relu), A.T), x, fresh, self.noise)
+
+    @property
+    def noise_mse(self) -> float:
+        """noise² · free parameters / (samples · outputs), samples without the held-out twentieth."""
+        free = self.size * (2 * self.size - 1) + self.size
+        return self.noise**2 * free / ((self.samples - self.samples // 20) * self.size)
+
+
+def conditioned(size: int, condition: float, rng: Generator) -> Array:
+    """U S Vᵀ with random orthogonal U, V and S_ii = λ^-i, λ such that the condition number is `condition`."""
+    U, V = (np.linalg.qr(rng.standard_normal((size, size)))[0] for _ in range(2))
+    sizes = float(condition) ** (-np.arange(size) / max(size - 1, 1))
+    matrix: Array = (U * sizes) @ V.T
+    return matrix
+
+
+class SymmetricRun(NamedTuple):
+    """Squared errors of A and W, mean squared error of the outputs, largest error of a parameter, seconds; NaN if refused."""
+
+    readout: float
+    weights: float
+    mse: float
+    largest: float
+    seconds: float
+
+
+def run_arm(arm: str, problem: SymmetricProblem, rng: Generator) -> SymmetricRun:
+    """One recovery, compared with the truth."""
+    truth, x, fresh, noise = problem
+    y = truth(x)
+    source = Samples(x, y + noise * rng.standard_normal(y.shape), law=Symmetric())
+    found, seconds = timed(lambda: SYMMETRIC_ARMS[arm](source, truth.width, rng))
+    if found is None:
+        return SymmetricRun(np.nan, np.nan, np.nan, np.inf, seconds)
+    mse = mean_squared_error(found(fresh), truth(fresh))
+    if found.width != truth.width or not found.layer.weights.any(axis=1).all():
+        return SymmetricRun(np.nan, np.nan, mse, np.inf, seconds)
+    errors = normalised_squared_errors(found, truth)
+    return SymmetricRun(errors.readout, errors.weights, mse, compare(found, truth).max_error, seconds)
 
 
 class SymmetricCell(NamedTuple):
-    """A point of a panel: its number on the axis, the problem there; and the name of the arm."""
+    """A point of a panel: its value on the axis, the problem there; and the name of the arm."""
 
     panel: str
     value: float
@@ -54,119 +157,136 @@ class SymmetricCell(NamedTuple):
     arm: str
 
 
-class SymmetricGrid(NamedTuple):
-    """Points of the panels; every arm at each of them."""
-
-    points: tuple[tuple[str, float, Square], ...]
-
-    def cells(self) -> list[SymmetricCell]:
-        return [SymmetricCell(*point, arm) for point in self.points for arm in ARMS]
+SymmetricGrid = tuple[tuple[str, float, Square], ...]
+"""Points of the panels; every arm at each of them."""
 
 
-Runs = Mapping[SymmetricCell, list[SymmetricRun]]
+def cells(grid: SymmetricGrid) -> list[SymmetricCell]:
+    """Every arm at every point."""
+    return [SymmetricCell(*point, arm) for point in grid for arm in SYMMETRIC_ARMS]
 
 
-def run_once(cell: SymmetricCell, seed: int) -> SymmetricRun:
+def run_cell(cell: SymmetricCell, seed: int) -> SymmetricRun:
     """Draw a problem, recover it, compare."""
     rng = np.random.default_rng([seed, zlib.crc32(cell.panel.encode()), round(1e6 * cell.value)])
-    return run(cell.arm, cell.problem.draw(rng), rng)
+    return run_arm(cell.arm, cell.problem.draw(rng), rng)
 
 
-def table(runs: Runs) -> list[SymmetricRow]:
-    """Means over the trials that were not refused."""
-    return [_row(cell, some) for cell, some in runs.items()]
+def _root_mean(name: str) -> Callable[[SymmetricCell, Sequence[SymmetricRun]], float]:
+    """√(error/dimension), of the mean error."""
+    return lambda cell, runs: float(np.sqrt(col.mean_of_finite(name, np.nan)(cell, runs) / cell.problem.size))  # type: ignore[operator]
 
 
-def _row(cell: SymmetricCell, runs: Sequence[SymmetricRun]) -> SymmetricRow:
-    weights, readout, mse = (
-        _mean(each) for each in ([one.weights for one in runs], [one.readout for one in runs], [one.mse for one in runs]))
-    return SymmetricRow(
-        cell.panel, cell.value, cell.arm, len(runs), weights, readout, mse, float(np.sqrt(weights / cell.problem.size)),
-        float(np.sqrt(readout / cell.problem.size)), sum(one.largest < EXACT_ERROR for one in runs),
-        float(np.median([one.seconds for one in runs])))
+SYMMETRIC_TABLE = table(
+    "panel", "value", "arm", runs=col.count, error_of_W=col.mean_of_finite("weights", np.nan),
+    error_of_A=col.mean_of_finite("readout", np.nan), mse_of_outputs=col.mean_of_finite("mse", np.nan),
+    root_mean_W=_root_mean("weights"), root_mean_A=_root_mean("readout"),
+    all_numbers_exact=col.total(lambda run: run.largest < SUCCESS.exact_error), median_s=col.median("seconds"))
+"""Means over the runs that were not refused."""
 
 
-def _mean(values: Sequence[float]) -> float:
-    kept = [value for value in values if np.isfinite(value)]
-    return float(np.mean(kept)) if kept else float("nan")
-
-
-def _exact(rows: Sequence[SymmetricRow]) -> str:
-    own = {arm: [row for row in rows if row.arm == arm] for arm in ARMS}
+def _exact(rows: Iterable[Any]) -> str:
+    own = col.group_rows(rows, "arm")
     return ", ".join(f"{arm} {sum(r.all_numbers_exact for r in some)}/{sum(r.runs for r in some)}" for arm, some in own.items())
 
 
-def figure_2(grid: SymmetricGrid, runs: Runs) -> StudyResult:
-    """Errors over the number of samples, and over the dimension."""
-    rows = table(runs)
-    (literal,) = (row.error_of_A for row in rows if (row.panel, row.value, row.arm) == ("10x10", 10_000, PRINTED))
-    flat = [row for row in rows if (row.panel, row.arm) == (DIMENSION, MOMENTS)]
-    sentence = (
-        f"The printed form has a mean error of A of {literal:.2g} at 10x10 and n = 10,000; the paper says about {PRINTED_ERROR}. "
+DIMENSION = "n = 10,000"
+"""The panel whose axis is the dimension."""
+
+
+def draw_errors(rows: Sequence[Any], axis: str, meaning: str) -> LinesFigure:
+    """The paper's panels with the paper's three curves, of its own practical variant; then the same quantities for every arm.
+
+    Over the dimension errors are root normalised, √(error/dimension), as in Figure 2 right.
+    """
+    own, panels = col.group_rows(rows, "panel", "arm"), list(col.group_rows(rows, "panel"))
+
+    def line(name: str, quantity: str, rows: Sequence[Any]) -> Curve:
+        return Curve(name, col.values(rows, "value"), [max(_drawn(row, quantity), 1e-32) for row in rows])
+
+    def panel(name: str, what: str, lines: Sequence[Curve]) -> Panel:
+        if name == DIMENSION:
+            return Panel(f"{name}: {what}", "dimension", "root normalised error", lines, "y")
+        return Panel(f"{name}: {what}", axis, "error", lines, "xy")
+
+    quantities = ("W", "A", "MSE")
+    first = [panel(p, "practical variant", [line(q, q, own[p, PRACTICAL]) for q in quantities]) for p in panels]
+    rest = [panel(p, q, [line(arm, q, own[p, arm]) for arm in SYMMETRIC_ARMS]) for q in quantities for p in panels]
+    return LinesFigure([*first, *rest], meaning, across=len(panels))
+
+
+def _drawn(row: Any, quantity: str) -> float:
+    """What is drawn of a curve."""
+    if row.panel == DIMENSION:
+        return float({"W": row.root_mean_W, "A": row.root_mean_A, "MSE": np.sqrt(row.mse_of_outputs)}[quantity])
+    return float({"W": row.error_of_W, "A": row.error_of_A, "MSE": row.mse_of_outputs}[quantity])
+
+
+def _samples_sentence(m: StudyMeasurement) -> str:
+    (literal,) = (row.error_of_A for row in m.rows if (row.panel, row.value, row.arm) == ("10x10", 10_000, PRINTED))
+    flat = [row for row in m.rows if (row.panel, row.arm) == (DIMENSION, MOMENTS)]
+    return (
+        f"The printed form has a mean error of A of {literal:.2g} at 10x10 and n = 10,000; the paper says about 0.15. "
         f"Root mean error of A by our moments alone: {', '.join(f'{r.root_mean_A:.2g} at dimension {r.value:g}' for r in flat)}. "
-        f"Every number within 1e-10: {_exact(rows)}.")
-    return StudyResult(headings(SymmetricRow), rows, sentence, drawn(rows, "samples", "Errors over samples and dimension"))
+        f"Every number within 1e-10: {_exact(m.rows)}.")
 
 
-def figure_3(grid: SymmetricGrid, runs: Runs) -> StudyResult:
-    """Errors over the noise of the outputs."""
-    rows = table(runs)
-    floors = {cell.value: _floor(cell.problem) for cell in runs}
-    ratios = [row.mse_of_outputs / floors[row.value] for row in rows if row.arm == OURS]
-    means = {arm: np.nanmean([row.error_of_A for row in rows if row.arm == arm]) for arm in ARMS}
-    sentence = (
+def _noise_sentence(m: StudyMeasurement) -> str:
+    expected = {cell.value: cell.problem.noise_mse for cell in m.runs}
+    ratios = [row.mse_of_outputs / expected[row.value] for row in m.rows if row.arm == OURS]
+    means = {arm: np.nanmean(col.values(own, "error_of_A")) for arm, own in col.group_rows(m.rows, "arm").items()}
+    return (
         f"SymmetricInputs' error of the outputs is {min(ratios):.2f} to {max(ratios):.2f} of noise² · free numbers / (samples · "
         f"outputs), so it grows in step with the noise, as the paper says of its own. Mean error of A over all points: "
         f"{', '.join(f'{arm} {value:.2g}' for arm, value in means.items())}.")
-    return StudyResult(headings(SymmetricRow), rows, sentence, drawn(rows, "noise", "Errors over label noise"))
 
 
-def _floor(problem: Square) -> float:
-    """noise² · free numbers / (samples · outputs), samples without the held-out twentieth."""
-    free = problem.size * (2 * problem.size - 1) + problem.size
-    return problem.noise**2 * free / ((problem.samples - problem.samples // 20) * problem.size)
-
-
-def figure_4(grid: SymmetricGrid, runs: Runs) -> StudyResult:
-    """Errors over the condition number of either layer."""
-    rows = table(runs)
-    worst = {arm: max(row.mse_of_outputs for row in rows if row.arm == arm) for arm in ARMS}
-    sentence = (
-        f"Every number within 1e-10: {_exact(rows)}. Largest mean squared error of the outputs: "
+def _condition_sentence(m: StudyMeasurement) -> str:
+    worst = {arm: max(col.values(own, "mse_of_outputs")) for arm, own in col.group_rows(m.rows, "arm").items()}
+    return (
+        f"Every number within 1e-10: {_exact(m.rows)}. Largest mean squared error of the outputs: "
         f"{', '.join(f'{arm} {value:.1e}' for arm, value in worst.items())}.")
-    return StudyResult(headings(SymmetricRow), rows, sentence, drawn(rows, "condition number", "Errors over condition numbers"))
 
 
-def _figure_2_grid(small: Sequence[int], large: Sequence[int], dims: Sequence[int]) -> SymmetricGrid:
-    return SymmetricGrid((
+def _samples_grid(small: Sequence[int], large: Sequence[int], dims: Sequence[int]) -> SymmetricGrid:
+    return (
         *(("10x10", float(n), Square(10, n)) for n in small), *(("32x32", float(n), Square(32, n)) for n in large),
-        *((DIMENSION, float(d), Square(d, 10_000)) for d in dims)))
+        *((DIMENSION, float(d), Square(d, 10_000)) for d in dims))
 
 
-def _figure_3_grid(*levels: float) -> SymmetricGrid:
-    return SymmetricGrid(tuple(
-        (panel, noise, Square(10, 10_000, noise, panel == "mixture")) for panel in ("Gaussian", "mixture") for noise in levels))
+def _noise_grid(*levels: float) -> SymmetricGrid:
+    return tuple(
+        (panel, noise, Square(10, 10_000, noise, panel == "mixture")) for panel in ("Gaussian", "mixture") for noise in levels)
 
 
-def _figure_4_grid(*conditions: float) -> SymmetricGrid:
-    return SymmetricGrid((
+def _condition_grid(*conditions: float) -> SymmetricGrid:
+    return (
         *(("condition of W", c, Square(10, 20_000, mixture=True, w=c)) for c in conditions),
-        *(("condition of A", c, Square(10, 20_000, mixture=True, a=c)) for c in conditions)))
+        *(("condition of A", c, Square(10, 20_000, mixture=True, a=c)) for c in conditions))
 
 
 FIGURE_2 = Study(
     "ge19-fig2", "Symmetric inputs: errors of both layers and of the outputs over samples and dimension, no noise",
     "A few times as many samples as parameters suffice; the root of the normalised error is flat in the dimension.",
-    _figure_2_grid((160, 500, 2000, 10_000), (1200, 2400), (5, 10, 20)),
-    _figure_2_grid((160, 500, 1000, 2000, 5000, 10_000), (1600, 2500, 5000, 10_000), (10, 16, 20, 26, 32)),
-    over(SymmetricGrid.cells, run_once, stage="points"), figure_2, seeds=5)
+    quick=_samples_grid((160, 500, 2000, 10_000), (1200, 2400), (5, 10, 20)),
+    full=_samples_grid((160, 500, 1000, 2000, 5000, 10_000), (1600, 2500, 5000, 10_000), (10, 16, 20, 26, 32)), seeds=5,
+    cells=cells, run_cell=run_cell, table=SYMMETRIC_TABLE, sentence=_samples_sentence,
+    figure=lambda m: draw_errors(m.rows, "samples", "Errors over samples and dimension"))
+"""Figure 2: A and W random orthonormal, x ~ N(0, I), no noise; errors over the number of samples at 10x10 and 32x32, and root
+normalised errors over the dimension at n = 10,000."""
+
 FIGURE_3 = Study(
     "ge19-fig3", "Symmetric inputs: errors over label noise, Gaussian and mixture inputs",
     "The error of the outputs grows in step with the noise.",
-    _figure_3_grid(0.05, 0.2, 0.5), _figure_3_grid(0.01, 0.05, 0.1, 0.2, 0.5, 1.0),
-    over(SymmetricGrid.cells, run_once, stage="points"), figure_3, seeds=5)
+    quick=_noise_grid(0.05, 0.2, 0.5), full=_noise_grid(0.01, 0.05, 0.1, 0.2, 0.5, 1.0), seeds=5,
+    cells=cells, run_cell=run_cell, table=SYMMETRIC_TABLE, sentence=_noise_sentence,
+    figure=lambda m: draw_errors(m.rows, "noise", "Errors over label noise"))
+"""Figure 3: 10x10, n = 10,000, label noise, Gaussian inputs and the mixture N(±1, I)."""
+
 FIGURE_4 = Study(
     "ge19-fig4", "Symmetric inputs: errors over the condition numbers of W and A, mixture inputs",
     "Steady for well-conditioned layers, then it fluctuates; the error of the outputs stays low.",
-    _figure_4_grid(1.0, 10.0, 100.0), _figure_4_grid(1.0, 3.0, 10.0, 100.0, 1e3, 1e4),
-    over(SymmetricGrid.cells, run_once, stage="points"), figure_4, seeds=5)
+    quick=_condition_grid(1.0, 10.0, 100.0), full=_condition_grid(1.0, 3.0, 10.0, 100.0, 1e3, 1e4), seeds=5,
+    cells=cells, run_cell=run_cell, table=SYMMETRIC_TABLE, sentence=_condition_sentence,
+    figure=lambda m: draw_errors(m.rows, "condition number", "Errors over condition numbers"))
+"""Figure 4: 10x10, n = 20,000, mixture, condition number of W or of A."""

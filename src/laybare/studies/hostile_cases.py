@@ -1,7 +1,7 @@
 """Data on which a certificate might lie: every family draws a case from a seed, with its truth, or none if that is out of class.
 
-Half of what is told is wrong on purpose: widths, activations, laws. `fair` marks cases that are well posed and told the truth, in
-which a right network should be verified.
+Half of what is given is wrong on purpose: widths, activations, laws. `fair` marks cases that are well posed and given the truth,
+in which a right network should be verified.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from laybare.activations import Activation, erf, gelu, leaky_relu, relu, sigmoid, softplus, tanh
+from laybare.activations import Activation, gelu, leaky_relu, relu, sigmoid, softplus, tanh
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, SymmetricInputs, TensorInit
 from laybare.networks import Layer, Network
+from laybare.numerics.shapes import Array
 from laybare.planted import random_network
-from laybare.shapes import Array
 from laybare.source import Oracle, Samples, Source
 
 KINDS = (relu, tanh, softplus, gelu, sigmoid, leaky_relu(0.2))
 
 
-class Case(NamedTuple):
-    """A source, what is told about it, and the truth: a network, or none; then `function` may say what made the labels."""
+class HostileCase(NamedTuple):
+    """A source, what is given about it, and the truth: a network, or none; then `function` may say what made the labels."""
 
     source: Source
     truth: Network | None
@@ -35,15 +35,16 @@ class Case(NamedTuple):
 
 
 def teacher(rng: Generator, dim: int, width: int, activation: Activation = relu, outputs: int = 1) -> Network:
-    """Units that can be told apart: rows of length one (two for smooth ones), readouts of one size."""
+    """Units that can be distinguished: rows of length one (two for smooth ones), readouts of one size."""
     net = random_network(dim, width, activation, outputs, biases=0.7, readout="random", rng=rng)
     if activation.degree is not None:
         return net
     return Network(Layer(2.0 * net.layer.weights, net.layer.biases, activation), net.readout, net.offset)
 
 
-def noisy(y: Array, level: float, rng: Generator) -> Array:
-    """With Gaussian noise of so many standard deviations of y."""
+def noisy(y: Array, rng: Generator, *levels: float) -> Array:
+    """With Gaussian noise of one of these levels, in standard deviations of y."""
+    level = float(rng.choice(levels)) if len(levels) > 1 else levels[0]
     return np.asarray(y + level * y.std(axis=0) * rng.standard_normal(y.shape))
 
 
@@ -51,50 +52,53 @@ def _sizes(rng: Generator) -> tuple[int, int]:
     return int(rng.integers(2, 7)), int(rng.integers(1, 5))
 
 
-def _rows(dim: int, width: int, ratio: float) -> int:
-    return max(40, int(ratio * (width * (dim + 2) + 1)))
+def _inputs(rng: Generator, dim: int, width: int, *ratios: float) -> Array:
+    """White inputs: one of these numbers of rows per parameter, and 40 at least."""
+    ratio = float(rng.choice(ratios)) if len(ratios) > 1 else ratios[0]
+    return np.asarray(rng.standard_normal((max(40, int(ratio * (width * (dim + 2) + 1))), dim)))
 
 
-def plain(rng: Generator) -> Case:
-    """Nothing hostile: 6-5-1, about ten equations per parameter, noise a tenth of y, width told."""
+def _given(rng: Generator, width: int, share: float = 0.5) -> int | None:
+    """The width, given in this share of the cases."""
+    return width if rng.random() < share else None
+
+
+def plain(rng: Generator) -> HostileCase:
+    """Nothing hostile: 6-5-1, about ten equations per parameter, noise a tenth of y, width given."""
     truth = random_network(6, 5, readout="positive", rng=rng)
     x = rng.standard_normal((420, 6))
-    return Case(Samples(x, noisy(truth(x), 0.1, rng)), truth, 5, fair=True)
+    return HostileCase(Samples(x, noisy(truth(x), rng, 0.1)), truth, 5, fair=True)
 
 
-def noiseless(rng: Generator) -> Case:
-    """Well posed without noise, any activation; the width is told or not."""
+def noiseless(rng: Generator) -> HostileCase:
+    """Well posed without noise, any activation; the width is given or not."""
     (dim, width), kind = _sizes(rng), KINDS[rng.integers(len(KINDS))]
-    truth = teacher(rng, dim, width, kind)
-    x = rng.standard_normal((_rows(dim, width, 12), dim))
-    return Case(Samples(x, truth(x)), truth, width if rng.random() < 0.5 else None, kind, fair=True)
+    truth, x = teacher(rng, dim, width, kind), _inputs(rng, dim, width, 12)
+    return HostileCase(Samples(x, truth(x)), truth, _given(rng, width), kind, fair=True)
 
 
-def wrong_width(rng: Generator) -> Case:
-    """A width told that is off by one or three, or none."""
+def wrong_width(rng: Generator) -> HostileCase:
+    """A given width that is off by one or three, or none."""
     dim, width = _sizes(rng)
-    truth = teacher(rng, dim, width)
-    x = rng.standard_normal((_rows(dim, width + 3, 8), dim))
-    told = (width + 1, max(1, width - 1), width + 3, max(1, width - 3), None)[rng.integers(5)]
-    return Case(Samples(x, noisy(truth(x), float(rng.choice([0.0, 0.05, 0.2])), rng)), truth, told)
+    truth, x = teacher(rng, dim, width), _inputs(rng, dim, width + 3, 8)
+    given = (width + 1, max(1, width - 1), width + 3, max(1, width - 3), None)[rng.integers(5)]
+    return HostileCase(Samples(x, noisy(truth(x), rng, 0.0, 0.05, 0.2)), truth, given)
 
 
-def wrong_activation(rng: Generator) -> Case:
-    """Another activation than the one behind the data; all of these can be told apart."""
+def wrong_activation(rng: Generator) -> HostileCase:
+    """Another activation than the one behind the data; all of these can be distinguished."""
     dim, width = _sizes(rng)
     kinds = [relu, tanh, softplus, gelu]
-    true, told = (kinds[i] for i in rng.choice(4, 2, replace=False))
-    truth = teacher(rng, dim, width, true)
-    x = rng.standard_normal((_rows(dim, width, float(rng.choice([5, 15, 40]))), dim))
-    y = noisy(truth(x), float(rng.choice([0.0, 0.01, 0.1])), rng)
-    return Case(Samples(x, y), None, width if rng.random() < 0.5 else None, told)
+    true, given = (kinds[i] for i in rng.choice(4, 2, replace=False))
+    truth, x = teacher(rng, dim, width, true), _inputs(rng, dim, width, 5, 15, 40)
+    return HostileCase(Samples(x, noisy(truth(x), rng, 0.0, 0.01, 0.1)), None, _given(rng, width), given)
 
 
-def inputs(rng: Generator) -> Case:
+def inputs(rng: Generator) -> HostileCase:
     """Inputs with heavy tails, in a cube, nearly collinear, on a lattice, or with every row several times."""
     dim, width = _sizes(rng)
-    truth, n = teacher(rng, dim, width), _rows(dim, width, float(rng.choice([2, 5, 15])))
-    x = rng.standard_normal((n, dim))
+    truth, x = teacher(rng, dim, width), _inputs(rng, dim, width, 2, 5, 15)
+    n = len(x)
     kind = int(rng.integers(5))
     if kind == 0:
         x = rng.standard_t(2.5, (n, dim))
@@ -104,27 +108,27 @@ def inputs(rng: Generator) -> Case:
         x[:, 1] = x[:, 0] + 10.0 ** rng.uniform(-4, -1) * x[:, 1]
     elif kind == 3:
         x = rng.choice([-1.0, 0.0, 1.0, 2.0], (n, dim))
-    y = noisy(truth(x), float(rng.choice([0.0, 0.05, 0.3])), rng)
+    y = noisy(truth(x), rng, 0.0, 0.05, 0.3)
     if kind == 4:
         again = rng.integers(max(4, n // 4), size=n)
         x, y = x[again], y[again]
-    return Case(Samples(x, y), truth, width if rng.random() < 0.7 else None)
+    return HostileCase(Samples(x, y), truth, _given(rng, width, 0.7))
 
 
-def noise(rng: Generator) -> Case:
+def noise(rng: Generator) -> HostileCase:
     """Noise of many kinds, from 1 to 100 % of y: Laplace, larger in places, multiplicative, correlated from row to row."""
     dim, width = _sizes(rng)
-    truth, n = teacher(rng, dim, width), _rows(dim, width, float(rng.choice([5, 12, 30])))
-    x = rng.standard_normal((n, dim))
+    truth, x = teacher(rng, dim, width), _inputs(rng, dim, width, 5, 12, 30)
+    n = len(x)
     y, level = truth(x), float(rng.choice([0.01, 0.1, 0.3, 1.0]))
     e = rng.standard_normal(n)
     made = (
         rng.laplace(size=n), (x[:, 0] > 0.5) * e, np.abs(x[:, 0]) ** 2 * e, y / y.std() * e,
         np.convolve(rng.standard_normal(n + 4), np.ones(5) / 5.0, "valid"), rng.standard_t(3, n))[rng.integers(6)]
-    return Case(Samples(x, y + level * y.std() * made), truth, width if rng.random() < 0.5 else None)
+    return HostileCase(Samples(x, y + level * y.std() * made), truth, _given(rng, width))
 
 
-def units(rng: Generator) -> Case:
+def units(rng: Generator) -> HostileCase:
     """Units that are nearly parallel, rare, or tiny."""
     dim, width = int(rng.integers(2, 6)), int(rng.integers(2, 4))
     truth = teacher(rng, dim, width)
@@ -139,58 +143,54 @@ def units(rng: Generator) -> Case:
     else:
         readout[0] *= 10.0 ** rng.uniform(-11, -1)
     truth = Network(Layer(rows, biases), readout)
-    x = rng.standard_normal((_rows(dim, width, float(rng.choice([5, 15, 40]))), dim))
-    y = noisy(truth(x), float(rng.choice([0.0, 0.0, 0.02, 0.1])), rng)
-    return Case(Samples(x, y), truth, width if rng.random() < 0.5 else None)
+    x = _inputs(rng, dim, width, 5, 15, 40)
+    return HostileCase(Samples(x, noisy(truth(x), rng, 0.0, 0.0, 0.02, 0.1)), truth, _given(rng, width))
 
 
-def few(rng: Generator) -> Case:
+def few(rng: Generator) -> HostileCase:
     """From 1.05 to 5 equations per unknown."""
     dim, width = _sizes(rng)
     truth = teacher(rng, dim, width)
     n = max(dim + 4, int(rng.uniform(1.05, 5.0) * (width * (dim + 1) + 1)))
     x = rng.standard_normal((n, dim))
-    y = noisy(truth(x), float(rng.choice([0.0, 0.03, 0.1])), rng)
-    return Case(Samples(x, y), truth, width if rng.random() < 0.6 else None)
+    return HostileCase(Samples(x, noisy(truth(x), rng, 0.0, 0.03, 0.1)), truth, _given(rng, width, 0.6))
 
 
-def labels(rng: Generator) -> Case:
-    """Labels with so many decimals, clipped, or with outliers."""
+def labels(rng: Generator) -> HostileCase:
+    """Labels with a few decimals, clipped, or with outliers."""
     (dim, width), kind = _sizes(rng), int(rng.integers(3))
     width += kind == 1 and width == 1  # a single unit that is clipped is two units
-    truth = teacher(rng, dim, width)
-    x = rng.standard_normal((_rows(dim, width, float(rng.choice([5, 15, 40]))), dim))
-    y, told = truth(x), width if rng.random() < 0.5 else None
+    truth, x = teacher(rng, dim, width), _inputs(rng, dim, width, 5, 15, 40)
+    y, given = truth(x), _given(rng, width)
     if kind == 0:
-        return Case(Samples(x, np.round(y, int(rng.integers(1, 7)))), truth, told)
+        return HostileCase(Samples(x, np.round(y, int(rng.integers(1, 7)))), truth, given)
     if kind == 1:
         size = float(rng.choice([0.0, 0.05]))
-        y = noisy(y, size, rng)
+        y = noisy(y, rng, size)
         highest = np.quantile(y, rng.uniform(0.6, 0.97))
         clipped = None if size else lambda z: np.minimum(truth(z), highest)
-        return Case(Samples(x, np.minimum(y, highest)), None if y.max() > highest else truth, told, function=clipped)
+        return HostileCase(Samples(x, np.minimum(y, highest)), None if y.max() > highest else truth, given, function=clipped)
     out = rng.random(len(x)) < 0.02
-    return Case(Samples(x, noisy(y, 0.02, rng) + 3.0 * y.std() * out * rng.standard_normal(len(x))), truth, told)
+    return HostileCase(Samples(x, noisy(y, rng, 0.02) + 3.0 * y.std() * out * rng.standard_normal(len(x))), truth, given)
 
 
-def single_precision(rng: Generator) -> Case:
+def single_precision(rng: Generator) -> HostileCase:
     """Labels in float32, well posed."""
     dim, width = _sizes(rng)
-    truth = teacher(rng, dim, width)
-    x = rng.standard_normal((_rows(dim, width, 12), dim))
-    return Case(Samples(x, truth(x).astype(np.float32)), truth, width if rng.random() < 0.5 else None, fair=True)
+    truth, x = teacher(rng, dim, width), _inputs(rng, dim, width, 12)
+    return HostileCase(Samples(x, truth(x).astype(np.float32)), truth, _given(rng, width), fair=True)
 
 
-def linear_part(rng: Generator) -> Case:
+def linear_part(rng: Generator) -> HostileCase:
     """A truth with a linear part beside its units, well posed; noise or none."""
     dim, width = _sizes(rng)
     net = teacher(rng, dim, width)
     truth = Network(net.layer, net.readout, net.offset, rng.standard_normal(dim))
-    x = rng.standard_normal((_rows(dim, width + 1, 15), dim))
-    return Case(Samples(x, noisy(truth(x), float(rng.choice([0.0, 0.02])), rng)), truth, width, fair=True)
+    x = _inputs(rng, dim, width + 1, 15)
+    return HostileCase(Samples(x, noisy(truth(x), rng, 0.0, 0.02)), truth, width, fair=True)
 
 
-def outside(rng: Generator) -> Case:
+def outside(rng: Generator) -> HostileCase:
     """Functions that are no such network: deep ones, trees, polynomials, waves, a product, pure noise."""
     dim, kind = int(rng.integers(2, 6)), int(rng.integers(7))
     x = rng.standard_normal((int(rng.choice([60, 150, 400, 1000])), dim))
@@ -203,40 +203,39 @@ def outside(rng: Generator) -> Case:
         lambda: np.sin(2.0 * x @ w[0]) + np.cos(x @ w[1]),
         lambda: np.maximum(x @ w[0], 0.0) * np.maximum(x @ w[1], 0.0),
         lambda: rng.standard_normal(len(x)))[kind]
-    y = noisy(f(), float(rng.choice([0.0, 0.0, 0.05])), rng)
-    told = None if rng.random() < 0.6 else int(rng.integers(1, 6))
-    return Case(Samples(x, y), None, told, relu if rng.random() < 0.8 else tanh)
+    y = noisy(f(), rng, 0.0, 0.0, 0.05)
+    given = None if rng.random() < 0.6 else int(rng.integers(1, 6))
+    return HostileCase(Samples(x, y), None, given, relu if rng.random() < 0.8 else tanh)
 
 
-def several_outputs(rng: Generator) -> Case:
+def several_outputs(rng: Generator) -> HostileCase:
     """Three outputs, one of which may be noise alone."""
     dim, width = _sizes(rng)
-    truth = teacher(rng, dim, width, outputs=3)
-    x = rng.standard_normal((_rows(dim, width, 10), dim))
-    y = noisy(truth(x), float(rng.choice([0.0, 0.05])), rng)
+    truth, x = teacher(rng, dim, width, outputs=3), _inputs(rng, dim, width, 10)
+    y = noisy(truth(x), rng, 0.0, 0.05)
     if rng.random() < 0.5:
         readout = np.array(truth.readout)
         readout[:, 2] = 0.0
         truth = Network(truth.layer, readout, np.array(truth.offset) * [1.0, 1.0, 0.0])
         y[:, 2] = rng.standard_normal(len(x)) * rng.uniform(0.01, 1.0)
-    return Case(Samples(x, y), truth, width)
+    return HostileCase(Samples(x, y), truth, width)
 
 
-def assumptions(rng: Generator) -> Case:
+def assumptions(rng: Generator) -> HostileCase:
     """The methods on data that break what they assume, their literal forms among them."""
     dim = int(rng.integers(3, 6))
     truth = random_network(dim, dim, outputs=dim, biases=0.0, rng=rng)
     x = rng.standard_normal((1500, dim)) if rng.random() < 0.5 else rng.exponential(size=(1500, dim)) - 1.0
-    y = noisy(truth(x), float(rng.choice([0.0, 0.02, 0.1])), rng)
+    y = noisy(truth(x), rng, 0.0, 0.02, 0.1)
     literal = SymmetricInputs.literal() if rng.random() < 0.6 else SymmetricInputs()
     one = random_network(dim, max(1, dim - 1), rng=rng)
     single: tuple[Method, ...] = (TensorInit(), TensorInit.literal(), GeneralReLU(), LandscapeDesign())
     if rng.random() < 0.5:
-        return Case(Samples(x, y), truth, dim, method=literal)
-    return Case(Samples(x, noisy(one(x), 0.05, rng)), one, one.width, method=single[rng.integers(len(single))])
+        return HostileCase(Samples(x, y), truth, dim, method=literal)
+    return HostileCase(Samples(x, noisy(one(x), rng, 0.05)), one, one.width, method=single[rng.integers(len(single))])
 
 
-def drift(rng: Generator) -> Case:
+def drift(rng: Generator) -> HostileCase:
     """A black box whose answers drift from call to call."""
     dim, width = _sizes(rng)
     truth, rate, calls = teacher(rng, dim, width), float(rng.choice([1e-3, 0.05])), [0]
@@ -245,17 +244,10 @@ def drift(rng: Generator) -> Case:
         calls[0] += 1
         return np.asarray(truth(x) * (1.0 + rate * calls[0]))
 
-    return Case(Oracle(ask, dim, budget=3000, rng=rng), None, width)
+    return HostileCase(Oracle(ask, dim, budget=3000, rng=rng), None, width)
 
 
-def look_alike(rng: Generator) -> Case:
-    """tanh told erf: no test sees that at such sizes with noise; counted apart, and listed in the docs."""
-    truth = teacher(rng, 3, 2, tanh)
-    x = rng.standard_normal((300, 3))
-    return Case(Samples(x, noisy(truth(x), 0.1, rng)), None, 2, erf)
-
-
-FAMILIES: dict[str, Callable[[Generator], Case]] = {
+FAMILIES: dict[str, Callable[[Generator], HostileCase]] = {
     family.__name__.replace("_", " "): family
     for family in (
         plain, noiseless, wrong_width, wrong_activation, inputs, noise, units, few, labels, single_precision, linear_part,

@@ -13,19 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import laybare
-from laybare.networks.storage import put
+from laybare.networks.storage import write_atomically
 from laybare.report.tables import text_table
 from laybare.studies.study import Study, StudyResult
-
-WIDE = 120
-"""Characters in a line of the table; wider tables go on below."""
 
 
 @dataclass(frozen=True)
 class StudyReading:
     """A study, the seeds and the grid it was run with, what came out, and how much processor time that took."""
 
-    study: Study[Any, Any]
+    study: Study[Any]
     seeds: Sequence[int]
     full: bool
     result: StudyResult
@@ -63,7 +60,7 @@ Processor time
 All digits are in `{name}.csv`{points}.
 {figure}
 ```text
-{text_table(result.columns, result.rows, WIDE)}
+{text_table(result.columns, result.rows, width=120)}
 ```
 """
 
@@ -71,7 +68,7 @@ All digits are in `{name}.csv`{points}.
         """The page, the tables and the figure, into `folder`, which is made if missing."""
         files = self.result.write(folder, self.study.name)
         page = folder / f"{self.study.name}.md"
-        put(page, self.page().encode())
+        write_atomically(page, self.page().encode())
         return [*files, page]
 
 

@@ -1,37 +1,123 @@
 """How many samples does each method need, over inputs, units, condition and noise? With exponents, and the theory's beside them.
 
-For every method networks that it is made for, ReLU units throughout, x ~ N(0, I); the width is told. Three arms: the method
-(every number within 1e-10 of the truth; within 0.1 with noise), its start alone (every direction within 0.3, signs left open),
+For every method networks that it is made for, ReLU units throughout, x ~ N(0, I); the width is given. Three arms: the method
+(every parameter within 1e-10 of the truth; within 0.1 with noise), its start alone (every direction within 0.3, signs left open),
 and RandomStart, the control, on the same networks and samples. One quantity moves at a time from 8 inputs, 4 units, condition 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from math import sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import LaybareError
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
-from laybare.methods.start import network_at
-from laybare.methods.tensor_init.routes import RefinedMoments
+from laybare.methods.start import required_network
+from laybare.methods.tensor_init import RefinedMoments
 from laybare.networks import Network, compare, unsigned_error
 from laybare.pipeline import recover
 from laybare.planted import random_network
-from laybare.report.plots import Curve, LinesFigure, Panel
+from laybare.report.study_figures import Curve, LinesFigure, Panel
 from laybare.source import Gaussian, Law, Samples, Symmetric
-from laybare.studies.sample_theory import stated
-from laybare.studies.smallest_samples import exponent, smallest
-from laybare.studies.study import EXACT_ERROR, Settings, Study, StudyResult, headings
+from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, table
+from laybare.theory.guarantees import global_recovery, start_accuracy
+from laybare.theory.relu_guarantees import relu_recovery
+from laybare.theory.symmetric_guarantees import InputLaw, symmetric_recovery
 
-CLOSE, NOISY_ERROR = 0.3, 0.1
-"""Largest error of a direction of a start; largest error of any number where there is noise."""
 
-AXES = {"dim": "inputs", "width": "units", "condition": "condition number", "noise": "noise / sd(y)"}
+@dataclass(frozen=True, kw_only=True)
+class ComplexityRules:
+    """When a number of samples is enough."""
+
+    share: float = 0.9
+    """Share of runs that must succeed. Convention: nine of ten."""
+    start_error: float = 0.3
+    """Largest error of a direction of a start. Checked by `pytest tests/studies/test_sample_complexity.py`."""
+    noisy_error: float = 0.1
+    """Largest error of a parameter where there is noise. Checked by `pytest tests/studies/test_sample_complexity.py`."""
+    lowest_step: int = 8
+    """First step of the grid of sample sizes, 2^(step/2): 16 samples. Convention: fewer determine no network here."""
+    highest_step: int = 36
+    """Last step: 262,144 samples. Convention: more take hours."""
+    bound_accuracy: float = 0.1
+    """Accuracy of the theorems' bounds, which move with it by a factor. Convention: exponents do not depend on it."""
+    bound_networks: int = 3
+    """Networks that a bound is a median over. Checked by `pytest tests/studies/test_sample_complexity.py`."""
+
+
+RULES = ComplexityRules()
+
+
+def samples_at(step: int) -> int:
+    """Samples of a step of the grid."""
+    return int(np.rint(2.0 ** (step / 2)))
+
+
+def smallest_enough(succeeds: Callable[[int, int], bool], seeds: Sequence[int], guess: int, most: int) -> float:
+    """Smallest number of samples with which nine of ten `seeds` succeed; infinite beyond `most`. The search begins at `guess`.
+
+    Numbers of samples come from one geometric grid, a factor of √2 apart, so that two arms meet at the same ones. The search goes
+    up or down from the guess by doubling, then halves the bracket: it takes success for monotone, as it is but for chance near
+    its edge.
+    """
+    highest = min(RULES.highest_step, int(2 * np.log2(most) + 1e-9))
+    tried: dict[int, bool] = {}
+
+    def enough(step: int) -> bool:
+        if step not in tried:
+            tried[step] = _enough(succeeds, seeds, samples_at(step))
+        return tried[step]
+
+    low, high = _bracket(enough, min(max(RULES.lowest_step, round(2 * np.log2(guess))), highest), highest)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return float(samples_at(high)) if high <= highest else np.inf
+
+
+def _enough(succeeds: Callable[[int, int], bool], seeds: Sequence[int], samples: int) -> bool:
+    """Whether few enough seeds fail; it is over once too many have."""
+    spare = int((1.0 - RULES.share) * len(seeds) + 1e-9)
+    for seed in seeds:
+        spare -= not succeeds(samples, seed)
+        if spare < 0:
+            return False
+    return True
+
+
+def _bracket(enough: Callable[[int], bool], guess: int, highest: int) -> tuple[int, int]:
+    """A step that is not enough (or below the grid) and one that is (or beyond it), two doublings further each time."""
+    low, high, stride = RULES.lowest_step - 1, highest + 1, 2
+    step, up = guess, not enough(guess)
+    while True:
+        if up:
+            low, step = step, step + stride
+        else:
+            high, step = step, step - stride
+        if not RULES.lowest_step <= step <= highest:
+            return low, high
+        if enough(step) == up:
+            return (low, step) if up else (step, high)
+        stride *= 2
+
+
+def exponent(values: Sequence[float], samples: Sequence[float]) -> float:
+    """Slope of log samples against log values where both are known; NaN with fewer than two of them."""
+    pairs = [(value, n) for value, n in zip(values, samples, strict=True) if np.isfinite(n) and n > 0 and value > 0]
+    if len({value for value, _ in pairs}) < 2:
+        return float("nan")
+    x, y = np.log(np.array(pairs)).T
+    return float(np.round(np.polyfit(x, y, 1)[0], 6)) + 0.0  # no minus before a zero
+
+
 METHOD, START, CONTROL = "the method", "its start alone", "RandomStart"
+AXES = {"dim": "inputs", "width": "units", "condition": "condition number", "noise": "noise / sd(y)"}
 
 
 class ComplexityPlace(NamedTuple):
@@ -41,11 +127,6 @@ class ComplexityPlace(NamedTuple):
     width: int = 4
     condition: float = 2.0
     noise: float = 0.0
-
-    @property
-    def numbers(self) -> int:
-        """Unknowns of a network with biases and one output."""
-        return self.width * (self.dim + 2) + 1
 
 
 class Family(NamedTuple):
@@ -76,6 +157,46 @@ FAMILIES = {
     "GeneralReLU": Family(GeneralReLU(), GeneralReLU(), biases=0.5)}
 
 
+def _tensor_start(network: Network) -> float:
+    """Samples at which the stated relative error of the start is that accuracy: Theorem 5.6 of Zhong et al. (2017)."""
+    return (start_accuracy(network, 1)["relative error of the start"] / RULES.bound_accuracy) ** 2
+
+
+def _detector(network: Network) -> float:
+    """Lemma 15 of Ge et al. (2019); inputs of N(0, I) have a radius of about √d."""
+    law = InputLaw(radius=sqrt(network.dim))
+    return symmetric_recovery(network, law, RULES.bound_accuracy)["samples of the detector"]
+
+
+_BOUNDS: dict[tuple[str, bool], Callable[[Network], float]] = {
+    ("TensorInit", False): lambda network: global_recovery(network, RULES.bound_accuracy)["samples"],
+    ("TensorInit", True): _tensor_start,
+    ("SymmetricInputs", False): _detector,
+    ("GeneralReLU", False): lambda network: relu_recovery(network, RULES.bound_accuracy)["samples"]}
+"""By method and whether its start alone is meant. Ge, Lee and Ma (2018) state a polynomial, and no number."""
+
+
+def stated_exponent(
+    start: bool, method: str, axis: str, plant: Callable[[Any, Generator], Network], places: Sequence[Any]
+) -> float:
+    """The slope of the method's bound along an axis, that of its start alone if asked; NaN where no theorem states one.
+
+    The bounds of `laybare.theory` are known up to factors, and some up to the exponents of a polynomial, which are taken as one
+    there (`Bound.open`). So an exponent says how the stated bound moves at the same networks, not how many samples are needed. No
+    theorem has noise in its number: there the exponent is that of standard errors, which are as small as sd(noise)/√n.
+    """
+    if axis == "noise":
+        return float("nan") if start else 2.0
+    bound = _BOUNDS.get((method, start), _BOUNDS.get((method, False)))
+    if bound is None:
+        return float("nan")
+
+    def typical(place: Any) -> float:
+        return float(np.median([bound(plant(place, np.random.default_rng(seed))) for seed in range(RULES.bound_networks)]))
+
+    return exponent([float(getattr(place, axis)) for place in places], [typical(place) for place in places])
+
+
 class ComplexityGrid(NamedTuple):
     """Values of every quantity, methods, and the largest number of samples that is tried."""
 
@@ -102,18 +223,6 @@ class ComplexityCell(NamedTuple):
     place: ComplexityPlace
 
 
-class ComplexityRow(NamedTuple):
-    """A row of the table: samples at every value, beyond what was tried as inf; the slope of their logarithms; the theory's."""
-
-    method: str
-    arm: str
-    against: str
-    values: str
-    samples: str
-    exponent: float | str
-    theory: float | str
-
-
 def succeeds(cell: ComplexityCell, samples: int, seed: int) -> bool:
     """One run. A refusal is a failure."""
     family, place = FAMILIES[cell.method], cell.place
@@ -132,15 +241,15 @@ def succeeds(cell: ComplexityCell, samples: int, seed: int) -> bool:
 def _recovers(method: Method, source: Samples, truth: Network, place: ComplexityPlace, rng: Generator) -> bool:
     found = recover(source, method, place.width, rng=rng).network
     match = compare(found, truth)
-    within = NOISY_ERROR if place.noise else EXACT_ERROR
+    within = RULES.noisy_error if place.noise else SUCCESS.exact_error
     return not match.missing and not match.spurious and match.max_error < within
 
 
 def _starts_close(family: Family, source: Samples, truth: Network, place: ComplexityPlace, rng: Generator) -> bool:
-    start = network_at(family.start.start(source, place.width, rng=rng))
+    start = required_network(family.start.start(source, place.width, rng=rng))
     if start.layer.weights.shape != truth.layer.weights.shape:
         return False
-    return unsigned_error(np.asarray(start.layer.weights), np.asarray(truth.layer.weights)) < CLOSE
+    return unsigned_error(np.asarray(start.layer.weights), np.asarray(truth.layer.weights)) < RULES.start_error
 
 
 _ARMS: dict[str, Callable[[Family, Samples, Network, ComplexityPlace, Generator], bool]] = {
@@ -149,56 +258,64 @@ _ARMS: dict[str, Callable[[Family, Samples, Network, ComplexityPlace, Generator]
     CONTROL: lambda family, *given: _recovers(RandomStart(biases=bool(family.biases)), *given)}
 
 
-def measure(settings: Settings[ComplexityGrid]) -> dict[ComplexityCell, float]:
+def measure_grid(settings: Settings[ComplexityGrid]) -> dict[ComplexityCell, float]:
     """The smallest number of samples of every cell; a place that two axes share is measured once."""
     grid = settings.grid
-    places = list(dict.fromkeys(place for axis in grid.axes for place in grid.places(axis)))
-    cells = [ComplexityCell(method, arm, place) for method in grid.methods for arm in _ARMS for place in places]
+    places = dict.fromkeys(place for axis in grid.axes for place in grid.places(axis))
+    cells = cross(ComplexityCell, grid.methods, _ARMS, places)
     found: dict[ComplexityCell, float] = {}
-    for done, cell in enumerate(cells):
-        found[cell] = smallest(partial(succeeds, cell), settings.seeds, 4 * cell.place.numbers, grid.most)
-        settings.tick("bisecting", done + 1, len(cells), f"{cell.method}, {cell.arm}, {cell.place}: {found[cell]:,.0f} samples")
+    for done, cell in enumerate(cells, 1):
+        guess = 4 * (cell.place.width * (cell.place.dim + 2) + 1)  # four per unknown of a network with biases and one output
+        found[cell] = smallest_enough(partial(succeeds, cell), settings.seeds, guess, grid.most)
+        settings.tick("bisecting", done, len(cells), f"{cell.method}, {cell.arm}, {cell.place}: {found[cell]:,.0f} samples")
     return found
 
 
-def summary(grid: ComplexityGrid, found: Mapping[ComplexityCell, float]) -> StudyResult:
-    """A row for every method, arm and axis; a panel for every method and axis."""
-    rows = [_row(grid, found, method, arm, axis) for method in grid.methods for arm in _ARMS for axis in grid.axes]
-    panels = [
-        Panel(method, AXES[axis], "samples for 9 of 10", [
-            Curve(arm, grid.axes[axis], _samples(grid, found, method, arm, axis)) for arm in _ARMS], "xy")
-        for method in grid.methods for axis in grid.axes]
-    figure = LinesFigure(
-        panels, "Smallest number of samples for nine recoveries of ten, over inputs, units, condition and noise, by method",
-        across=len(grid.axes))
-    return StudyResult(headings(ComplexityRow), rows, _sentence(grid, found), figure)
+class AlongAxis(NamedTuple):
+    """The cell of a row: a method and an arm along an axis."""
+
+    method: str
+    arm: str
+    axis: str
 
 
-def _samples(
-    grid: ComplexityGrid, found: Mapping[ComplexityCell, float], method: str, arm: str, axis: str
-) -> list[float]:
-    return [found[ComplexityCell(method, arm, place)] for place in grid.places(axis)]
+class Needs(NamedTuple):
+    """Samples needed along an axis: its places, their values, the samples."""
+
+    places: list[ComplexityPlace]
+    values: tuple[float, ...]
+    samples: list[float]
 
 
-def _row(grid: ComplexityGrid, found: Mapping[ComplexityCell, float], method: str, arm: str, axis: str) -> ComplexityRow:
-    values, samples = grid.axes[axis], _samples(grid, found, method, arm, axis)
-    slope, theory = exponent(values, samples), float("nan")  # nobody has a theorem about the control
-    if arm != CONTROL:
-        theory = stated(arm == START, method, axis, FAMILIES[method].plant, grid.places(axis))
-    return ComplexityRow(
-        method, arm, AXES[axis], " ".join(f"{value:g}" for value in values), " ".join(f"{n:.0f}" for n in samples),
-        slope if np.isfinite(slope) else "", theory if np.isfinite(theory) else "")
+def along_axes(grid: ComplexityGrid, found: Mapping[ComplexityCell, float]) -> dict[AlongAxis, Needs]:
+    """What every method and arm needs along every axis."""
+
+    def needs(row: AlongAxis) -> Needs:
+        places = grid.places(row.axis)
+        return Needs(places, grid.axes[row.axis], [found[ComplexityCell(row.method, row.arm, place)] for place in places])
+
+    return {row: needs(row) for row in cross(AlongAxis, grid.methods, _ARMS, grid.axes)}
 
 
-def _sentence(grid: ComplexityGrid, found: Mapping[ComplexityCell, float]) -> str:
+def _finite(value: float) -> float | str:
+    return value if np.isfinite(value) else ""
+
+
+def _theory(row: AlongAxis, needs: Needs) -> float | str:
+    if row.arm == CONTROL:  # nobody has a theorem about the control
+        return ""
+    return _finite(stated_exponent(row.arm == START, row.method, row.axis, FAMILIES[row.method].plant, needs.places))
+
+
+def _sentence(m: StudyMeasurement) -> str:
     """How many equations an unknown takes without noise, and how often a method needs fewer samples than the control."""
-    places = {cell.place for cell in found if not cell.place.noise}
+    found, methods, places = m.runs, m.grid.methods, {cell.place for cell in m.runs}
     ratio = [
         FAMILIES[method].share(place, found[ComplexityCell(method, CONTROL, place)])
-        for method in grid.methods for place in places]
+        for method in methods for place in places if not place.noise]
     pairs = [
         (found[ComplexityCell(method, METHOD, place)], found[ComplexityCell(method, CONTROL, place)])
-        for method in grid.methods for place in {cell.place for cell in found}]
+        for method in methods for place in places]
     fewer, more = (sum(sign * (own - other) < 0 for own, other in pairs if own != other) for sign in (1, -1))
     known = [value for value in ratio if np.isfinite(value)]
     spread = f"takes {min(known):.1f} to {max(known):.1f} equations an unknown" if known else "never succeeds"
@@ -207,11 +324,30 @@ def _sentence(grid: ComplexityGrid, found: Mapping[ComplexityCell, float]) -> st
         f"in {fewer}, more in {more}, and the same step of the grid in the others.")
 
 
+def _figure(m: StudyMeasurement) -> LinesFigure:
+    """A panel for every method and axis."""
+    rows = along_axes(m.grid, m.runs)
+    panels = [
+        Panel(method, AXES[axis], "samples for 9 of 10", [
+            Curve(arm, m.grid.axes[axis], rows[AlongAxis(method, arm, axis)].samples) for arm in _ARMS], "xy")
+        for method in m.grid.methods for axis in m.grid.axes]
+    return LinesFigure(
+        panels, "Smallest number of samples for nine recoveries of ten, over inputs, units, condition and noise, by method",
+        across=len(m.grid.axes))
+
+
 SAMPLE_COMPLEXITY = Study(
     "sample-complexity", "Smallest number of samples for nine recoveries of ten, over inputs, units, condition and noise",
     "The theorems' numbers of samples are polynomials: TensorInit d·log d·k·λ(κ), SymmetricInputs d³ (detector), GeneralReLU "
     "poly(m, d, B, 1/s_m); exponents beside them are those of the bounds at the same networks, open exponents taken as 1. "
     "A count of unknowns gives 1 for inputs and units, 0 for condition; errors that are standard errors give 2 for noise.",
-    ComplexityGrid((4, 8, 16), (2, 4, 8), (2, 8), (0.1, 0.4), 1 << 13),
-    ComplexityGrid((4, 8, 16, 32), (2, 4, 6, 8), (1, 2, 4, 8, 16), (0.05, 0.1, 0.2, 0.4, 0.8), 1 << 17),
-    measure, summary, seeds=10)
+    quick=ComplexityGrid((4, 8, 16), (2, 4, 8), (2, 8), (0.1, 0.4), 1 << 13),
+    full=ComplexityGrid((4, 8, 16, 32), (2, 4, 6, 8), (1, 2, 4, 8, 16), (0.05, 0.1, 0.2, 0.4, 0.8), 1 << 17), seeds=10,
+    measure_grid=measure_grid, group=along_axes,
+    table=table(
+        "method", "arm", against=lambda row, needs: AXES[row.axis],
+        values=lambda row, needs: " ".join(f"{value:g}" for value in needs.values),
+        samples=lambda row, needs: " ".join(f"{n:.0f}" for n in needs.samples),
+        exponent=lambda row, needs: _finite(exponent(needs.values, needs.samples)), theory=_theory),
+    sentence=_sentence, figure=_figure)
+"""Samples at every value, beyond what was tried as inf; the slope of their logarithms; the theory's."""

@@ -1,38 +1,55 @@
-"""What a study is: a grid, a run for every cell of it and every seed, and a summary that reads the runs.
+"""What a study is: a grid of cells, a run for every cell and seed, a table of the runs, a sentence and a figure that read the
+table.
 
-    Settings (seeds, grid)  ->  measure: cell -> runs  ->  summary: rows, sentence, figure  ->  StudyResult (table, CSV, SVG)
+    Settings (seeds, grid)  ->  cell -> runs  ->  table: rows  ->  sentence, figure  ->  StudyResult (table, CSV, SVG)
 
-A row is a NamedTuple of the study: its fields are the columns of the table and of the CSV, "median_s" under the heading
-"median s", and what sentences and figures read. Nothing is rounded before it is printed.
+A study is a declaration of these parts. A column of a table is a function of a cell and its runs. Its name, "median_s", is the
+heading "median s" and the field of a row that sentences and figures read. Nothing is rounded before it is printed.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from itertools import product
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
+from numpy.random import Generator
 
-from laybare.networks.storage import put
-from laybare.report.plots import LinesFigure, RatesFigure
-from laybare.shapes import Event, Progress
-
-EXACT_ERROR = 1e-10
-"""Largest error of any weight, bias or readout of a network that counts as recovered exactly."""
-
-Cell = str | int | float
-"""What stands in a table; an empty text where there is nothing to tell."""
-
-Row: TypeAlias = tuple[Cell, ...]
+from laybare.errors import LaybareError
+from laybare.networks.storage import write_atomically
+from laybare.numerics.shapes import Array, Event, Progress
+from laybare.report.study_figures import LinesFigure, RatesFigure
+from laybare.source import Gaussian, Samples
+from laybare.studies.columns import Column, Value, field
 
 Grid = TypeVar("Grid")
-Place = TypeVar("Place", bound=Hashable)
-Run = TypeVar("Run")
-Runs = TypeVar("Runs")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuccessRules:
+    """When a result of a study counts as right."""
+
+    exact_error: float = 1e-10
+    """Largest error of a parameter of an exact recovery from noiseless samples. Checked by `pytest tests/studies`."""
+    read_error: float = 1e-8
+    """The same for large networks and for deep ones read along lines. Checked by `pytest tests/studies`."""
+    minimum_error: float = 1e-4
+    """Largest row error at which a minimum of a landscape counts as the truth. Checked by `pytest tests/studies`."""
+    near_angle: float = 0.05
+    """Largest angle of a row, in radians, at which a lowest layer counts as found. Checked by `pytest tests/studies`."""
+    wrong_angle: float = 0.1
+    """Angle in radians beyond which a verified lowest layer counts as wrong. Checked by `pytest tests/studies`."""
+
+
+SUCCESS = SuccessRules()
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,7 @@ class Settings(Generic[Grid]):
     progress: Progress | None = None
 
     def first(self, count: int) -> Settings[Grid]:
-        """The same with no more than so many seeds."""
+        """The same with at most `count` seeds."""
         return replace(self, seeds=self.seeds[:count])
 
     def tick(self, stage: str, done: int, total: int, detail: str) -> None:
@@ -57,104 +74,147 @@ class StudyResult(NamedTuple):
     """Rows of the table under their headings, one sentence that reads it, and a figure if there is one."""
 
     columns: tuple[str, ...]
-    rows: Sequence[Row]
+    rows: Sequence[Sequence[Value]]
     sentence: str
     figure: LinesFigure | RatesFigure | None = None
 
     def write(self, folder: Path, name: str) -> list[Path]:
-        """Write `name`.csv and `name`.txt into `folder`, which is made if missing, and the figure with its points in a CSV."""
+        """Write `name`.csv into `folder`, which is made if missing, and the figure with its points in a CSV of their own."""
         folder.mkdir(parents=True, exist_ok=True)
-        files = {f"{name}.csv": _csv(self.columns, self.rows), f"{name}.txt": self.sentence + "\n"}
+        files = {f"{name}.csv": _csv(self.columns, self.rows)}
         if self.figure is not None:
             files[f"{name}.svg"] = self.figure.svg()
             files[f"{name}-figure.csv"] = _csv(*self.figure.points())
         for file, content in files.items():
-            put(folder / file, content.encode())
+            write_atomically(folder / file, content.encode())
         return [folder / file for file in files]
 
 
 @dataclass(frozen=True)
-class Study(Generic[Grid, Runs]):
-    """A comparison that anybody can run again: `title` says what is measured, `claim` what was stated before."""
+class Table:
+    """Columns by name; `row` is the class of its rows."""
+
+    columns: Mapping[str, Column]
+
+    @cached_property
+    def row(self) -> Any:
+        return namedtuple("Row", list(self.columns))
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        return tuple(name.replace("_", " ") for name in self.columns)
+
+    def rows(self, runs: Mapping[Any, Any]) -> list[Any]:
+        """A row for every cell."""
+        return [self.row(*(column(cell, each) for column in self.columns.values())) for cell, each in runs.items()]
+
+
+def table(*fields: str, **columns: Column) -> Table:
+    """The fields of the cell that are columns, then further columns."""
+    return Table({**{name: field(name) for name in fields}, **columns})
+
+
+class StudyMeasurement(NamedTuple):
+    """What sentences and figures read: the grid, the runs of its cells, the rows of the table."""
+
+    grid: Any
+    runs: Any
+    rows: list[Any]
+
+    @property
+    def all_runs(self) -> list[Any]:
+        return [run for each in self.runs.values() for run in each]
+
+
+@dataclass(frozen=True)
+class Study(Generic[Grid]):
+    """A comparison that anybody can run again: `title` says what is measured, `claim` what was stated before.
+
+    Every cell is run with every seed; with `in_turns` seed s runs cell s modulo their number. `measure_grid` replaces that
+    where the next run depends on the last. `group` turns the runs of the cells into those of the rows.
+    """
 
     name: str
     title: str
     claim: str
+    _: KW_ONLY
     quick: Grid
     full: Grid
-    measure: Callable[[Settings[Grid]], Runs]
-    summary: Callable[[Grid, Runs], StudyResult]
+    cells: Callable[[Any], Sequence[Any]] = tuple
+    run_cell: Callable[[Any, int], Any] | None = None
+    in_turns: bool = False
+    measure_grid: Callable[[Settings[Any]], Mapping[Any, Any]] | None = None
+    group: Callable[[Any, Any], Mapping[Any, Any]] = lambda grid, runs: runs
+    table: Table
+    sentence: Callable[[StudyMeasurement], str]
+    figure: Callable[[StudyMeasurement], LinesFigure | RatesFigure] | None = None
     seeds: int = 20
-    """Seeds that `laybare reproduce` takes unless it is told others: 0 to one less."""
+    """Seeds that `laybare reproduce` takes by default: 0 to one less."""
 
     def settings(self, seeds: Sequence[int], *, full: bool = False, progress: Progress | None = None) -> Settings[Grid]:
         """Those seeds on the quick grid, or on the full one."""
         return Settings(seeds, self.full if full else self.quick, progress)
+
+    def measure(self, settings: Settings[Grid]) -> Mapping[Any, Any]:
+        """The runs of every cell."""
+        if self.measure_grid is not None:
+            return self.measure_grid(settings)
+        assert self.run_cell is not None
+        return run_cells(settings, self.cells(settings.grid), self.run_cell, in_turns=self.in_turns)
+
+    def summary(self, grid: Grid, runs: Mapping[Any, Any]) -> StudyResult:
+        """The table of the runs, and what reads it."""
+        measured = StudyMeasurement(grid, runs, self.table.rows(self.group(grid, runs)))
+        figure = None if self.figure is None else self.figure(measured)
+        return StudyResult(self.table.headings, measured.rows, self.sentence(measured), figure)
 
     def run(self, settings: Settings[Grid]) -> StudyResult:
         """Measure, then read."""
         return self.summary(settings.grid, self.measure(settings))
 
 
-def over(
-    cells: Callable[[Grid], Sequence[Place]], run: Callable[[Place, int], Run], *, stage: str = "cells"
-) -> Callable[[Settings[Grid]], dict[Place, list[Run]]]:
-    """A measurement: `run` once for every cell and seed, with a tick after every cell."""
-
-    return lambda settings: every(settings, cells(settings.grid), run, stage=stage)
-
-
-def every(
-    settings: Settings[Any], places: Sequence[Place], run: Callable[[Place, int], Run], *, stage: str = "cells"
-) -> dict[Place, list[Run]]:
-    """The runs of every place, one for each seed, with a tick after every place."""
-    runs: dict[Place, list[Run]] = {}
-    for done, place in enumerate(places):
-        runs[place] = [run(place, seed) for seed in settings.seeds]
-        settings.tick(stage, done + 1, len(places), spelled(place))
-    return runs
+def run_cells(
+    settings: Settings[Any], cells: Sequence[Any], run: Callable[[Any, int], Any], *, in_turns: bool = False
+) -> dict[Any, list[Any]]:
+    """The runs of every cell, one per seed, with a tick after every run; in turns, cells without a seed are left out."""
+    seeds = settings.seeds
+    pairs = [(cells[seed % len(cells)], seed) for seed in seeds] if in_turns else list(product(cells, seeds))
+    runs: dict[Any, list[Any]] = {cell: [] for cell in cells}
+    for done, (cell, seed) in enumerate(pairs, 1):
+        runs[cell].append(run(cell, seed))
+        settings.tick("runs", done, len(pairs), spell(cell))
+    return {cell: each for cell, each in runs.items() if each}
 
 
-def spelled(place: Any) -> str:
+def spell(cell: Any) -> str:
     """A cell in a line: its fields by name, or the cell as it is."""
-    if hasattr(place, "_asdict"):
-        return ", ".join(f"{name}={value}" for name, value in place._asdict().items())
-    return ", ".join(map(str, place)) if isinstance(place, tuple) else str(place)
+    if hasattr(cell, "_asdict"):
+        return ", ".join(f"{name}={value}" for name, value in cell._asdict().items())
+    return ", ".join(map(str, cell)) if isinstance(cell, tuple) else str(cell)
 
 
-def headings(row: type[Any]) -> tuple[str, ...]:
-    """The columns of a NamedTuple class of rows."""
-    return tuple(name.replace("_", " ") for name in row._fields)
+def cross(cell: Callable[..., Result], *axes: Iterable[Any]) -> list[Result]:
+    """A cell for every combination of values, the last axis fastest."""
+    return [cell(*values) for values in product(*axes)]
 
 
-def spread(values: Sequence[float]) -> tuple[float, float, float, int]:
-    """Median, lowest and highest tenth of what is finite, and how many are not."""
-    kept = np.array([value for value in values if np.isfinite(value)])
-    if not len(kept):
-        return np.nan, np.nan, np.nan, len(values)
-    return float(np.median(kept)), float(np.quantile(kept, 0.1)), float(np.quantile(kept, 0.9)), len(values) - len(kept)
+def timed(run: Callable[[], Result]) -> tuple[Result | None, float]:
+    """What `run` returns, None if the library refuses, and its seconds."""
+    begun = time.perf_counter()
+    try:
+        result = run()
+    except LaybareError:
+        result = None
+    return result, time.perf_counter() - begun
 
 
-def radians(angle: float) -> str:
-    """A median angle in a sentence; NaN is that of runs which were all refused."""
-    return f"{angle:.2g} rad" if np.isfinite(angle) else "refused in every run"
+def gaussian_samples(function: Callable[[Array], Array], dim: int, rows: int, rng: Generator) -> Samples:
+    """Rows of N(0, I) and the function there, declared as Gaussian."""
+    x = rng.standard_normal((rows, dim))
+    return Samples(x, function(x), law=Gaussian(0, 1))
 
 
-class Count(NamedTuple):
-    """Exact recoveries of an arm, of so many runs, and runs that were verified though they were wrong."""
-
-    exact: int
-    runs: int
-    wrong: int
-
-
-def tally(counts: Mapping[str, Sequence[Count]]) -> str:
-    """Exact recoveries of every arm, and how often a certificate was wrong."""
-    parts = ", ".join(f"{arm} {sum(c.exact for c in each)}/{sum(c.runs for c in each)}" for arm, each in counts.items())
-    return f"{parts}; verified but wrong: {sum(c.wrong for each in counts.values() for c in each)}"
-
-
-def _csv(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+def _csv(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)

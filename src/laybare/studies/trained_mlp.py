@@ -12,14 +12,10 @@ import numpy as np
 
 from laybare.export import from_sklearn
 from laybare.networks import Match, Network, compare
+from laybare.numerics.shapes import Array, Event, Progress
 from laybare.pipeline import Recovery, recover
-from laybare.report import side_by_side
-from laybare.shapes import Array, Event, Progress
+from laybare.report import pair_units
 from laybare.source import Oracle
-
-WIDTH, QUERIES, TRAINING_STEPS = 16, 3000, 500
-CLOSE = 1e-2
-"""Largest difference of a unit that counts as right."""
 
 
 class TrainedCase(NamedTuple):
@@ -30,7 +26,7 @@ class TrainedCase(NamedTuple):
     match: Match
 
 
-def train(width: int = WIDTH, seed: int = 0) -> Network:
+def train(width: int = 16, seed: int = 0, steps: int = 500) -> Network:
     """Hidden layer and readout of an MLPRegressor fitted to the standardised diabetes data (442 rows, 10 inputs)."""
     from sklearn.datasets import load_diabetes
     from sklearn.exceptions import ConvergenceWarning
@@ -39,7 +35,7 @@ def train(width: int = WIDTH, seed: int = 0) -> Network:
     x, y = load_diabetes(return_X_y=True)
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     y = (y - y.mean()) / y.std()
-    mlp = MLPRegressor(hidden_layer_sizes=(width,), activation="relu", solver="adam", max_iter=TRAINING_STEPS, random_state=seed)
+    mlp = MLPRegressor(hidden_layer_sizes=(width,), activation="relu", solver="adam", max_iter=steps, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # how well it predicts is not the question here
         mlp.fit(x, y)
@@ -56,9 +52,9 @@ class Student(NamedTuple):
 
 
 def retrain(
-    truth: Network, samples: int = QUERIES, seed: int = 0, progress: Progress | None = None, *, starts: int = 10
+    truth: Network, samples: int = 3000, seed: int = 0, progress: Progress | None = None, *, starts: int = 10, steps: int = 500
 ) -> Student:
-    """scikit-learn's L-BFGS on standard normal samples of `truth`, its width told; the start with the lowest loss."""
+    """scikit-learn's L-BFGS on standard normal samples of `truth`, its width given; the start with the lowest loss."""
     from sklearn.neural_network import MLPRegressor
 
     rng = np.random.default_rng([seed, samples])
@@ -66,7 +62,7 @@ def retrain(
     fits = []
     for start in range(starts):
         mlp = MLPRegressor(
-            hidden_layer_sizes=(truth.width,), solver="lbfgs", alpha=0.0, tol=1e-10, max_iter=TRAINING_STEPS, random_state=start)
+            hidden_layer_sizes=(truth.width,), solver="lbfgs", alpha=0.0, tol=1e-10, max_iter=steps, random_state=start)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # whether it converged is what the test error shows
             fits.append(mlp.fit(x, truth(x)))
@@ -79,10 +75,10 @@ def retrain(
 
 def _right_units(network: Network, truth: Network) -> int:
     """Units of the truth of which every number is right to one per cent, rows scaled to length 1."""
-    return sum(pair.difference < CLOSE for pair in side_by_side(network, truth))
+    return sum(pair.difference < 0.01 for pair in pair_units(network, truth))
 
 
-def extract(truth: Network, queries: int = QUERIES, seed: int = 0, progress: Progress | None = None) -> TrainedCase:
+def extract(truth: Network, queries: int = 3000, seed: int = 0, progress: Progress | None = None) -> TrainedCase:
     """Recover `truth` through a callable, the width unknown."""
     calls = 0
 

@@ -1,4 +1,4 @@
-"""What only states theory: condition numbers, guarantees with their constants, the expected risk and its curvature.
+"""Theory alone: condition numbers, guarantees with their constants, the expected risk and its curvature.
 
     conditioning                                κ, λ, ν, τ of a network, and how the curvature at the truth scales with them
     local_convexity, descent_rate, ...          what each theorem of Zhong et al. (2017) asks for and promises
@@ -9,20 +9,30 @@
     curvature, hessian_product                  the Hessian of the risk on samples
 """
 
-from laybare.theory.condition_numbers import Conditioning, conditioning
-from laybare.theory.expected import ExpectedHessian, expected_gradient, expected_hessian, expected_risk
 from laybare.theory.guarantees import (
     Assumption,
     Bound,
+    Conditioning,
     Guarantee,
+    conditioning,
     descent_rate,
     global_recovery,
     local_convexity,
     moment_assumptions,
     start_accuracy,
 )
-from laybare.theory.hessian import Curvature, HessianProduct, curvature, extreme_eigenvalues, hessian_product
 from laybare.theory.relu_guarantees import relu_approximation, relu_recovery, relu_units
+from laybare.theory.risk_curvature import (
+    Curvature,
+    ExpectedHessian,
+    HessianProduct,
+    curvature,
+    expected_gradient,
+    expected_hessian,
+    expected_risk,
+    extreme_eigenvalues,
+    hessian_product,
+)
 from laybare.theory.symmetric_guarantees import InputLaw, symmetric_recovery
 
 __all__ = [

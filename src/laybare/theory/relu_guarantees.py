@@ -1,10 +1,9 @@
 """What the theorems of Awasthi, Tang and Vijayaraghavan (2021) state for one ReLU network with biases: Theorems 3.1, 3.2, D.1.
 
-Their bounds are polynomials that are not stated in the quantities that are computed here: the number of units m, the dimension d,
-B with 1/B ≤ |aᵢ| ≤ B and |bᵢ| ≤ B for unit weights, and s_m, the least singular value of the Khatri-Rao power of order l. What
-the proofs do state is given as printed: how many samples bring a moment within η (Lemma D.3, but for a factor and logarithms),
-and how close units must be for their signs to come out right (proof of Theorem 3.1).
-No number here tells whether n is large enough.
+Their bounds are polynomials, not stated, in quantities that are computed here: the number of units m, the dimension d, B with 1/B
+≤ |aᵢ| ≤ B and |bᵢ| ≤ B for unit weights, and s_m, the least singular value of the Khatri-Rao power of order l. What the proofs do
+state is given as printed: how many samples bring a moment within η (Lemma D.3, but for a factor and logarithms), and how close
+units must be for their signs to come out right (proof of Theorem 3.1). No number here decides whether n is large enough.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from laybare.errors import InvalidInput
-from laybare.moments.khatri_rao import khatri_rao_gap
+from laybare.moments.packed import khatri_rao_gap
 from laybare.networks import Network
-from laybare.shapes import Array
+from laybare.numerics.shapes import Array
 from laybare.theory.guarantees import FACTOR, POLYNOMIAL, PRINTED, Assumption, Bound, Guarantee
 
 LOGARITHMS = "times a constant factor and powers of logarithms that are not known"
@@ -36,7 +35,7 @@ def relu_units(network: Network, accuracy: float, *, order: int = 1) -> Guarante
 
 
 def relu_recovery(network: Network, accuracy: float) -> Guarantee:
-    """Theorem 3.1: with independent weights Algorithm 6 finds every number within `accuracy` (ε), signs included.
+    """Theorem 3.1: with independent weights Algorithm 6 finds every parameter within `accuracy` (ε), signs included.
 
     ε₀ is the accuracy of the units at which FixSigns decides right, with c = 1 in Φ(-c √log(1/(ε m d B))).
     """
@@ -44,7 +43,7 @@ def relu_recovery(network: Network, accuracy: float) -> Guarantee:
     least = min(float(ndtr(-q.reach)), accuracy)
     close = least * q.gap / (8.0 * sqrt(network.width) * q.B**2)
     return Guarantee(
-        "Theorem 3.1", "with at most as many units as inputs all numbers are found, signs included",
+        "Theorem 3.1", "with at most as many units as inputs all parameters are found, signs included",
         (*q.assumptions(), Assumption("no more units than inputs, independent weights", q.gap > 0)),
         (q.largest, q.separation, q.samples,
          Bound("accuracy of units for their signs", close, "ε₀ = min{Φ(-c√log(1/(εmdB))), ε} s_m/(8√m B²), c = 1", FACTOR),

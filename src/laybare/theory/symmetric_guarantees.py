@@ -2,8 +2,8 @@
 
 With |x| ≤ Γ, |ξ| ≤ P₂, |A| ≤ P₁, σ_min(E[xxᵀ]) ≥ γ, σ_min(A) ≥ β and σ_min(M) ≥ α, M the augmented distinguishing matrix,
 polynomially many samples bring the output of Algorithm 3 within ε of the network at every input, with probability 1 - δ. The
-polynomial is not stated. What its proof states is: how many samples bring the detector within ε (Lemma 15, but for a factor),
-what that does to its null space (Lemma 11), and what units within ε do to the outputs (section B.4).
+polynomial is not stated. The proof states how many samples bring the detector within ε (Lemma 15, but for a factor), what that
+does to its null space (Lemma 11), and what units within ε do to the outputs (section B.4).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from math import log, sqrt
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.moments.distinguishing import gaussian_augmented, least_detected
+from laybare.moments.pure_neuron_detector import detector_gap_bound, gaussian_augmented
 from laybare.networks import Network
-from laybare.shapes import Array
+from laybare.numerics.shapes import Array
 from laybare.theory.guarantees import FACTOR, POLYNOMIAL, PRINTED, Assumption, Bound, Guarantee
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputLaw:
-    """What the theorem asks about inputs: Γ, γ, and M (None: that of N(0, I), whose inputs are bounded with probability only)."""
+    """What the theorem asks about inputs: Γ, γ, and M (None: that of N(0, I), whose inputs are bounded in probability only)."""
 
     radius: float
     least_variance: float = 1.0
@@ -48,12 +48,12 @@ def symmetric_recovery(
         "Theorem 7", "Algorithm 3 from polynomially many samples is close to the network at every input",
         (Assumption("ReLU units without biases", network.activation.name == "relu" and not np.any(network.layer.biases)),
          Assumption("readout of full column rank: β > 0", q.beta > 0),
-         Assumption("inputs tell every pair of units apart: α > 0", q.alpha > 0),
+         Assumption("inputs distinguish every pair of units: α > 0", q.alpha > 0),
          Assumption("inputs of full rank: γ > 0", law.least_variance > 0)),
         (Bound("samples", q.samples(accuracy, failure), "Γ·P₁·(1 + P₂)·d·1/ε·1/γ·1/α·1/β·1/δ", POLYNOMIAL),
          Bound("samples of the detector", q.detector(accuracy, failure),
                "d³ Γ¹⁴ (ΓP₁√k + P₂)⁶ log(d/δ)/(γ⁴ε²): Lemma 15", FACTOR),
-         Bound("spectral gap", least_detected(M, A), "αβ²/√2 (Lemma 14, corrected)", PRINTED),
+         Bound("spectral gap", detector_gap_bound(M, A), "αβ²/√2 (Lemma 14, corrected)", PRINTED),
          Bound("turn of the null space", q.turn(accuracy), "2ε/(αβ²), of a detector within ε (Lemma 11, corrected)", PRINTED),
          Bound("error of the outputs", q.outputs(accuracy), "of units within ε (section B.4)", PRINTED),
          Bound("probability of failure", failure, "δ", PRINTED)))

@@ -9,14 +9,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.certificate.missing import MORE_UNITS
-from laybare.certificate.rivals import GAIN
-from laybare.certificate.starts import MET
-from laybare.methods.choosing import Evidence, gather_evidence, suitabilities
-from laybare.methods.choosing.order_signals import kernels_of_orders, order_signals
-from laybare.pipeline.clock import Clock
-from laybare.pipeline.portfolio import recover_by_choice
-from laybare.shapes import Array
+from laybare.certificate import ClaimName
+from laybare.methods.choosing import DataSummary, check_suitability, summarise_data
+from laybare.methods.data_summary import kernels_of_orders, order_signals
+from laybare.numerics.shapes import Array
+from laybare.pipeline.monitor import Clock
+from laybare.pipeline.portfolio import try_methods
 
 
 def white(x: Array, y: Array) -> lb.Source:
@@ -54,8 +52,8 @@ def test_noise_has_no_order(rng: np.random.Generator) -> None:
     assert np.all(np.std(scores, axis=0) < 1.3) and np.all(np.std(scores, axis=0) > 0.33)
 
 
-def evidence(x: Array, y: Array) -> Evidence:
-    return gather_evidence(white(x, y), lb.Samples(x, y), rng=np.random.default_rng(0))
+def evidence(x: Array, y: Array) -> DataSummary:
+    return summarise_data(white(x, y), lb.Samples(x, y), rng=np.random.default_rng(0))
 
 
 def test_biases_inputs_and_labels_are_seen(rng: np.random.Generator) -> None:
@@ -64,11 +62,11 @@ def test_biases_inputs_and_labels_are_seen(rng: np.random.Generator) -> None:
     biased = np.maximum(x[:, 0] - 1.0, 0.0) - np.maximum(-x[:, 0] - 1.0, 0.0)
     assert not evidence(x, free).biased and evidence(x, biased).biased
     skewed = evidence(rng.exponential(size=(4000, 4)), free)
-    fits = {row.method: row.fits for row in suitabilities(skewed, 3, lb.relu)}
+    fits = {row.method: row.fits for row in check_suitability(skewed, 3, lb.relu)}
     assert not fits["TensorInit"] and not fits["GeneralReLU"] and fits["RandomStart"]
     rare = evidence(x, np.maximum(x[:, 0] - 1.5, 0.0))
     assert rare.constant > 0.9
-    assert {row.method: row.fits for row in suitabilities(rare, None, None)}["HighThreshold"]
+    assert {row.method: row.fits for row in check_suitability(rare, None, None)}["HighThreshold"]
 
 
 def test_the_order_says_why(rng: np.random.Generator) -> None:
@@ -117,7 +115,7 @@ def test_activations_that_fit_equally_well_are_ties(held_out: float, ties: int, 
     choice = lb.choose(lb.Samples(x, x[:, 0]))
     ends = {"relu": outcome(lb.relu, "refuted", 0.3), "tanh": outcome(lb.tanh, "verified", 0.1),
             "softplus": outcome(lb.softplus, "verified", held_out), "gelu": outcome(lb.gelu, "refuted", 0.1)}
-    found = recover_by_choice(choice, lambda method: ends[method.activation.name], Clock(None, np.inf))
+    found = try_methods(choice, lambda method: ends[method.activation.name], Clock(None, np.inf))
     claim = next(one for one in found.certificate.claims if one.name == "activations that fit as well")
     assert claim.value == ties and claim.passed == (ties == 0)
     assert found.network.activation == lb.tanh
@@ -133,9 +131,10 @@ def test_a_fit_that_nothing_rivals_is_not_looked_for_in_other_ways(verdict: str,
     first = outcome(lb.relu, verdict, 0.3)
     claims = (
         *first.certificate.claims, lb.Claim("structure left in the residual", 2.8, 2.7, False, "tested", ""),
-        lb.Claim(GAIN, gain, 0.0, True, "tested", ""), lb.Claim(MET, runs, 100.0, bool(np.isfinite(runs)), "tested", ""))
+        lb.Claim(ClaimName.RIVAL_ACTIVATION, gain, 0.0, True, "tested", ""),
+        lb.Claim(ClaimName.RUN_AGREEMENT, runs, 100.0, bool(np.isfinite(runs)), "tested", ""))
     ended = replace(first, certificate=replace(first.certificate, claims=claims))
-    found = recover_by_choice(choice, lambda method: ended, Clock(None, np.inf), told=True)
+    found = try_methods(choice, lambda method: ended, Clock(None, np.inf), width_given=True)
     claim = next(one for one in found.certificate.claims if one.name == "methods tried")
     assert min(claim.value, 2.0) == tried
 
@@ -147,21 +146,21 @@ def test_a_told_width_that_is_too_small_is_too_small_for_every_method(told: bool
     choice = lb.choose(lb.Samples(x, np.maximum(x @ np.eye(20)[:, :4], 0.0).sum(axis=1)), 3, lb.relu)
     assert len(choice.candidates) > 1 and {one.method.activation for one in choice.candidates} == {lb.relu}
     refuted = outcome(lb.relu, "refuted", 0.3)
-    missing = lb.Claim(MORE_UNITS, 90.0, 10.0, False, "tested", "", decisive=True)
-    claims = (missing, lb.Claim(MET, runs, 100.0, bool(np.isfinite(runs)), "tested", ""))
+    missing = lb.Claim(ClaimName.ONE_UNIT_MORE, 90.0, 10.0, False, "tested", "", decisive=True)
+    claims = (missing, lb.Claim(ClaimName.RUN_AGREEMENT, runs, 100.0, bool(np.isfinite(runs)), "tested", ""))
     ended = replace(refuted, certificate=replace(refuted.certificate, claims=claims))
-    found = recover_by_choice(choice, lambda method: ended, Clock(None, np.inf), told=told)
+    found = try_methods(choice, lambda method: ended, Clock(None, np.inf), width_given=told)
     claim = next(one for one in found.certificate.claims if one.name == "methods tried")
     assert min(claim.value, 2.0) == tried
 
 
 def test_a_refusal_of_every_method_is_raised(rng: np.random.Generator) -> None:
     def refuse(method: lb.Method) -> lb.Recovery:
-        raise lb.TooFewSamples("Few.", "It matters.", "Give more.")
+        raise lb.errors.TooFewSamples("Few.", "It matters.", "Give more.")
 
     x = rng.standard_normal((60, 2))
-    with pytest.raises(lb.TooFewSamples, match="Few"):
-        recover_by_choice(lb.choose(lb.Samples(x, x[:, 0])), refuse, Clock(None, np.inf))
+    with pytest.raises(lb.errors.TooFewSamples, match="Few"):
+        try_methods(lb.choose(lb.Samples(x, x[:, 0])), refuse, Clock(None, np.inf))
 
 
 def test_an_end_of_time_hands_over_what_was_found(rng: np.random.Generator) -> None:

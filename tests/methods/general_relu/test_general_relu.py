@@ -9,14 +9,13 @@ import pytest
 from scipy.stats import ortho_group
 
 import laybare as lb
-from laybare.methods.general_relu.method import unsolved
-from laybare.methods.general_relu.routes import JointSpan
+from laybare.assembly.sign_decoding import sign_free_model
+from laybare.methods.general_relu import JointSpan, without_linear_part
 from laybare.moments import controlled_moments, packed_moments, population_moments
-from laybare.planted import gaussian_rows, smoothed_network
-from laybare.refinement.hunt import Search
-from laybare.refinement.pruning import parameter_count
-from laybare.refinement.sign_free import sign_free_model
-from laybare.studies.relu_factorial import share_found
+from laybare.planted import perturb_network, random_unit_rows
+from laybare.search.settings import Search
+from laybare.solver.point import parameter_count
+from laybare.studies.awasthi import share_found
 
 EXACT = 1e-10
 
@@ -48,7 +47,7 @@ def test_start_alone_finds_the_units(dim: int, width: int, samples: int) -> None
         truth, source = planted(dim, width, samples, rng)
         units = lb.GeneralReLU().start(source, width, rng=rng)
         shares.append(share_found(units.network.layer.weights, truth))
-        control.append(share_found(gaussian_rows(dim, width, rng=rng), truth))
+        control.append(share_found(random_unit_rows(dim, width, rng=rng), truth))
     assert np.mean(shares) >= 0.84
     assert np.mean(control) < 0.1
 
@@ -56,7 +55,7 @@ def test_start_alone_finds_the_units(dim: int, width: int, samples: int) -> None
 def test_start_has_the_scalars_too(rng: np.random.Generator) -> None:
     """d = 8, 5 units, |b| ≤ 1, n = 100,000: largest error 0.019 ± 0.004 over 20 seeds, at most 0.029."""
     truth, source = planted(8, 5, 100_000, rng, biases=1.0)
-    start = unsolved(lb.GeneralReLU().start(source, 5, rng=rng).network)
+    start = without_linear_part(lb.GeneralReLU().start(source, 5, rng=rng).network)
     match = lb.compare(start, truth)
     assert max(match.weight_error, match.bias_error, match.readout_error) < 0.04
 
@@ -205,8 +204,8 @@ def test_inputs_that_are_not_normal_start_at_random(rng: np.random.Generator) ->
 
 def test_perturbed_degenerate_weights_are_recovered(rng: np.random.Generator) -> None:
     """Twelve units along six directions of dimension 6, perturbed by a third of their length."""
-    layer = lb.Layer(np.repeat(gaussian_rows(6, 6, rng=rng), 2, axis=0), rng.uniform(-1, 1, 12))
-    truth = smoothed_network(lb.Network(layer, rng.choice([-1.0, 1.0], 12)), 0.33, rng=rng)
+    layer = lb.Layer(np.repeat(random_unit_rows(6, 6, rng=rng), 2, axis=0), rng.uniform(-1, 1, 12))
+    truth = perturb_network(lb.Network(layer, rng.choice([-1.0, 1.0], 12)), 0.33, rng=rng)
     x = rng.standard_normal((20_000, 6))
     found = lb.recover(lb.Samples(x, truth(x)), lb.GeneralReLU(), 12, rng=rng)
     assert lb.compare(found.network, truth).max_error < EXACT or found.certificate.verdict != "verified"
@@ -248,11 +247,11 @@ def test_moments_that_refuse_leave_a_random_start(rng: np.random.Generator) -> N
 
 def test_refusals(rng: np.random.Generator) -> None:
     truth, source = planted(6, 4, 200, rng)
-    with pytest.raises(lb.InvalidInput, match="step has derivative zero"):
+    with pytest.raises(lb.errors.InvalidInput, match="step has derivative zero"):
         lb.recover(source, lb.GeneralReLU(activation=lb.step), 4)
-    with pytest.raises(lb.TooFewSamples, match="for width 40"):
+    with pytest.raises(lb.errors.TooFewSamples, match="for width 40"):
         lb.recover(source, lb.GeneralReLU(), 40)
-    with pytest.raises(lb.InvalidInput, match="Leave the search on"):
+    with pytest.raises(lb.errors.InvalidInput, match="Leave the search on"):
         lb.recover(planted(3, 2, 400, rng)[1], lb.GeneralReLU(search=None), 12)
     assert truth.width == 4
 

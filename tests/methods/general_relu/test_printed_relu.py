@@ -5,21 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from unjudged import without_certificate
+from unfinished_certificate import without_certificate
 
 import laybare as lb
-from laybare.assembly.relu_scalars import Scalars
-from laybare.methods.general_relu.printed import (
+from laybare.assembly.unit_scalars import Scalars
+from laybare.methods.printed.awasthi_2021 import (
     Etas,
     PrintedReLU,
+    PrintedSizes,
+    UnitPairs,
     UnsignedUnits,
     etas_from_noise,
     exact_units,
-    regressed_network,
+    regress_in_ball,
+    regress_network,
     robust_units,
     signed_network,
+    truncated_network,
 )
-from laybare.methods.general_relu.truncated import PrintedSizes, UnitPairs, regressed_in_ball, truncated_network
 from laybare.moments import population_moments
 
 CASES = [(1, 8, 8), (1, 10, 6), (2, 6, 12), (2, 8, 20), (2, 8, 30), (3, 4, 14), (3, 5, 25)]
@@ -94,7 +97,7 @@ def test_regression_needs_two_units_more(rng: np.random.Generator) -> None:
     signs = np.array([1, -1, 1, 1, -1, 1, 1])
     units = UnsignedUnits(signs[:, None] * truth.layer.weights, Scalars(truth.readout, signs * truth.layer.biases))
     x = rng.standard_normal((500, 4))
-    found = regressed_network(lb.Samples(x, truth(x)), units)
+    found = regress_network(lb.Samples(x, truth(x)), units)
     assert found.width == 9 and found.linear is None
     z = rng.standard_normal((50, 4))
     assert_allclose(found(z), truth(z), atol=1e-10)
@@ -117,13 +120,13 @@ def test_projection_and_truncation_bind_when_they_are_small(rng: np.random.Gener
     truth = lb.random_network(3, 2, biases=0.5, rng=rng)
     x = rng.standard_normal((500, 3))
     features = UnitPairs(truth.layer.weights, Scalars(truth.readout, truth.layer.biases))
-    small = regressed_in_ball(lb.Samples(x, truth(x)), features, PrintedSizes(np.inf, 0.5, 1e-9))
+    small = regress_in_ball(lb.Samples(x, truth(x)), features, PrintedSizes(np.inf, 0.5, 1e-9))
     assert_allclose(np.linalg.norm(small.coefficients), 0.5, rtol=1e-6)
     phi = features(x)
     gradient = phi.T @ (phi @ small.coefficients - truth(x))
     assert_allclose(gradient / np.linalg.norm(gradient), -small.coefficients / 0.5, atol=1e-3)  # the ball holds it
     cut = float(np.median(np.linalg.norm(phi, axis=1)))
-    assert regressed_in_ball(lb.Samples(x, truth(x)), features, PrintedSizes(cut, 50.0, 1e-6)).truncated == 250
+    assert regress_in_ball(lb.Samples(x, truth(x)), features, PrintedSizes(cut, 50.0, 1e-6)).truncated == 250
 
 
 def test_sizes_of_algorithm_5_are_those_printed() -> None:
@@ -147,10 +150,10 @@ def test_literal_method_starts_recover(order: int, rng: np.random.Generator) -> 
 
 
 def test_noise_is_refused_with_a_reason(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laybare.methods.general_relu.printed.RANK_MARGIN", 3.0)  # at 1.1 chance gets through now and then
+    monkeypatch.setattr("laybare.methods.printed.awasthi_2021.RANK_MARGIN", 3.0)  # at 1.1 chance gets through now and then
     truth = lb.random_network(8, 8, biases=1.0, rng=rng)
     x = rng.standard_normal((300, 8))
-    with pytest.raises(lb.TooFewSamples, match="No direction stands out"):
+    with pytest.raises(lb.errors.TooFewSamples, match="No direction stands out"):
         lb.GeneralReLU.literal(2).start(lb.Samples(x, truth(x), law=lb.Gaussian(0, 1)), None, rng=rng)
 
 
@@ -161,12 +164,12 @@ def test_noise_is_refused_with_a_reason(rng: np.random.Generator, monkeypatch: p
 def test_what_is_not_printed_is_refused(method: lb.GeneralReLU, outputs: int, match: str, rng: np.random.Generator) -> None:
     truth = lb.random_network(3, 2, outputs=outputs, rng=rng)
     x = rng.standard_normal((300, 3))
-    with pytest.raises(lb.InvalidInput, match=match):
+    with pytest.raises(lb.errors.InvalidInput, match=match):
         lb.recover(lb.Samples(x, truth(x)), method, 2, rng=rng)
 
 
 def test_inputs_that_are_not_normal_are_refused(rng: np.random.Generator) -> None:
     truth = lb.random_network(3, 2, rng=rng)
     x = rng.uniform(-2, 2, (3000, 3))
-    with pytest.raises(lb.AssumptionViolated, match="standard deviations"):
+    with pytest.raises(lb.errors.AssumptionViolated, match="standard deviations"):
         lb.recover(lb.Samples(x, truth(x)), lb.GeneralReLU.literal(), rng=rng)

@@ -12,13 +12,13 @@ import pytest
 
 import laybare as lb
 from laybare.methods import Route
-from laybare.methods.landscape_design.printed import PrintedDesign
-from laybare.methods.landscape_design.routes import PolarRoute, TensorRoute, WhitenedRoute
+from laybare.methods.landscape_design import PolarRoute, TensorRoute, WhitenedRoute
+from laybare.methods.printed.ge_lee_ma_2018 import PrintedDesign
 from laybare.networks import unsigned_error
-from laybare.planted import gaussian_rows, orthonormal_weights
-from laybare.refinement.hunt import Search
-from laybare.studies.designed import SHAPES, DesignedShape, Make, f_prime, f_with, f_with_ridge, g_with, land
-from laybare.studies.population_loss import relu_end
+from laybare.planted import orthonormal_weights, random_unit_rows
+from laybare.search.settings import Search
+from laybare.studies.glm_designed import SHAPES, DesignedShape, Make, f_prime, f_with, f_with_ridge, g_with, land
+from laybare.studies.glm_squared_loss import relu_end
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def planted(
     dim: int, width: int, samples: int, rng: np.random.Generator, *, ratio: float = 1.0, rows: str = "orthonormal",
     noise: float = 0.0,
 ) -> tuple[lb.Network, lb.Samples]:
-    weights = {"orthonormal": orthonormal_weights, "Gaussian": gaussian_rows, "identity": lambda d, k, rng: np.eye(k, d)}[rows]
+    weights = {"orthonormal": orthonormal_weights, "Gaussian": random_unit_rows, "identity": lambda d, k, rng: np.eye(k, d)}[rows]
     truth = lb.Network(lb.Layer(weights(dim, width, rng=rng), None, lb.relu), np.geomspace(1.0, ratio, width))
     x = rng.standard_normal((samples, dim))
     return truth, lb.Samples(x, truth(x) + noise * rng.standard_normal(samples), law=lb.Gaussian(0, 1))
@@ -39,7 +39,7 @@ def planted(
 
 def random_relu(source: lb.Samples, width: int, rng: np.random.Generator) -> lb.Recovery:
     """The solver on the ReLU model itself, from random directions: what the squared loss alone does."""
-    start = lb.Network(lb.Layer(gaussian_rows(source.dim, width, rng=rng), None, lb.relu), np.ones(width))
+    start = lb.Network(lb.Layer(random_unit_rows(source.dim, width, rng=rng), None, lb.relu), np.ones(width))
     return lb.refine(source, start, rng=rng)
 
 

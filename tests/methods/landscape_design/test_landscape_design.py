@@ -9,17 +9,17 @@ import pytest
 from click.testing import CliRunner
 from landscapes import drawn, teacher
 from scipy.stats import ortho_group
-from unjudged import without_certificate
+from unfinished_certificate import without_certificate
 
 import laybare as lb
 from laybare.cli import commands
-from laybare.landscape import Parameters, Steps, Teacher
-from laybare.methods.landscape_design import even_moments
-from laybare.methods.landscape_design.printed import PrintedDesign
-from laybare.methods.landscape_design.routes import PolarRoute, TensorRoute, WhitenedRoute
+from laybare.landscape import DesignParameters, StepSchedule, Teacher
+from laybare.methods import landscape_design
+from laybare.methods.landscape_design import PolarRoute, TensorRoute, WhitenedRoute
+from laybare.methods.printed.ge_lee_ma_2018 import PrintedDesign
 from laybare.networks import unsigned_error
-from laybare.planted import gaussian_rows
-from laybare.refinement.hunt import Search
+from laybare.planted import random_unit_rows
+from laybare.search.settings import Search
 
 ONE_START = Search(spares=0, hops=0)
 EXACT = 1e-8
@@ -41,7 +41,7 @@ def test_start_alone_is_close(route: object, limit: float, rng: np.random.Genera
     truth = teacher(6, 6, rng, orthonormal=True, ratio=1.0)
     source = drawn(truth, 6000, rng)
     assert start_error(lb.LandscapeDesign(route=route), truth, source, rng) < limit
-    assert unsigned_error(gaussian_rows(6, 6, rng=rng), truth.directions) > 0.5
+    assert unsigned_error(random_unit_rows(6, 6, rng=rng), truth.directions) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_moments_beyond_the_packed_size(rng: np.random.Generator, monkeypatch: p
         source = drawn(truth, 6000, rng)
         packed = start_error(lb.LandscapeDesign(), truth, source, np.random.default_rng(0))
         with monkeypatch.context() as patched:
-            patched.setattr(even_moments, "LARGEST_PACKED", 2)
+            patched.setattr(landscape_design, "LANDSCAPE", landscape_design.LandscapeOptions(packed_dim=2))
             passes = start_error(lb.LandscapeDesign(), truth, source, np.random.default_rng(0))
         assert max(packed, passes) < 0.25
 
@@ -129,8 +129,8 @@ def test_literal_objectives_with_many_samples(orthogonal: bool, samples: int, rn
 def test_literal_stochastic_descent(rng: np.random.Generator) -> None:
     """SGD on G with fresh batches, d = 3, from 60 batches of 5000."""
     truth = teacher(3, 3, rng, orthonormal=True, ratio=1.0)
-    steps = Steps(step=0.1, count=59, hold=40, every=10)
-    method = lb.LandscapeDesign.literal(orthogonal=True, parameters=Parameters(1.0, 0.8, 0.0, 0.0), steps=steps, batch=5000)
+    steps = StepSchedule(step=0.1, count=59, hold=40, every=10)
+    method = lb.LandscapeDesign.literal(orthogonal=True, parameters=DesignParameters(1.0, 0.8, 0.0, 0.0), steps=steps, batch=5000)
     source = drawn(truth, 300_000, rng)
     assert start_error(method, truth, source, rng) < 0.5
     fewer = teacher(4, 2, rng, orthonormal=True, ratio=1.0)
@@ -140,7 +140,7 @@ def test_literal_stochastic_descent(rng: np.random.Generator) -> None:
 def test_literal_f_stochastic_descent_runs(rng: np.random.Generator) -> None:
     truth = teacher(3, 3, rng, orthonormal=True, ratio=1.0)
     method = lb.LandscapeDesign.literal(
-        parameters=Parameters(1.0, 0.8, 0.0, 0.0), steps=Steps(step=0.05, count=50), batch=4000)
+        parameters=DesignParameters(1.0, 0.8, 0.0, 0.0), steps=StepSchedule(step=0.05, count=50), batch=4000)
     assert method.start(drawn(truth, 204_000, rng), 3, rng=rng).network.width == 3
     fewer = teacher(4, 2, rng, orthonormal=True, ratio=1.0)
     assert method.start(drawn(fewer, 204_000, rng), 2, rng=rng).network.width == 2
@@ -187,7 +187,7 @@ def test_inputs_with_heavy_tails_are_doubtful_if_there_is_noise(rng: np.random.G
     ids=lambda value: getattr(value, "name", None))
 def test_activations_without_signal_are_refused(activation: lb.Activation, missing: str, rng: np.random.Generator) -> None:
     source = lb.Samples(rng.standard_normal((200, 4)), rng.standard_normal(200))
-    with pytest.raises(lb.Unidentifiable, match=f"no Hermite coefficient of {missing}") as refused:
+    with pytest.raises(lb.errors.Unidentifiable, match=f"no Hermite coefficient of {missing}") as refused:
         lb.recover(source, lb.LandscapeDesign(activation=activation), 2)
     assert abs(refused.value.values["fourth"]) < 1e-3
 
@@ -197,7 +197,7 @@ def test_negative_readouts_are_refused_with_the_eigenvalues(method: lb.Landscape
     truth = teacher(6, 6, rng, orthonormal=True, ratio=1.0)
     signs = np.array([-1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
     source = drawn(Teacher(signs, truth.directions, lb.relu), 20_000, rng)
-    with pytest.raises(lb.AssumptionViolated, match="second moment has eigenvalues -") as refused:
+    with pytest.raises(lb.errors.AssumptionViolated, match="second moment has eigenvalues -") as refused:
         lb.recover(source, method, 6, rng=rng)
     assert len(refused.value.values["negative"]) == 2
     np.testing.assert_allclose(refused.value.values["negative"], -1.0, atol=0.4)
@@ -207,16 +207,16 @@ def test_positive_readouts_are_not_refused() -> None:
     """Twenty draws at 3 samples a coefficient: none is taken for negative."""
     for seed in range(20):
         rng = np.random.default_rng([seed, 8])
-        seen = even_moments.controlled(drawn(teacher(6, 3, rng), 90, rng), 3, lb.relu)
-        even_moments.check_positive(seen, 3)
+        seen = landscape_design.controlled_even_moments(drawn(teacher(6, 3, rng), 90, rng), 3, lb.relu)
+        landscape_design.check_positive(seen, 3)
 
 
 def test_dependent_weights_are_refused_by_routes_that_divide(rng: np.random.Generator) -> None:
-    rows = gaussian_rows(4, 4, rng=rng)
+    rows = random_unit_rows(4, 4, rng=rng)
     rows[3] = rows[:3].sum(axis=0) / np.linalg.norm(rows[:3].sum(axis=0))
     source = drawn(Teacher(np.ones(4), rows, lb.relu), 2000, rng)
     for route in (PolarRoute(), WhitenedRoute(), PrintedDesign()):
-        with pytest.raises(lb.NotSeparated, match="Eigenvalue 4 of M"):
+        with pytest.raises(lb.errors.NotSeparated, match="Eigenvalue 4 of M"):
             route(source, 4, lb.relu, rng=rng)
 
 
@@ -224,24 +224,24 @@ def test_literal_objective_without_a_minimum_is_refused() -> None:
     """F with δ in more dimensions than units: plain moments of 3000 samples let it fall without end."""
     rng = np.random.default_rng(2)
     source = drawn(teacher(6, 2, rng, orthonormal=True, ratio=1.0), 3000, rng)
-    with pytest.raises(lb.TooFewSamples, match="falls without end"):
+    with pytest.raises(lb.errors.TooFewSamples, match="falls without end"):
         lb.recover(source, lb.LandscapeDesign.literal(span=False), 2, rng=rng)
 
 
 def test_several_outputs_are_refused(rng: np.random.Generator) -> None:
     source = lb.Samples(rng.standard_normal((200, 4)), rng.standard_normal((200, 2)))
-    with pytest.raises(lb.InvalidInput, match="There are 2 outputs"):
+    with pytest.raises(lb.errors.InvalidInput, match="There are 2 outputs"):
         lb.recover(source, lb.LandscapeDesign(), 2)
 
 
 def test_sizes_are_refused(rng: np.random.Generator) -> None:
     source = drawn(teacher(4, 4, rng), 300, rng)
-    with pytest.raises(lb.InvalidInput, match="Width 5 in dimension 4"):
+    with pytest.raises(lb.errors.InvalidInput, match="Width 5 in dimension 4"):
         lb.recover(source, lb.LandscapeDesign(), 5)
-    with pytest.raises(lb.TooFewSamples, match="weights"):
+    with pytest.raises(lb.errors.TooFewSamples, match="weights"):
         lb.recover(drawn(teacher(10, 4, rng), 30, rng), lb.LandscapeDesign(), 4)
     noise = lb.Samples(rng.standard_normal((300, 4)), rng.standard_normal(300))
-    with pytest.raises(lb.NotSeparated, match="do not tell the width"):
+    with pytest.raises(lb.errors.NotSeparated, match="do not tell the width"):
         lb.recover(noise, lb.LandscapeDesign.literal())
 
 

@@ -7,12 +7,12 @@ import pytest
 from symmetric_teachers import LAWS, claim, orthonormal, samples
 
 import laybare as lb
-from laybare.methods.symmetric_inputs.routes import SpectralRoute
+from laybare.methods.symmetric_inputs import SpectralRoute
 from laybare.networks import normalised_squared_errors
 from laybare.planted import mixture_inputs, orthonormal_weights
-from laybare.refinement.hunt import Search
+from laybare.search.settings import Search
 from laybare.source import paired_inputs
-from laybare.studies.ge_arms import conditioned
+from laybare.studies.ge import conditioned
 
 EXACT = 1e-10
 
@@ -160,7 +160,7 @@ def test_asymmetric_inputs_show_in_the_certificate(rng: np.random.Generator) -> 
 
 def test_fewer_outputs_than_units_are_refused(rng: np.random.Generator) -> None:
     truth = lb.random_network(6, 5, lb.relu, 3, biases=0, rng=rng)
-    with pytest.raises(lb.InvalidInput, match="Width 5 with 3 outputs"):
+    with pytest.raises(lb.errors.InvalidInput, match="Width 5 with 3 outputs"):
         lb.recover(samples(truth, rng.standard_normal((500, 6))), lb.SymmetricInputs(), 5, rng=rng)
 
 
@@ -174,7 +174,7 @@ def test_rank_deficient_inputs_are_refused(rng: np.random.Generator) -> None:
     truth = orthonormal(5, rng)
     x = rng.standard_normal((500, 5))
     x[:, 4] = x[:, 0] - x[:, 1]
-    with pytest.raises(lb.InvalidInput, match=r"Columns 0, 1 and 4 are linearly dependent"):
+    with pytest.raises(lb.errors.InvalidInput, match=r"Columns 0, 1 and 4 are linearly dependent"):
         lb.recover(samples(truth, x), lb.SymmetricInputs(), 5, rng=rng)
 
 
@@ -182,7 +182,7 @@ def test_dependent_readouts_are_refused(rng: np.random.Generator) -> None:
     truth = lb.random_network(5, 4, lb.relu, 3, biases=0, rng=rng)
     x = rng.standard_normal((500, 5))
     y = truth(x)[:, [0, 1, 2, 2]]
-    with pytest.raises(lb.Unidentifiable, match="varies in 3 directions and 4 units"):
+    with pytest.raises(lb.errors.Unidentifiable, match="varies in 3 directions and 4 units"):
         lb.recover(lb.Samples(x, y, law=lb.Symmetric()), lb.SymmetricInputs(), 4, rng=rng)
 
 
@@ -190,13 +190,13 @@ def test_opposite_weights_are_refused(rng: np.random.Generator) -> None:
     """relu(t) and relu(-t) have the same even part."""
     W = np.vstack([np.eye(4)[:2], -np.eye(4)[:1]])
     truth = lb.Network(lb.Layer(W), rng.standard_normal((3, 4)))
-    with pytest.raises(lb.Unidentifiable, match="varies in 2 directions and 3 units"):
+    with pytest.raises(lb.errors.Unidentifiable, match="varies in 2 directions and 3 units"):
         lb.recover(samples(truth, rng.standard_normal((500, 4))), lb.SymmetricInputs(), 3, rng=rng)
 
 
 def test_linear_outputs_are_refused(rng: np.random.Generator) -> None:
     x = rng.standard_normal((500, 5))
-    with pytest.raises(lb.Unidentifiable, match="linear functions of the inputs"):
+    with pytest.raises(lb.errors.Unidentifiable, match="linear functions of the inputs"):
         lb.recover(lb.Samples(x, x @ rng.standard_normal((5, 4))), lb.SymmetricInputs(), 3, rng=rng)
 
 
@@ -226,19 +226,19 @@ def test_biases_show(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("activation", [lb.absolute, lb.tanh, lb.power_relu(2), lb.step], ids=lambda a: a.name)
 def test_other_activations_are_refused(activation: lb.Activation, rng: np.random.Generator) -> None:
     truth = orthonormal(3, rng)
-    with pytest.raises(lb.Unidentifiable, match="no ReLU with a slope"):
+    with pytest.raises(lb.errors.Unidentifiable, match="no ReLU with a slope"):
         lb.recover(samples(truth, rng.standard_normal((200, 3))), lb.SymmetricInputs(activation=activation), 3, rng=rng)
 
 
 def test_too_few_samples_are_refused(rng: np.random.Generator) -> None:
     truth = orthonormal(10, rng)
-    with pytest.raises(lb.TooFewSamples, match="14 samples in dimension 10"):
+    with pytest.raises(lb.errors.TooFewSamples, match="14 samples in dimension 10"):
         lb.recover(samples(truth, rng.standard_normal((15, 10))), lb.SymmetricInputs(), 10, rng=rng)
 
 
 def test_width_that_moments_alone_do_not_tell_is_refused(rng: np.random.Generator) -> None:
     truth = lb.random_network(8, 3, lb.relu, 8, biases=0, rng=rng)
-    with pytest.raises(lb.NotSeparated, match="do not tell the width"):
+    with pytest.raises(lb.errors.NotSeparated, match="do not tell the width"):
         lb.recover(samples(truth, rng.standard_normal((500, 8)), 0.5, rng), lb.SymmetricInputs(search=None), rng=rng)
 
 

@@ -8,20 +8,20 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.decomposition import best_of, joint_diagonalisation
-from laybare.methods.symmetric_inputs.printed import (
+from laybare.methods.printed.ge_2019 import (
     PracticalRoute,
     PrintedNeurons,
     leading_outputs,
+    null_span,
     printed_detector,
-    reduced_to_single_units,
     single_unit,
-    span_of,
+    solve_single_units,
 )
-from laybare.methods.symmetric_inputs.pure_neurons import Frame, assembled, frame_of, neurons_of, polished
+from laybare.methods.symmetric_neurons import Frame, assemble_network, neurons_from_detector, output_frame, polish_neurons
 from laybare.moments import linear_product, population_detector
 from laybare.networks import normalised_squared_errors
-from laybare.planted import gaussian_rows, orthonormal_weights
-from laybare.source import Mixed
+from laybare.planted import orthonormal_weights, random_unit_rows
+from laybare.source import MixedOutputs
 
 
 def symmetric_points(truth: lb.Network, rng: np.random.Generator, pairs: int = 80) -> lb.Samples:
@@ -74,19 +74,19 @@ def test_last_steps_given_the_pure_neurons(rng: np.random.Generator) -> None:
     truth = lb.random_network(5, 4, lb.relu, 4, biases=0, rng=rng)
     source = symmetric_points(truth, rng)
     Z = np.array([1.0, -1.0, -2.0, 0.5])[:, None] * np.linalg.inv(truth.readout.T)
-    assert lb.compare(reduced_to_single_units(source, np.eye(4), Z), truth).max_error < 1e-12
+    assert lb.compare(solve_single_units(source, np.eye(4), Z), truth).max_error < 1e-12
     product = linear_product(source).product
-    ours = assembled(source, product, Frame(np.eye(4), np.eye(4)), Z, lb.relu, slope=0.0)
+    ours = assemble_network(source, product, Frame(np.eye(4), np.eye(4)), Z, lb.relu, slope=0.0)
     assert lb.compare(ours, truth).max_error < 1e-11
 
 
 def test_span_and_its_diagonalisers(rng: np.random.Generator) -> None:
     """2.6: the null space is the span of zzᵀ; one pencil, joint diagonalisation and CP all find z in it."""
-    W, A = gaussian_rows(5, 4, rng=rng), rng.standard_normal((4, 4))
+    W, A = random_unit_rows(5, 4, rng=rng), rng.standard_normal((4, 4))
     Z = np.linalg.inv(A)
     Z /= np.linalg.norm(Z, axis=1, keepdims=True)
     T = population_detector(W, A)
-    found = neurons_of(T, joint_diagonalisation, rng=rng)
+    found = neurons_from_detector(T, joint_diagonalisation, rng=rng)
     assert_allclose(np.abs(found.z @ Z.T).max(axis=0), 1.0, atol=1e-9)
     assert found.gap > 1e8
     X, Y = (np.einsum("i,ia,ib->ab", rng.standard_normal(4), Z, Z) for _ in range(2))
@@ -96,17 +96,17 @@ def test_span_and_its_diagonalisers(rng: np.random.Generator) -> None:
 
 def test_polish_mends_and_never_merges(rng: np.random.Generator) -> None:
     """Rows a little off come back; two rows that would fall into one place stay where they were."""
-    W, A = gaussian_rows(5, 4, rng=rng), np.eye(4) + 0.2 * rng.standard_normal((4, 4))
+    W, A = random_unit_rows(5, 4, rng=rng), np.eye(4) + 0.2 * rng.standard_normal((4, 4))
     Z = np.linalg.inv(A)
     Z /= np.linalg.norm(Z, axis=1, keepdims=True)
     T = population_detector(W, A)
     off = Z + 0.05 * rng.standard_normal((4, 4))
     off /= np.linalg.norm(off, axis=1, keepdims=True)
-    assert_allclose(np.abs(np.sum(polished(T, off) * Z, axis=1)), 1.0, atol=1e-10)
+    assert_allclose(np.abs(np.sum(polish_neurons(T, off) * Z, axis=1)), 1.0, atol=1e-10)
     aside = np.linalg.qr(Z[:2].T)[0][:, 1]
     twins = np.vstack([Z[0] + 0.3 * aside, Z[0] - 0.3 * aside, Z[2:]])
     twins /= np.linalg.norm(twins, axis=1, keepdims=True)
-    assert_allclose(polished(T, twins)[:2], twins[:2])
+    assert_allclose(polish_neurons(T, twins)[:2], twins[:2])
 
 
 def test_frame_whitens_the_even_part(rng: np.random.Generator) -> None:
@@ -115,7 +115,7 @@ def test_frame_whitens_the_even_part(rng: np.random.Generator) -> None:
     A = orthonormal_weights(7, 4, rng=rng).T * np.array([1.0, 1e-2, 1e-3, 1e-5])
     x = rng.standard_normal((20_000, 6))
     odd = linear_product(lb.Samples(x, np.maximum(x @ W.T, 0.0) @ A.T))
-    frame = frame_of(odd.product, odd.residual, 4)
+    frame = output_frame(odd.product, odd.residual, 4)
     assert_allclose(frame.reduce.T @ frame.lift, np.eye(4), atol=1e-8)
     assert np.linalg.cond(frame.reduce.T @ A) < 1.1
     assert_allclose(frame.lift @ (frame.reduce.T @ A), A, atol=1e-8)
@@ -162,11 +162,11 @@ def test_printed_detector_in_its_own_coordinates(rng: np.random.Generator) -> No
     u = rng.standard_normal(3)
     B = single_unit(source) / 2
     f = np.einsum("n,ni,nj->ij", 2 * (y @ u) * (x @ B.T @ u) - (y @ u) ** 2, x, x) / len(x)
-    T = printed_detector(Mixed(source, np.eye(3)), noise=False)
+    T = printed_detector(MixedOutputs(source, np.eye(3)), noise=False)
     found = T @ np.outer(u, u)[np.triu_indices(3)]
     row, column = np.triu_indices(4)
     assert_allclose(found / np.where(row == column, 1, np.sqrt(2)), f[row, column], atol=1e-11)
-    span, _ = span_of(T)
+    span, _ = null_span(T)
     Z = np.linalg.inv(truth.readout.T)
     pure = (Z[:, :, None] * Z[:, None]).reshape(3, -1)
     rest = pure.T - span.reshape(3, -1).T @ np.linalg.lstsq(span.reshape(3, -1).T, pure.T, rcond=None)[0]
@@ -176,5 +176,5 @@ def test_printed_detector_in_its_own_coordinates(rng: np.random.Generator) -> No
 def test_printed_algorithms_are_for_relu(rng: np.random.Generator) -> None:
     truth = orthonormal(3, rng)
     for route in (PrintedNeurons(), PracticalRoute()):
-        with pytest.raises(lb.InvalidInput, match="printed algorithms are for ReLU"):
+        with pytest.raises(lb.errors.InvalidInput, match="printed algorithms are for ReLU"):
             route(symmetric_points(truth, rng), 3, lb.leaky_relu(0.1), rng=rng)

@@ -9,17 +9,16 @@ import pytest
 from symmetric_teachers import LAWS, claim, orthonormal, samples
 
 import laybare as lb
-from laybare.methods.symmetric_inputs.claims import symmetric_inputs
-from laybare.methods.symmetric_inputs.routes import SpectralRoute
+from laybare.methods.symmetric_inputs import SpectralRoute
+from laybare.methods.symmetric_neurons import symmetry_claim
 from laybare.networks import normalised_squared_errors
 from laybare.planted import mixture_inputs, orthonormal_weights
-from laybare.refinement.hunt import Search
-from laybare.refinement.minimise import minimise
-from laybare.refinement.normal import network_of, point_of
-from laybare.refinement.pruning import parameter_count
-from laybare.refinement.variation import total_variation
+from laybare.search.settings import Search
+from laybare.solver.minimise import minimise
+from laybare.solver.point import network_of, parameter_count, point_of
 from laybare.source import paired_inputs
-from laybare.studies.ge_arms import conditioned
+from laybare.source.problem import total_variation
+from laybare.studies.ge import conditioned
 
 pytestmark = pytest.mark.slow
 
@@ -218,6 +217,6 @@ def test_symmetry_is_not_denied_to_symmetric_laws() -> None:
         for n in (200, 2000):
             for seed in range(100):
                 x = draw(n, 9, rng=np.random.default_rng([seed, n, 711]))
-                alarms[law] += not symmetric_inputs(lb.Samples(x, x, law=lb.Symmetric()).whitened()).passed
+                alarms[law] += not symmetry_claim(lb.Samples(x, x, law=lb.Symmetric()).whitened()).passed
     print("false alarms of 200:", alarms)
     assert sum(alarms.values()) <= 1

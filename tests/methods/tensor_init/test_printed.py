@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.methods.tensor_init.printed import moments_then_descent
-from laybare.methods.tensor_init.routes import RefinedMoments
-from laybare.refinement.descent import Descent
-from laybare.theory.condition_numbers import conditioning
-from laybare.theory.expected import expected_hessian
+from laybare.methods.printed.zhong_2017 import moments_then_descent
+from laybare.methods.tensor_init import RefinedMoments
+from laybare.solver.first_order import Descent
+from laybare.theory.guarantees import conditioning
+from laybare.theory.risk_curvature import expected_hessian
 
 RELU2 = lb.power_relu(2)
 
@@ -70,5 +70,5 @@ def test_any_start_can_be_given(rng):
 
 
 def test_too_many_parts_are_refused(rng):
-    with pytest.raises(lb.TooFewSamples, match="300 samples for 1,001 parts"):
+    with pytest.raises(lb.errors.TooFewSamples, match="300 samples for 1,001 parts"):
         moments_then_descent(planted(5, 3, 300, rng)[1], 3, RELU2, Descent(max_steps=1000, resample=True), rng=rng)

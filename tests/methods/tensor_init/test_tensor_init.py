@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from sample_networks import SQUARE_SIGNED
 from scipy.stats import ortho_group
-from unjudged import without_certificate
+from unfinished_certificate import without_certificate
 
 import laybare as lb
 from laybare.decomposition import JointDiagonalisation
-from laybare.methods.tensor_init.printed import second_tensor
-from laybare.methods.tensor_init.routes import decomposed, informative_orders
+from laybare.methods.printed.zhong_2017 import second_tensor
+from laybare.methods.tensor_init import informative_orders, network_from_moments
 from laybare.moments import population_moments
-from laybare.planted import gaussian_rows
-from laybare.refinement.hunt import Search
-from laybare.shapes import Event
+from laybare.numerics.shapes import Event
+from laybare.planted import random_unit_rows
+from laybare.search.settings import Search
 
 RELU2 = lb.power_relu(2)
 ONE_START = Search(spares=0, hops=0)
@@ -53,7 +53,7 @@ def test_orders_of_the_two_tensors(activation: lb.Activation, orders: tuple[int,
     ids=lambda activation: activation.name)
 def test_population_moments_give_the_network_back(activation: lb.Activation, outputs: int, rng: np.random.Generator) -> None:
     truth = lb.random_network(5, 5, activation, outputs, biases=0, condition=2, readout="random", rng=rng)
-    found = decomposed(population_moments(truth, 4), activation, JointDiagonalisation(polish=False), rng=rng)
+    found = network_from_moments(population_moments(truth, 4), activation, JointDiagonalisation(polish=False), rng=rng)
     assert lb.compare(found, truth).max_error < 1e-6  # directions are a stationary point: half the digits
 
 
@@ -66,7 +66,7 @@ def test_start_alone_is_close(activation: lb.Activation, limit: float, rng: np.r
     truth, source = planted(activation, 10, 5, 4000, rng)
     start = lb.TensorInit(activation=activation).start(source, 5, rng=rng).network
     assert lb.compare(start, truth).max_error < limit
-    control = lb.Network(lb.Layer(gaussian_rows(10, 5, rng=rng), None, activation), np.ones(5))
+    control = lb.Network(lb.Layer(random_unit_rows(10, 5, rng=rng), None, activation), np.ones(5))
     assert lb.compare(control, truth).weight_error > 0.5
 
 
@@ -248,7 +248,7 @@ SQUARE = lb.Activation.custom("square", lambda t: t**2, lambda t: 2 * t, degree=
 
 @pytest.mark.parametrize("activation", [LINEAR, SQUARE], ids=lambda activation: activation.name)
 def test_linear_and_quadratic_units_are_refused(activation: lb.Activation, rng: np.random.Generator) -> None:
-    with pytest.raises(lb.Unidentifiable, match=r"order 3 or 4 \(rho = .*quadratic form"):
+    with pytest.raises(lb.errors.Unidentifiable, match=r"order 3 or 4 \(rho = .*quadratic form"):
         lb.recover(planted(activation, 4, 2, 200, rng)[1], lb.TensorInit(activation=activation), 2)
 
 
@@ -259,32 +259,32 @@ def test_linear_and_quadratic_units_are_refused(activation: lb.Activation, rng: 
 def test_activations_whose_signs_moments_hide_are_refused(wave, reason: str, rng: np.random.Generator) -> None:
     """Assumption 5.3 (3) and (4): He₅ and He₆ add a part that orders 1 to 4 do not see."""
     activation = lb.Activation.custom("wave", wave, lambda t: (wave(t + 1e-6) - wave(t - 1e-6)) / 2e-6, kinks=(0.0,))
-    with pytest.raises(lb.Unidentifiable, match=f"{reason}.*do not tell the sign"):
+    with pytest.raises(lb.errors.Unidentifiable, match=f"{reason}.*do not tell the sign"):
         lb.recover(planted(lb.relu, 4, 2, 200, rng)[1], lb.TensorInit(activation=activation), 2)
 
 
 def test_steps_are_refused(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.InvalidInput, match="step has derivative zero"):
+    with pytest.raises(lb.errors.InvalidInput, match="step has derivative zero"):
         lb.recover(planted(lb.step, 4, 2, 200, rng)[1], lb.TensorInit(activation=lb.step), 2)
 
 
 def test_more_units_than_dimensions_are_refused(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.InvalidInput, match="Width 5 in dimension 4"):
+    with pytest.raises(lb.errors.InvalidInput, match="Width 5 in dimension 4"):
         lb.recover(planted(lb.relu, 4, 2, 200, rng)[1], lb.TensorInit(), 5)
 
 
 def test_no_more_samples_than_weights_are_refused(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.TooFewSamples, match="27 samples for 40 weights"):
+    with pytest.raises(lb.errors.TooFewSamples, match="27 samples for 40 weights"):
         lb.recover(planted(lb.relu, 10, 4, 30, rng)[1], lb.TensorInit(), 4)
 
 
 def test_width_that_moments_alone_do_not_tell_is_refused(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.NotSeparated, match="do not tell the width"):
+    with pytest.raises(lb.errors.NotSeparated, match="do not tell the width"):
         lb.recover(planted(lb.relu, 10, 4, 300, rng)[1], lb.TensorInit(search=None))
 
 
 def test_literal_route_has_one_output(rng: np.random.Generator) -> None:
-    with pytest.raises(lb.InvalidInput, match="There are 2 outputs"):
+    with pytest.raises(lb.errors.InvalidInput, match="There are 2 outputs"):
         lb.recover(planted(lb.relu, 6, 2, 300, rng, outputs=2)[1], lb.TensorInit.literal(), 2)
 
 
@@ -299,5 +299,5 @@ def test_an_interrupt_while_the_start_is_fitted_ends_the_recovery() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lb.TensorInit().start(source.with_schedule(lb.Schedule(progress=interrupt)), 3, rng=np.random.default_rng(0))
+        lb.TensorInit().start(source.with_schedule(lb.source.Schedule(progress=interrupt)), 3, rng=np.random.default_rng(0))
     assert stages[-1] == "normal equations"

@@ -5,8 +5,15 @@
     exponential(ρ)       Theorem 7         the graph of pairs with E[f x_i x_j] ≥ ρ (Algorithm 3), and its cliques
     even, no threshold   Theorem 9         directions of largest fourth moment
 
-No solver runs after them: what is found is as accurate as moments and random search are, and the certificate says so. There are
-no error bars.
+No solver runs after them: the layer is as accurate as moments and random search are, and there are no error bars.
+
+Rows retained with a probability proportional to f ≥ 0 (appendix B.7, Theorem 13) have E_b[h] = E[f h]/E[f], so moments of f are
+averages over retained rows with y = 1, scaled. It helps against rare activity, but needs more samples than plain rows with their
+linear part subtracted (`laybare reproduce gp19-theorem13`).
+
+Even activations and orthonormal weights (Theorem 9, appendix D.3, corrected): every local maximum of E[f h₄(z·x)] on the sphere
+is a unit. Not every unit is one, but the others appear once those found are projected out (deflation). For u₄ < 0, such as |t|,
+-h₄ takes the place of h₄.
 Source: Goel and Panigrahy (2019).
 """
 
@@ -19,35 +26,33 @@ from numpy.random import Generator
 from scipy.special import ndtri
 
 from laybare.activations import Activation, step
-from laybare.errors import InvalidInput, NotSeparated
+from laybare.errors import AssumptionViolated, InvalidInput, NotSeparated
 from laybare.lowest_layer import acceptance
-from laybare.lowest_layer.activity import Baseline, activity_of, baseline, is_silent
-from laybare.lowest_layer.cliques import blocks, is_exponential, printed_graph
-from laybare.lowest_layer.finding import LayerFinding, layer_of, unknown_errors
-from laybare.lowest_layer.polynomial_above import check_one_output, exact_on_fresh, polynomial_above, relative_residual
-from laybare.lowest_layer.printed.biased_oracle import retained
-from laybare.lowest_layer.printed.even_units import even_directions
-from laybare.lowest_layer.printed.one_by_one import OneByOne
-from laybare.lowest_layer.printed.random_search import RandomSearch, SpaceSearch
-from laybare.lowest_layer.printed.simultaneous import Simultaneous
-from laybare.lowest_layer.start import Directions, count_units
-from laybare.lowest_layer.union_fit import HalfSpaces, mismatch
+from laybare.lowest_layer.acceptance import LayerFinding, layer_from_spaces, residual_claim, undefined_errors
+from laybare.lowest_layer.active_rows import Baseline, find_baseline, is_silent, label_active_rows
+from laybare.lowest_layer.layer_start import Directions, count_visible_units
+from laybare.lowest_layer.printed.objectives import OneByOne, Simultaneous, hermite_correlation, restrict_to_span
+from laybare.lowest_layer.printed.searches import RandomSearch, SpaceSearch
+from laybare.lowest_layer.smooth_route import disjoint_cliques, is_exponential, printed_graph
+from laybare.lowest_layer.tops import check_one_output, fit_polynomial, relative_residual
+from laybare.lowest_layer.union_fit import HalfSpaces, count_mismatch
 from laybare.moments import Residual, fit_hermite
 from laybare.networks import Layer
-from laybare.shapes import Array
-from laybare.source import Source
-from laybare.source.relabelled import Relabelled
-from laybare.source.selection import closest_rows
+from laybare.numerics.shapes import Array
+from laybare.source import Samples, Source
+from laybare.source.derived import RelabelledOutputs
+from laybare.source.views import rows_with_smallest_key
+from laybare.theory.high_threshold_forms import threshold_coefficient
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedRoute:
-    """Which of the printed algorithms, and what it is told.
+    """Which of the printed algorithms, and its parameters.
 
     Parameters
     ----------
     threshold : float or None
-        t, which the paper knows; None reads it off the share of silent rows, for units that are silent below it.
+        t, which the paper assumes known; None takes it from the share of silent rows, for units that are zero below it.
     simultaneous : bool
         All units at once (appendix B.4) instead of one by one.
     activity : bool or None
@@ -57,7 +62,7 @@ class PrintedRoute:
     factor : float
         Penalty of the objective over its smallest possible value for coefficients of the top of size 1.
     search : SpaceSearch or None
-        What refines silent units: RandomSearch() (section 2.1), DeltaAscent() (section 3), or nothing.
+        What refines units that are zero below t: RandomSearch() (section 2.1), DeltaAscent() (section 3), or nothing.
     """
 
     threshold: float | None = None
@@ -78,33 +83,33 @@ class PrintedRoute:
         return self._smooth(used, fresh, width, activation, rng)
 
     def _silent(self, used: Source, fresh: Source, width: int | None, activation: Activation, rng: Generator) -> LayerFinding:
-        rule = baseline(used)
-        activity = activity_of(used, rule)
-        told = count_units(activity) if width is None else width
-        t = float(ndtri(rule.silent ** (1.0 / told))) if self.threshold is None else self.threshold
+        rule = find_baseline(used)
+        activity = label_active_rows(used, rule)
+        count = count_visible_units(activity) if width is None else width
+        t = float(ndtri(rule.silent ** (1.0 / count))) if self.threshold is None else self.threshold
         by_activity = activation == step if self.activity is None else self.activity
         looked_at = activity if by_activity else _above(used, rule)
-        start = self._directions(looked_at, told, step if by_activity else activation, t, rng)
-        spaces = HalfSpaces(start.weights, np.full(told, t))
+        start = self._directions(looked_at, count, step if by_activity else activation, t, rng)
+        spaces = HalfSpaces(start.weights, np.full(count, t))
         if self.search is not None:
             spaces = self.search(activity, spaces, rng=rng)
-        whole = mismatch(activity, spaces)
+        whole = count_mismatch(activity, spaces)
         claims = (
-            *start.claims, *acceptance.common_claims(spaces, whole, mismatch(activity_of(fresh, rule), spaces)),
-            acceptance.noiseless(rule.exact))
-        layer = layer_of(spaces, activation)
-        return LayerFinding(layer, claims, unknown_errors(layer), float(rule.noise.max()))
+            *start.claims, *acceptance.common_claims(spaces, whole, count_mismatch(label_active_rows(fresh, rule), spaces)),
+            acceptance.noiseless_claim(rule.exact))
+        layer = layer_from_spaces(spaces, activation)
+        return LayerFinding(layer, claims, undefined_errors(layer), float(rule.noise.max()))
 
     def _smooth(self, used: Source, fresh: Source, width: int | None, activation: Activation, rng: Generator) -> LayerFinding:
         check_one_output(used)
         if self.threshold is None:
             raise InvalidInput(
-                "The literal form was not told the threshold.", f"{activation.name} units are never silent, so nothing shows it.",
+                "The literal form was not given the threshold.", f"{activation.name} units are never zero: nothing shows it.",
                 f"Give HighThreshold.literal({activation.name}, threshold), or use HighThreshold(), which finds it.")
-        told = count_units(Residual(used, fit_hermite(used, 1))) if width is None else width
+        count = count_visible_units(Residual(used, fit_hermite(used, 1))) if width is None else width
         looked_at = _retained(used, rng) if self.biased else _centred(used)
-        start = self._directions(looked_at, told, activation, self.threshold, rng)
-        layer = Layer(start.weights, np.full(told, -self.threshold), activation)
+        start = self._directions(looked_at, count, activation, self.threshold, rng)
+        layer = Layer(start.weights, np.full(count, -self.threshold), activation)
         return _with_polynomial(layer, used, fresh, start)
 
     def _directions(self, source: Source, width: int, activation: Activation, threshold: float, rng: Generator) -> Directions:
@@ -115,7 +120,7 @@ class PrintedRoute:
 def _above(used: Source, rule: Baseline) -> Source:
     """f - c₀."""
     check_one_output(used)
-    return Relabelled(used, lambda y: y[:, 0] - rule.value[0])
+    return RelabelledOutputs(used, lambda y: y[:, 0] - rule.value[0])
 
 
 def _mean(source: Source) -> float:
@@ -126,21 +131,21 @@ def _mean(source: Source) -> float:
 def _centred(used: Source) -> Source:
     """f - E[f]: the constant does not matter for the moments, and much for their noise."""
     mean = _mean(used)
-    return Relabelled(used, lambda y: y[:, 0] - mean)
+    return RelabelledOutputs(used, lambda y: y[:, 0] - mean)
 
 
 def _retained(used: Source, rng: Generator) -> Source:
     """Rows retained by f less its smallest value, with its mean as y: averages of y h over them are E[(f - min f) h]."""
-    lowest = float(closest_rows(used, lambda x, y: y[:, 0], 1).y[0, 0])
-    rest = Relabelled(used, lambda y: y[:, 0] - lowest)
+    lowest = float(rows_with_smallest_key(used, lambda x, y: y[:, 0], 1).y[0, 0])
+    rest = RelabelledOutputs(used, lambda y: y[:, 0] - lowest)
     mean = _mean(rest)
-    return Relabelled(retained(rest, rng=rng), lambda y: np.full(len(y), mean))
+    return RelabelledOutputs(retain_by_output(rest, rng=rng), lambda y: np.full(len(y), mean))
 
 
 def _from_graph(used: Source, fresh: Source, width: int | None, activation: Activation) -> LayerFinding:
     check_one_output(used)
     rho = float(activation.derivative(np.zeros(1))[0])
-    rows = blocks(printed_graph(used, rho))
+    rows = disjoint_cliques(printed_graph(used, rho))
     seen = rows[rows.sum(axis=1) > 1]
     if not len(seen) or (width is not None and len(seen) != width):
         raise NotSeparated(
@@ -152,14 +157,73 @@ def _from_graph(used: Source, fresh: Source, width: int | None, activation: Acti
 
 def _even(used: Source, fresh: Source, width: int | None, activation: Activation, rng: Generator) -> LayerFinding:
     check_one_output(used)
-    told = count_units(used) if width is None else width
-    weights: Array = even_directions(used, told, activation, rng=rng)
-    return _with_polynomial(Layer(weights, np.zeros(told), activation), used, fresh)
+    count = count_visible_units(used) if width is None else width
+    weights: Array = even_directions(used, count, activation, rng=rng)
+    return _with_polynomial(Layer(weights, np.zeros(count), activation), used, fresh)
 
 
 def _with_polynomial(layer: Layer, used: Source, fresh: Source, start: Directions | None = None) -> LayerFinding:
     """The layer with the polynomial of least squares above it, judged by what that leaves on fresh rows."""
-    top = polynomial_above(used, layer)
-    exact = exact_on_fresh(relative_residual(fresh, lambda x: top(layer(x))), fresh.size)
-    claims = (exact, acceptance.separated(layer.weights / np.linalg.norm(layer.weights, axis=1, keepdims=True)))
-    return LayerFinding(layer, ((*start.claims, *claims) if start else claims), unknown_errors(layer), 0.0, top)
+    top = fit_polynomial(used, layer)
+    exact = residual_claim(relative_residual(fresh, lambda x: top(layer(x))), fresh.size)
+    claims = (exact, acceptance.separation_claim(layer.weights / np.linalg.norm(layer.weights, axis=1, keepdims=True)))
+    return LayerFinding(layer, ((*start.claims, *claims) if start else claims), undefined_errors(layer), 0.0, top)
+
+
+MAX_RETAINED_ROWS = 200_000
+"""Rows kept in memory, 16 MB in ten dimensions. Checked by `pytest tests/lowest_layer`."""
+
+
+def retain_by_output(source: Source, *, rng: Generator, limit: int = MAX_RETAINED_ROWS) -> Source:
+    """Rows kept with probability y/max(y), with y = 1: a source whose moments are those of f over E[f]."""
+    (negative,) = source.sum(lambda x, y: (np.asarray(np.sum(y[:, 0] < 0)),), stage="signs of y")
+    if source.outputs > 1 or negative:
+        raise AssumptionViolated(
+            f"{source.outputs} outputs, {int(negative)} of them negative.",
+            "Rows are kept with a probability proportional to one output, which must not be negative.",
+            "Give one output, and subtract its smallest value.", negative=int(negative))
+    highest = float(rows_with_smallest_key(source, lambda x, y: -y[:, 0], 1).y[0, 0])
+    kept = rows_with_smallest_key(source, lambda x, y: np.where(rng.random(len(x)) * highest < y[:, 0], 0.0, np.inf), limit)
+    return RelabelledOutputs(Samples(kept.x, kept.x[:, 0], law=source.law), lambda y: np.ones(len(y)))
+
+
+def even_directions(
+    source: Source, width: int, activation: Activation, *, starts: int = 3, max_steps: int = 100, rng: Generator
+) -> Array:
+    """Orthonormal rows (k, d) in the span that the second moment shows: ascent of ± E[f h₄(z·x)] on the sphere, best of some
+    starts, then in the orthogonal complement."""
+    sign = float(np.sign(threshold_coefficient(activation, 4, 0.0)))
+    inside = restrict_to_span(source, width)
+    found = np.zeros((0, width))
+    for _ in range(width):
+        _, _, rows = np.linalg.svd(found, full_matrices=True) if len(found) else (None, None, np.eye(width))
+        free = rows[len(found) :]
+        climbs = [_climb(inside, free, sign, max_steps, rng) for _ in range(starts)]
+        found = np.vstack([found, max(climbs, key=lambda climb: climb[1])[0]])
+    return found @ inside.basis.T
+
+
+def _climb(source: Source, free: Array, sign: float, max_steps: int, rng: Generator) -> tuple[Array, float]:
+    """The direction in the span of `free` where the ascent ends, and the value there: z ← normalised gradient plus a multiple
+    of z."""
+    a = rng.standard_normal(len(free))
+    a /= np.linalg.norm(a)
+    value, length = -np.inf, 1.0
+    for _ in range(max_steps):
+        at = hermite_correlation(source, a @ free)
+        now, slope = sign * at.fourth, sign * free @ at.fourth_gradient
+        tangent = slope - (slope @ a) * a
+        size = float(np.linalg.norm(tangent))
+        if size < 1e-9 * max(abs(now), 1e-300):
+            break
+        while length > 1e-8:
+            moved = a + length * tangent / size
+            moved /= np.linalg.norm(moved)
+            trial = sign * hermite_correlation(source, moved @ free).fourth
+            if trial > now:
+                break
+            length /= 2
+        else:
+            break
+        a, value, length = moved, trial, min(1.0, 2 * length)
+    return a @ free, value

@@ -1,0 +1,274 @@
+"""Claims with numbers, the limits they are held to, and the verdict they add up to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.networks import Network
+from laybare.numerics.shapes import Array
+
+
+class ClaimName:
+    """Names of the claims that a certificate of samples makes, and of those that the pipeline decides by."""
+
+    EQUATIONS = "equations per unknown"
+    FRESH_RESIDUAL = "fresh residual over used residual"
+    OUTPUT_ERROR = "bound on the error of the outputs"
+    RESIDUAL_STRUCTURE = "structure left in the residual"
+    RIVAL_ACTIVATION = "gain of another activation"
+    ONE_UNIT_MORE = "gain of one more unit"
+    ONE_UNIT_FEWER = "loss of one unit fewer"
+    SMALLEST_VISIBLE_UNIT = "smallest unit that would have been seen"
+    LARGEST_COSINE = "largest cosine of two units"
+    KINK_CROSSED = "samples beyond the least crossed kink"
+    BETWEEN_KINKS = "samples between the two closest kinks"
+    BEND = "bend of the straightest unit"
+    TIED_LABELS = "labels tied at their largest or smallest"
+    UNDETERMINED = "parameters that the samples leave open"
+    RELATIVE_ERROR = "largest relative standard error of a unit"
+    DISTANCE_TO_MINIMUM = "distance to the minimum in standard errors"
+    NEARBY_MINIMA = "farthest refit that fits as well"
+    RUN_AGREEMENT = "runs until two ended at the same fit"
+    DRIFT = "drift of the black box"
+    CERTIFICATE_FINISHED = "certificate finished"
+    REFINEMENT_FINISHED = "refinement finished"
+    SIGN_PATTERNS = "sign patterns that fit"
+    METHODS_TRIED = "methods tried"
+    TIED_ACTIVATIONS = "activations that fit as well"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificateRules:
+    """Limits of the claims. Gains are doubled log-likelihood ratios; "penalty" is the BIC penalty of one unit (`evidence`)."""
+
+    sigmas: float = 4.0
+    """Standard deviations that chance is allowed in a test: one false alarm in 30,000. Checked by `laybare reproduce hostile`."""
+    refuting_evidence: float = 4.5
+    """-log10 of a chance beyond which a test refutes. Derived: the normal tail beyond `sigmas` standard deviations."""
+    doubting_evidence: float = 2.0
+    """-log10 of the chance beyond which residual structure makes a network doubtful; wrong activations that nothing else showed
+    stood at 2.4 to 3.6. Checked by `laybare reproduce hostile`."""
+    suspicious_evidence: float = 0.5
+    """-log10 of the chance, all tests counted, from which the residual is tested further. Checked by
+    `laybare reproduce hostile`."""
+
+    min_equations_per_unknown: float = 1.2
+    """For exact fits: a sixth of the equations is left to check the fit, ... Checked by `laybare reproduce hostile`."""
+    enough_spare_equations: int = 16
+    """... or this many. Derived: as `ProblemOptions.min_held_out`, a wrong unit that is off on half of the inputs meets them all
+    with a chance of 2⁻¹⁶."""
+    min_equations_per_unknown_noisy: float = 6.0
+    """Where the residual may be noise or not. Checked by `laybare reproduce hostile`."""
+    max_output_error: float = 0.5
+    """Bound on the error of the outputs, in standard deviations of y: a quarter of the variance. Checked by
+    `laybare reproduce hostile`."""
+    bound_sigmas: float = 2.0
+    """Standard deviations between an estimate and its bound: 97.7 % of the normal law. Convention: about 98 % confidence."""
+
+    clear_unit_gain: float = 1.5
+    """Penalties from which a unit is real: noise reaches 1.07, clearly visible units 2.8. Checked by
+    `laybare reproduce hostile`."""
+    needed_unit_gain: float = 1.2
+    """Penalties that the least important unit must gain. Checked by `laybare reproduce plain-noise`."""
+    suspicious_unit_gain: float = 0.85
+    """Penalties from which the gain of one more unit is suspicious: right networks stood at 0.8 or below, a function that is no
+    network at 0.97, two opposite units in place of four at 0.88. Checked by `laybare reproduce hostile`."""
+    indispensable_unit_gain: float = 20.0
+    """Penalties from which the second least important unit is not tried. Checked by `laybare reproduce plain-noise`."""
+    dropped_units: int = 2
+    """Units that are tried to leave out: those that look cheapest. Checked by `laybare reproduce plain-noise`."""
+    max_hidden_unit: float = 0.07
+    """Largest unit, in standard deviations of y, that may go unseen: half a per cent of the variance. Checked by
+    `laybare reproduce hostile`."""
+
+    max_cosine: float = 0.999
+    """|cosine| of two extended rows (w, b) on white inputs beyond which they are hard to tell apart. Checked by
+    `laybare reproduce hostile`."""
+    nearly_parallel_cosine: float = 0.98
+    """|cosine| from which two units trade weight along a curve, where a linear theory of errors fails earlier. Checked by
+    `pytest tests/certificate/test_local_minima.py`."""
+    min_bend: float = 1e-9
+    """Least share of a smooth unit's variance that no straight line explains: seven digits above rounding. Checked by
+    `laybare reproduce hostile`."""
+    noisy_kink_factor: int = 2
+    """With noise, samples on the thinner side of a kink over dim + 2: on fewer a unit follows noise. Checked by
+    `laybare reproduce hostile`."""
+    max_steps_to_minimum: float = 1.0
+    """Standard errors between the network and the nearest minimum of the squared error. Checked by
+    `laybare reproduce coverage`."""
+
+    max_tied_labels: int = 2
+    """Labels that may tie at an extreme; more only where the network is flat. Checked by `laybare reproduce hostile`."""
+    flat_spread: float = 0.25
+    """The network is flat where its outputs spread by less than this many standard deviations of the noise ... Checked by
+    `laybare reproduce hostile`."""
+    flat_radius: float = 0.1
+    """... and where, of all rows with outputs within this share of that spread, ... Checked by `laybare reproduce hostile`."""
+    min_tied_share: float = 0.8  # ... at least this share ties. Checked by `laybare reproduce hostile`.
+
+    max_runs: float = 100.0  # Runs until two agree, where nothing is suspicious. Checked by `laybare reproduce plain-noise`.
+    max_runs_weak_unit: float = 9.0
+    """The same if the least important unit gains little. Measured: `laybare reproduce plain-noise --seeds 500000-500999`"""
+    max_runs_strange_residual: float = 5.0
+    """The same if the residual is strange. Measured: `laybare reproduce plain-noise --seeds 500000-500999`"""
+    weak_unit_gain: float = 1.5
+    """Times `needed_unit_gain` below which a unit gains little: wrong networks stood at 1.01 and 1.04, three in four right ones
+    above. Measured: `laybare reproduce plain-noise --seeds 500000-500999`"""
+    strange_share: float = 0.5
+    """Share of its limit from which the fresh residual, or the structure of the used one, is strange: wrong networks stood at
+    0.67 to 0.79. Checked by `laybare reproduce plain-noise`."""
+
+    rounding_share: float = 1e-12
+    """Share of the variance of y that the text calls rounding. Checked by `pytest tests/certificate`."""
+    min_explained: float = 0.05
+    """Share of the variance explained, unknowns counted, below which y is called noise. Checked by `pytest tests/certificate`."""
+    few_label_values: int = 20
+    """Different labels among thousands of rows that are called classes or steps. Checked by `pytest tests/certificate`."""
+
+    @property
+    def clear_gain(self) -> float:
+        """Gain beyond which one network is clearly better: the square of `sigmas`."""
+        return self.sigmas**2
+
+    @property
+    def max_relative_se(self) -> float:
+        """Largest standard error of a row or readout over its length: `sigmas` standard errors from zero."""
+        return 1.0 / self.sigmas
+
+    @property
+    def max_relative_se_parallel(self) -> float:
+        """The same beside a nearly parallel unit."""
+        return 0.5 / self.sigmas
+
+
+RULES = CertificateRules()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing that was checked: `passed` tells whether `value` is on the right side of `threshold`.
+
+    `kind`: "proved" (follows from the numbers alone), "tested" (a statistical test could have failed), "assumed" (on trust).
+    A `decisive` claim that fails refutes the network; any other failure makes it doubtful.
+    """
+
+    name: str
+    value: float
+    threshold: float
+    passed: bool
+    kind: str
+    explanation: str
+    decisive: bool = False
+
+    @property
+    def direction(self) -> str:
+        """Which side of the threshold is right: "at most" or "at least"; empty for NaN. Yes is a 1 that is at least 1."""
+        if self.value != self.value:
+            return ""
+        if self.passed and self.value == self.threshold == 1.0:
+            return "at least"
+        return "at most" if (self.value <= self.threshold) == self.passed else "at least"
+
+
+class StandardErrors(NamedTuple):
+    """Asymptotic standard errors shaped as the weights, biases, readout and offset; NaN where they were not computed."""
+
+    weights: Array
+    biases: Array
+    readout: Array
+    offset: Array
+
+
+class Assurance(NamedTuple):
+    """What fresh answers of a black box show: at most this `share` of its inputs is answered otherwise, at this `level`."""
+
+    level: float
+    share: float
+    answers: int
+
+    def __str__(self) -> str:
+        return (
+            f"wrong on at most {100.0 * self.share:.2g} % of inputs ({100.0 * (1.0 - self.level):.3g} %): "
+            f"{self.answers:,} fresh answers were predicted")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about a recovered network without knowing the truth.
+
+    `noise` is the standard deviation of the residual, `explained` the share of the variance of y that the network explains,
+    `visible` the smallest unit that would have been seen: the standard deviation of what it adds, relative to that of y.
+    `held_out` is the mean square of the residual on held-out rows, relative to the variance of y, `held_out_error` its standard
+    error. They are NaN where they were not measured (a single layer under an unknown top). `reason` is the likeliest reason of a
+    refutation. `assurance` is what fresh answers of a black box show about its inputs; None for samples.
+    """
+
+    claims: tuple[Claim, ...]
+    standard_errors: StandardErrors
+    noise: float
+    explained: float = nan
+    visible: float = nan
+    held_out: float = nan
+    held_out_error: float = nan
+    reason: str = ""
+    assurance: Assurance | None = None
+
+    @property
+    def verdict(self) -> str:
+        """ "verified": every claim holds; "refuted": a decisive one failed; "doubtful": another one failed."""
+        failed = [claim for claim in self.claims if not claim.passed]
+        if not failed:
+            return "verified"
+        return "refuted" if any(claim.decisive for claim in failed) else "doubtful"
+
+    @property
+    def meaning(self) -> str:
+        """What the verdict says and what it does not, in one or two sentences; empty where the network is not whole."""
+        if self.explained != self.explained:
+            return ""
+        rest = 1.0 - self.explained
+        left = "Nothing but rounding is left." if rest < RULES.rounding_share else (
+            f"Noise or structure that no such unit explains makes up {rest:.2g} of the variance of y.")
+        why = f" Most likely {self.reason}" if self.reason else ""
+        if self.verdict == "refuted":
+            return f"These are not the weights behind the data: see what failed. {left}{why}"
+        if self.verdict == "doubtful":
+            return f"The network fits, but not everything that would make its weights certain holds: see what failed. {left}{why}"
+        return (
+            "These are the weights of the best network of this width and activation, within their standard errors, and the data "
+            f"support the width. {left} A unit that adds less than {self.visible:.1e} of the spread of y would not have been "
+            "seen; nor are activations so alike as tanh and erf, or ReLU and a GELU of long rows, or errors in x, told apart.")
+
+    def explain(self) -> str:
+        """The verdict, and the claims with their numbers and what they mean."""
+        shown = f": {self.assurance}" if self.assurance is not None and self.verdict == "verified" else ""
+        lines = [f"verdict: {self.verdict}{shown}", *([self.meaning] if self.meaning else [])]
+        for claim in self.claims:
+            mark = "ok  " if claim.passed else "FAIL"
+            side = claim.direction or "threshold"
+            lines.append(f"  {mark} {claim.name}: {claim.value:.3g} ({side} {claim.threshold:.3g}, {claim.kind})")
+            lines.append(f"       {claim.explanation}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.explain()
+
+    def _repr_html_(self) -> str:
+        from laybare.report.notebook import certificate_html
+
+        return certificate_html(self)
+
+
+def unfinished_certificate(network: Network, claims: tuple[Claim, ...] = ()) -> Certificate:
+    """The certificate of a network whose tests were interrupted: nothing is known, and it says so."""
+    readout, biases = np.asarray(network.readout), np.asarray(network.layer.biases)
+    errors = StandardErrors(*(np.full_like(part, nan, dtype=float) for part in (
+        np.asarray(network.layer.weights), biases, readout, np.asarray(network.offset))))
+    missing = Claim(
+        ClaimName.CERTIFICATE_FINISHED, nan, nan, False, "proved",
+        "The tests were interrupted: nothing speaks for these weights yet.")
+    return Certificate((missing, *claims), errors, nan)

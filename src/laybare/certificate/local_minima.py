@@ -1,0 +1,143 @@
+"""Is this the best minimum? Independent runs must agree on it, and refits from nearby must come back.
+
+With noise no fit says by itself that it is the best one; two runs that began elsewhere and ended there do. The best of several
+minima is taken, so that a unit which follows noise was chosen among several and gains more than its parameters would by
+themselves. The more runs it takes until two agree, the more minima there are, and the likelier a better one was missed. Of 1,000
+noisy networks (`laybare reproduce plain-noise --seeds 500000-500999`) 2 of 571 were wrong if the first two runs agreed, 14 of 369
+if it took three to nine, 4 of 39 if it took more, and 6 of 21 if no two did.
+
+Standard errors describe one minimum of the squared error. At the kinks of ReLU the error is rough, and with few rows per
+parameter there are several minima within a few standard errors, which fit nearly as well. So the network is moved at random by
+three of its standard errors, along its covariance, and refitted, a few times. Where refits end elsewhere and fit as well, their
+spread is added to the error, each weighted by its likelihood exp(-LR/2). Where one fits as well and lies far off, error bars are
+no guide, and the certificate says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.random import Generator
+
+from laybare.certificate.certificate import RULES, Claim, ClaimName
+from laybare.certificate.fitted_network import FittedNetwork, with_unit_rows
+from laybare.numerics.linear_algebra import factor_spd
+from laybare.numerics.shapes import Array
+from laybare.solver import Effort
+from laybare.solver.normal import step_of, working_precision
+from laybare.solver.point import Point
+from laybare.solver.subsampled import ReducedNormal, reduced_normal
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearbyOptions:
+    """Refits from nearby: how many, from where, how far."""
+
+    refits: int = 3  # Checked by `laybare reproduce plain-noise`.
+    start_distance: float = 3.0
+    """Standard errors between the fit and the start of a refit. Checked by `laybare reproduce plain-noise`."""
+    cheap_cost: float = 2e9  # n·P² of a step beyond which there is one refit, or none. Checked by `make bench`.
+    smooth_rows_per_parameter: int = 30
+    """Where steps are expensive, equations per parameter from which the error is smooth and no refit is made.
+    Checked by `pytest -m slow -k come_back tests/certificate/test_local_minima.py`."""
+    max_parameters: int = 1500  # Checked by `make bench`.
+    max_parameters_eigenvectors: int = 300
+    """Beyond it a Cholesky factor replaces eigenvectors, which take a quarter of a second at 1,000. Checked by `make bench`."""
+    effort: Effort = Effort(max_steps=12, gain_tol=0.03, kink_tol=0.03)
+    """Until a step is a sixth of a standard error in every direction: the question is whether a refit comes back, not where it
+    ends exactly. Checked by `laybare reproduce coverage`."""
+    max_squared_step: float = 4.0  # ... and no more than two standard errors in all, squared. Derived: 2².
+
+
+NEARBY = NearbyOptions()
+
+
+def runs_agree_claim(runs: int) -> Claim:
+    """The number of runs until two ended at the same fit; 0: none did."""
+    return Claim(
+        ClaimName.RUN_AGREEMENT, float(runs) if runs else float("inf"), RULES.max_runs, runs > 0, "tested",
+        f"two of {runs} runs from different random units ended at the same fit." if runs else
+        "no two runs from different random units ended at the same fit, so that another network may fit as well or better; "
+        "more samples make that less likely, and so does a search with more hops.")
+
+
+def tighten_run_limit(claims: tuple[Claim, ...], fewer: Claim, fresh: Claim, structure: Claim) -> tuple[Claim, ...]:
+    """The claims, with a lower limit on runs if the `fresh` residual or the `structure` of the used one is strange, or if the
+    least important unit gains little, by the claim of one unit `fewer`."""
+    share = RULES.strange_share
+    strange = fresh.value - 1.0 > share * (fresh.threshold - 1.0) or structure.value > share * structure.threshold
+    weak = fewer.value < RULES.weak_unit_gain * fewer.threshold
+    most = RULES.max_runs_strange_residual if strange else RULES.max_runs_weak_unit if weak else RULES.max_runs
+    return tuple(
+        replace(claim, threshold=most, passed=claim.value <= most) if claim.name == ClaimName.RUN_AGREEMENT else claim
+        for claim in claims)
+
+
+class NearbyMinima(NamedTuple):
+    """Where refits ended: moves of all parameters (refits, parameters), y in units of its standard deviation; LR of the fit
+    against each, negative if the refit is better; the largest move, in standard errors, of those that fit as well."""
+
+    moves: Array = np.empty((0, 0))
+    ratios: Array = np.empty(0)
+    farthest: float = 0.0
+
+    def covariance(self, size: int) -> Array:
+        """Covariance of the moves, weighted by likelihood, the fit itself among them."""
+        if not len(self.moves):
+            return np.zeros((size, size))
+        weights = np.exp(-0.5 * np.clip(self.ratios, -RULES.clear_gain, 700.0))
+        return np.asarray((self.moves.T * weights) @ self.moves / (1.0 + weights.sum()))
+
+
+def find_nearby_minima(fitted: FittedNetwork, gram: Array, covariance: Array, *, rng: Generator) -> NearbyMinima:
+    """Refits from random moves along `covariance` (y in units of its standard deviation); `gram` is that of a step at the fit.
+    A dozen passes for each."""
+    parameters = len(covariance)
+    if not searches_nearby(fitted, parameters):
+        return NearbyMinima()
+    root, refits = _covariance_root(covariance), 1 if _is_expensive(fitted, parameters) else NEARBY.refits
+    effort = replace(NEARBY.effort, gain_tol=min(NEARBY.effort.gain_tol, NEARBY.max_squared_step / parameters))
+    nearby = reduced_normal(step_of(gram), fitted.point, dtype=working_precision(fitted.point))
+    starts = (NEARBY.start_distance * root @ rng.standard_normal(len(root)) for _ in range(refits))
+    ended = [_refit(fitted, nearby, start, effort) for start in starts]
+    moves, ratios = np.stack([move for move, _ in ended]), np.array([ratio for _, ratio in ended])
+    errors = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
+    rivals = moves[ratios < RULES.clear_gain]
+    return NearbyMinima(moves, ratios, float(np.max(np.abs(rivals) / errors, initial=0.0)))
+
+
+def searches_nearby(fitted: FittedNetwork, parameters: int) -> bool:
+    """Whether nearby minima of a network with this number of parameters are looked for."""
+    smooth = _is_expensive(fitted, parameters) and fitted.equations >= NEARBY.smooth_rows_per_parameter * parameters
+    return bool(parameters <= NEARBY.max_parameters and fitted.point.width and not smooth)
+
+
+def _is_expensive(fitted: FittedNetwork, parameters: int) -> bool:
+    return fitted.equations * parameters**2 > NEARBY.cheap_cost
+
+
+def _covariance_root(covariance: Array) -> Array:
+    """A matrix whose product with its transpose is the covariance: from eigenvectors, or from a Cholesky factor."""
+    if len(covariance) > NEARBY.max_parameters_eigenvectors:
+        factor = factor_spd(covariance, np.float32)  # of random moves: three digits are plenty
+        return np.asarray(np.tril(factor.lower) / factor.scale[:, None])
+    values, vectors = scipy.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _refit(fitted: FittedNetwork, nearby: ReducedNormal, move: Array, effort: Effort) -> tuple[Array, float]:
+    """The move of a refit that begins `move` away from the fit, and its LR."""
+    here, unit, tiny = fitted.point, float(np.sqrt(fitted.output_variance)), np.finfo(float).tiny
+    rows, rest = np.split(move, [here.units.size])
+    units, coefficients = rows.reshape(here.units.shape), unit * rest.reshape(here.coefficients.shape)
+    start = here.moved(here.units + units, here.coefficients + coefficients)
+    found = fitted.refit(start, effort, nearby=nearby)
+    ratio = fitted.degrees_of_freedom * float(np.log(max(found.loss, tiny)) - np.log(max(float(fitted.fit.loss), tiny)))
+    return _parameter_vector(with_unit_rows(found.point), unit) - _parameter_vector(here, unit), ratio
+
+
+def _parameter_vector(point: Point, unit: float) -> Array:
+    return np.concatenate([point.units.ravel(), point.coefficients.ravel() / unit])

@@ -1,0 +1,189 @@
+"""The checks behind a certificate: what can be known about a recovered network without knowing the truth.
+
+Test loss alone does not reveal wrong parameters: over-wide fits with wrong units reach a relative error of 1e-8. So a
+certificate asks for more: more equations than unknowns; a residual on held-out samples no larger than on used ones, without
+structure that features of the inputs explain; no unit too many or too few; units that differ, and bend on the samples; every
+parameter known to a quarter of itself; a minimum; and enough samples to show a missing unit in the noise. `docs/certificate.md`
+has the rules in one table, `CertificateRules` the limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName
+from laybare.certificate.evidence import bic_penalty_per_unit
+from laybare.certificate.exchangeability import HeldOutErrors, drift_claim, held_out_errors
+from laybare.certificate.explanations import find_residual_structure, likely_reason, residual_structure_claim
+from laybare.certificate.fitted_network import FittedNetwork, evaluate_fit
+from laybare.certificate.local_minima import tighten_run_limit
+from laybare.certificate.missing_unit import one_unit_more_claim
+from laybare.certificate.rival_activations import rival_activation_claims
+from laybare.certificate.standard_errors import ErrorEstimate, Information, curvature_gram, estimate_errors, invert_information
+from laybare.certificate.unit_support import bend_claims, one_unit_fewer_claim
+from laybare.networks import Network
+from laybare.numerics.shapes import Array, Progress
+from laybare.source.problem import PROBLEM, Problem
+from laybare.source.rounding import detect_grid
+
+
+def certify(
+    network: Network, problem: Problem, *, rng: Generator, extra: tuple[Claim, ...] = (), progress: Progress | None = None,
+) -> Certificate:
+    """Certificate of `network`, fitted to the used rows of `problem`, with its fresh rows.
+
+    About eight passes; if there is noise, also the refits of one unit more and one fewer, each up to 40 steps.
+    """
+    fitted = evaluate_fit(network, problem, progress)
+    other, probes = find_residual_structure(fitted, rng)
+    gram = curvature_gram(fitted)
+    information = None
+    if fitted.search_rows is fitted.used:  # candidates for a missing unit are then scored with that matrix
+        information = invert_information(fitted, gram)
+    more, (errors, held_out, fewer) = fitted.run_parallel(
+        partial(one_unit_more_claim, fitted, probes, gram if information is None else information.gram),
+        partial(_errors_and_fresh_rows, fitted, information, gram, rng))
+    (fresh, bound), structure = held_out.claims(fitted), residual_structure_claim(other)
+    claims = [
+        _equations_claim(fitted),
+        fresh,
+        bound,
+        structure,
+        *rival_activation_claims(fitted, other, more),
+        more,
+        fewer,
+        _visibility_claim(fitted),
+        _separation_claim(fitted),
+        *bend_claims(fitted),
+        _tied_labels_claim(fitted),
+        *_determination_claims(fitted, errors),
+        _minimum_claim(errors),
+        *(() if fitted.exact else (_nearby_minima_claim(errors),)),
+        *(() if problem.repeats is None else (drift_claim(problem.repeats),)),
+    ]
+    noise = float(np.sqrt(fitted.noise_variance))
+    found = Certificate(
+        (*claims, *tighten_run_limit(extra, fewer, fresh, structure)), errors.errors, noise, fitted.explained,
+        _smallest_visible_unit(fitted), held_out.fresh, held_out.fresh_error)
+    unexplained = found.verdict == "doubtful" and fitted.explained < RULES.min_explained
+    if not unexplained and found.verdict != "refuted":
+        return found
+    return replace(found, reason=likely_reason(fitted, other.name, missing=more.decisive))
+
+
+def _errors_and_fresh_rows(
+    fitted: FittedNetwork, information: Information | None, gram: Array | None, rng: Generator
+) -> tuple[ErrorEstimate, HeldOutErrors, Claim]:
+    information = invert_information(fitted, gram) if information is None else information
+    return estimate_errors(fitted, information, rng=rng), held_out_errors(fitted), one_unit_fewer_claim(fitted)
+
+
+def _equations_claim(fitted: FittedNetwork) -> Claim:
+    """Equations at different inputs: a second label for the same input says more about the noise, not about the function."""
+    equations = min(fitted.problem.distinct, fitted.used.size) * fitted.used.outputs
+    ratio = equations / fitted.unknowns
+    exact = min(RULES.min_equations_per_unknown, 1.0 + RULES.enough_spare_equations / fitted.unknowns)
+    need = exact if fitted.exact else RULES.min_equations_per_unknown_noisy
+    return Claim(
+        ClaimName.EQUATIONS, ratio, need, ratio >= need, "proved",
+        f"{equations:,} labels at different inputs were fitted with {fitted.unknowns:,} parameters; below {need:.3g} it proves "
+        "little, at 1 nothing; with noise it takes more, since other functions fit noisy samples as well.")
+
+
+def _smallest_visible_unit(fitted: FittedNetwork) -> float:
+    """The smallest unit that would have been seen: the standard deviation of what it adds over that of y."""
+    seen = RULES.clear_unit_gain * bic_penalty_per_unit(fitted) * fitted.noise_variance / fitted.equations
+    variance = fitted.rounding_variance if fitted.exact else max(seen, fitted.rounding_variance)
+    return float(np.sqrt(variance / fitted.output_variance))
+
+
+def _visibility_claim(fitted: FittedNetwork) -> Claim:
+    """Power: a network is not verified by samples that could not have shown a wrong one."""
+    value = _smallest_visible_unit(fitted)
+    return Claim(
+        ClaimName.SMALLEST_VISIBLE_UNIT, value, RULES.max_hidden_unit, value <= RULES.max_hidden_unit, "proved",
+        f"a further unit that adds less than {value:.1e} of the standard deviation of y, beyond what the others can make up for, "
+        "would not show at this noise and number of samples; more samples make it smaller.")
+
+
+def _tied_labels_claim(fitted: FittedNetwork) -> Claim:
+    """Labels that tie at the largest or smallest: noise leaves no ties, clipping does.
+
+    Unless the network is flat there and all its labels tie. At zero that is noise in proportion to y. Elsewhere it may be noise
+    that stops where the network is flat, or noisy labels that were clipped there, which move the offset: the matter is open.
+    Labels with few decimals tie by themselves. Reads the first few thousand rows.
+    """
+    x, y = fitted.used.read(0, min(fitted.used.size, PROBLEM.grid_rows))
+    cut, flat = 0, 0
+    if not fitted.exact and not detect_grid(y).absolute:
+        outputs = np.asarray(fitted.white(x)).reshape(y.shape)
+        for label, output in zip(y.T, outputs.T, strict=True):
+            for end in (label.max(), label.min()):
+                tied, width = label == end, RULES.flat_spread * float(np.sqrt(fitted.noise_variance))
+                near = np.abs(output - np.median(output[tied])) <= RULES.flat_radius * width
+                share = float(tied[near].sum()) / max(1, int(near.sum()))
+                count = int(tied.sum())
+                if float(np.std(output[tied])) > width or share < RULES.min_tied_share:
+                    cut = max(cut, count)
+                elif end != 0.0:
+                    flat = max(flat, count)
+    ties, most = max(cut, flat), RULES.max_tied_labels
+    return Claim(
+        ClaimName.TIED_LABELS, float(ties), most, ties <= most, "tested",
+        "rows with exactly the largest (or smallest) label although there is noise, which leaves no ties but at zero; clipped "
+        "labels are no network's. Refuted if the network varies there.", decisive=cut > most)
+
+
+def _minimum_claim(errors: ErrorEstimate) -> Claim:
+    value, most = errors.steps_to_minimum, RULES.max_steps_to_minimum
+    return Claim(
+        ClaimName.DISTANCE_TO_MINIMUM, value, most, value <= most, "tested",
+        "how far the next step of the solver would move any parameter, in its own standard errors; standard errors hold at the "
+        "minimum of the squared error, and a literal form need not be there.")
+
+
+def _nearby_minima_claim(errors: ErrorEstimate) -> Claim:
+    """Whether refits from nearby come back, or end where they fit as well and error bars do not reach."""
+    value, refits = errors.nearby.farthest, len(errors.nearby.ratios)
+    return Claim(
+        ClaimName.NEARBY_MINIMA, value, RULES.sigmas, value <= RULES.sigmas, "tested" if refits else "assumed",
+        f"{refits} refits began three standard errors away; how far from the network, in standard errors of any parameter, those "
+        "ended that fit as well. The error bars include them." if refits else
+        "other minima nearby were not looked for: there are many rows per parameter, so that the error is smooth, or too many "
+        "parameters, or too little is known about them.")
+
+
+def _largest_cosine(fitted: FittedNetwork) -> float:
+    """Largest |cosine| of two extended rows."""
+    rows = fitted.point.units / np.maximum(np.linalg.norm(fitted.point.units, axis=1), 1e-300)[:, None]
+    cosines = np.abs(rows @ rows.T) - 2.0 * np.eye(len(rows))
+    return max(0.0, float(cosines.max(initial=0.0)))
+
+
+def _separation_claim(fitted: FittedNetwork) -> Claim:
+    value = _largest_cosine(fitted)
+    return Claim(
+        ClaimName.LARGEST_COSINE, value, RULES.max_cosine, value < RULES.max_cosine, "proved",
+        "two units with nearly the same row (w, b) can trade weight without changing the fit.")
+
+
+def _determination_claims(fitted: FittedNetwork, errors: ErrorEstimate) -> tuple[Claim, Claim]:
+    """Whether the samples determine every parameter, at least locally, and how well at this noise."""
+    parallel = _largest_cosine(fitted) >= RULES.nearly_parallel_cosine
+    most, value = RULES.max_relative_se_parallel if parallel else RULES.max_relative_se, errors.largest_relative
+    parts = np.concatenate([np.ravel(part) for part in errors.errors])
+    undetermined, known = int(np.isinf(parts).sum()), not np.isnan(parts).any()
+    text = "that could change without any change at the samples; their standard errors are infinite."
+    kind = "proved" if known else "assumed"
+    return (
+        Claim(
+            ClaimName.UNDETERMINED, float(undetermined), 0.0, undetermined == 0, kind,
+            f"weights, biases and readouts {text}" if known else "too many parameters to look for those " + text),
+        Claim(
+            ClaimName.RELATIVE_ERROR, value, most, not value > most, kind,
+            f"of the row or the readout of unit {errors.worst_unit}, on columns of variance one; where it is large, other "
+            "networks fit as well, and error bars are no guide to them."))

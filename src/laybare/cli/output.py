@@ -1,0 +1,194 @@
+"""What a command prints: tables and sentences, one JSON object (--json) or nothing (--quiet), for every command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from textwrap import fill
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+import laybare as lb
+from laybare.numerics.progress import progress_bar
+from laybare.numerics.redaction import redact
+from laybare.numerics.shapes import Progress
+from laybare.report import Pair, Unit
+from laybare.source.arrays import ColumnNames
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a command prints, and the command as it was typed. At most one of the three flags is set."""
+
+    command: str
+    as_json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def in_text(self) -> bool:
+        """Whether tables and sentences are wanted."""
+        return not self.as_json and not self.quiet
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return make_console().width
+
+    def say(self, *parts: RenderableType) -> None:
+        """Print in text mode, without rich markup; the terminal wraps long lines."""
+        if self.in_text:
+            for part in parts:
+                make_console().print(part, markup=False, soft_wrap=isinstance(part, str))
+
+    def emit_json(self, **facts: Any) -> None:
+        """With --json: print one object with the command, the version and these keys."""
+        if self.as_json:
+            import laybare
+
+            click.echo(json.dumps({"command": self.command.split()[0], "version": laybare.__version__, **facts}))
+
+    @contextmanager
+    def bar(self) -> Iterator[Progress]:
+        """A progress bar on stderr. Without a terminal: nothing, or one line per stage with --verbose."""
+        if self.quiet:
+            yield lambda event: None
+        else:
+            with progress_bar(lines=self.verbose) as show:
+                yield show
+
+
+class ClosingConsole(Console):
+    """Standard output. A closed pipe raises BrokenPipeError, which `main` turns into a silent exit."""
+
+    def on_broken_pipe(self) -> None:
+        """Rich would exit with status 1 here."""
+        raise BrokenPipeError
+
+
+def make_console() -> Console:
+    """Standard output."""
+    return ClosingConsole(highlight=False)
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the three options; the command gets them as `output`."""
+
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+    @click.option("--quiet", "-q", is_flag=True, help="Nothing but errors: the exit status is the answer.")
+    @click.option("--verbose", "-v", is_flag=True, help="Every unit, every stage, and what it takes to run it again.")
+    @wraps(command)
+    def with_options(*, as_json: bool, quiet: bool, verbose: bool, **options: Any) -> Any:
+        if as_json + quiet + verbose > 1:
+            raise click.UsageError("--json, --quiet and --verbose exclude each other.")
+        return command(**options, output=Output(_typed_command(), as_json=as_json, quiet=quiet, verbose=verbose))
+
+    return with_options
+
+
+def _typed_command() -> str:
+    """The command with its arguments, without the program's name and without secrets."""
+    import shlex
+
+    words = click.get_current_context().find_root().obj or [click.get_current_context().info_name or ""]
+    return shlex.join(redact(word) for word in words)
+
+
+def examples(*commands: str) -> str:
+    """The last lines of a help text; tests execute them."""
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
+
+
+COLOURS = {"verified": "bold green", "doubtful": "bold yellow", "refuted": "bold red"}
+LISTED_UNITS = 40
+"""Units that a table lists; --verbose lists all. Convention: two screens."""
+
+NAME_LENGTH = 9
+"""Characters of a column name in a table. Convention: the width of a number beside it."""
+
+
+def print_summary(summary: str, verdict: str) -> None:
+    """What `print(found)` says, wrapped to the terminal with its indentation kept."""
+    console = make_console()
+    for line in summary.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        further = indent + " " * 5 * line.strip().startswith(("ok ", "FAIL "))  # below the name of the claim
+        text = Text(fill(line.strip(), console.width, initial_indent=indent, subsequent_indent=further))
+        text.highlight_words([verdict], COLOURS[verdict])
+        text.highlight_words(["FAIL"], "bold red")
+        console.print(text)
+
+
+def print_path(what: str, path: str) -> None:
+    """Where something was written."""
+    make_console().print(f"{what}: {path}", markup=False, soft_wrap=True)
+
+
+def _pairs_table(pairs: list[Pair], dim: int, columns: int) -> Table:
+    """True above recovered, in the order of the true network, with as many weights as fit."""
+    title = "true and recovered units, rows scaled to length 1"
+    table, shown = _table(title, dim, columns - 50, "unit", "", "difference", "readout", "bias")
+    for pair in pairs:
+        table.add_row(str(pair.number), "true", "", *_numbers(pair.true, shown), style="dim")
+        table.add_row("", "recovered", f"{pair.difference:.1e}", *_numbers(pair.found, shown))
+    return table
+
+
+def _units_table(network: lb.Network, columns: int, named: ColumnNames = ColumnNames(), listed: int = LISTED_UNITS) -> Table:
+    """The recovered units, with as many weights as fit."""
+    readout, _, _ = network.columns
+    name = "readout" if network.outputs == 1 else "readout 0"
+    table, shown = _table("recovered units", network.dim, columns - 28, "unit", name, "bias", inputs=named.inputs)
+    for j, row in enumerate(network.layer.rows[:listed]):
+        table.add_row(str(j), *_numbers(Unit(row[:-1], float(row[-1]), readout[j]), shown))
+    return _with_rest(table, network.width - listed)
+
+
+def layer_table(layer: lb.Layer, columns: int, named: ColumnNames = ColumnNames(), listed: int = LISTED_UNITS) -> Table:
+    """The recovered units with their thresholds, with as many weights as fit."""
+    table, shown = _table("recovered units", layer.dim, columns - 18, "unit", "threshold", inputs=named.inputs)
+    for j, row in enumerate(layer.rows[:listed]):
+        table.add_row(str(j), *(_in_eight_characters(float(value)) for value in (-row[-1], *row[:shown])))
+    return _with_rest(table, layer.width - listed)
+
+
+def _with_rest(table: Table, more: int) -> Table:
+    if more > 0:
+        table.caption = f"{more} more units are not listed"
+    return table
+
+
+def _table(title: str, dim: int, columns: int, *names: str, inputs: Sequence[str] = ()) -> tuple[Table, int]:
+    """A table with the named columns and as many weights as fit into `columns`, ten for each; and the number of these."""
+    shown = max(1, min(dim, columns // 10))
+    note = f" (the first {shown} of {dim} weights)" if shown < dim else ""
+    table = Table(title=title + note, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="", padding=(0, 1, 0, 0))
+    weights = [short_name(name) for name in inputs[:shown]] or [f"w{i}" for i in range(shown)]
+    for name in (*names, *weights):
+        table.add_column(Text(name), justify="left" if name == "" else "right", no_wrap=True)
+    return table, shown
+
+
+def short_name(name: str) -> str:
+    """A column's name in nine characters: long ones keep both ends, what does not print becomes a question mark."""
+    seen = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return seen if len(seen) <= NAME_LENGTH else f"{seen[:4]}…{seen[-4:]}"
+
+
+def _numbers(unit: Unit, shown: int) -> list[str]:
+    """Readout (of the first output), bias and the first weights, eight characters each."""
+    return [_in_eight_characters(float(value)) for value in (unit.readout[0], unit.bias, *unit.weights[:shown])]
+
+
+def _in_eight_characters(value: float) -> str:
+    if abs(value) < 1000.0:
+        return f"{value:+.5f}" if abs(value) < 10.0 else f"{value:+.3f}"
+    return f"{value:+.1e}"

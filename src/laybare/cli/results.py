@@ -1,0 +1,223 @@
+"""The end of a command: files that are written, what is printed, the exit status; and `laybare compare A B`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import laybare as lb
+from laybare.cli.interrupts import STATE, results_saved
+from laybare.cli.output import LISTED_UNITS, Output, _units_table, examples, output_options, print_path, print_summary
+from laybare.networks.storage import write_atomically
+from laybare.report import write_report
+
+STATUS = {"verified": 0, "doubtful": 3, "refuted": 4}
+
+
+def _torch_file(network: lb.Network, path: str) -> None:
+    import torch
+
+    contents = BytesIO()
+    torch.save(lb.to_torch(network).state_dict(), contents)
+    write_atomically(path, contents.getvalue())
+
+
+WRITERS: dict[str, Callable[[lb.Network, str], Any]] = {
+    ".safetensors": lambda network, path: network.save(path),
+    ".npz": lambda network, path: lb.export.to_npz(network, path),
+    ".onnx": lambda network, path: lb.to_onnx(network, path),
+    ".pt": _torch_file,
+    ".json": lambda network, path: lb.export.to_json(network, path),
+}
+"""How a network is written, by the ending of the file."""
+
+NEEDED = {".onnx": "onnx", ".pt": "torch"}
+"""Packages that must be there for an ending, each an extra of the same name."""
+
+
+def check_folder_exists(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """Refuse a file in a directory that is not there before the work begins, not after it."""
+    if path is not None and not Path(path).absolute().parent.is_dir():
+        raise click.BadParameter(f"the directory {Path(path).absolute().parent} does not exist.", context, parameter)
+    return path
+
+
+def check_ending(*known: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """The same, and the ending must be known: never other bytes under a name than it says."""
+
+    def check(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+        ending = "" if path is None else Path(path).suffix
+        if path is not None and ending not in known:
+            raise click.BadParameter(f"the ending of {path} is none of {', '.join(known)}.", context, parameter)
+        package = NEEDED.get(ending)
+        if package is not None and find_spec(package) is None:
+            raise click.BadParameter(
+                f"{ending} needs {package}, which is not installed: pip install 'laybare[{package}]'.", context, parameter)
+        return check_folder_exists(context, parameter, path)
+
+    return check
+
+
+NEW_FILE: dict[str, Any] = {"type": click.Path(dir_okay=False), "callback": check_folder_exists, "metavar": "FILE"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions:
+    """Options of commands that recover something: files to write, the seed, how to print."""
+
+    out: str | None
+    report: str | None
+    seed: int
+    output: Output
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What was written, and where."""
+        return {what: path for what, path in (("network", self.out), ("report", self.report)) if path is not None}
+
+
+def result_options(*endings: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add the options of ResultOptions. --out accepts these endings; the command returns the exit status."""
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @click.option("--out", type=click.Path(dir_okay=False), callback=check_ending(*endings), metavar="FILE",
+                      help=f"Save what was found here ({', '.join(endings)}).")
+        @click.option("--report", help="Write an HTML page here.", **NEW_FILE)
+        @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Same seed, same result.")
+        @output_options
+        @wraps(command)
+        def with_options(*, out: str | None, report: str | None, seed: int, output: Output, **options: Any) -> None:
+            result = ResultOptions(out=out, report=report, seed=seed, output=output)
+            click.get_current_context().exit(command(**options, result=result))
+
+        return with_options
+
+    return decorate
+
+
+def finish(found: lb.Recovery, result: ResultOptions, *, remarks: tuple[str, ...] = ()) -> int:
+    """Write what is wanted, print the rest, give the exit status."""
+    found = with_typed_command(found, result)
+    if result.out is not None:
+        WRITERS[Path(result.out).suffix](_storable(found.network), result.out)
+        remarks = (*remarks, *((UNREAD,) if found.network.top is not None else ()))
+    results_saved()
+    if result.report is not None:
+        write_report(found, result.report)
+    status, interrupted = status_of(found.certificate), STATE.number != 0
+    network = found.network
+    result.output.emit_json(
+        **shared_json_facts(found, result, status), interrupted=interrupted, dim=network.dim, width=network.width,
+        outputs=network.outputs, depth=network.depth, activation=network.activations,
+        method=None if found.method is None else type(found.method).__name__)
+    _print(found, result, remarks)
+    if interrupted:
+        click.echo("laybare: interrupted; this is what was found until then", err=True)
+    return status
+
+
+UNREAD = "the layers that were read are saved with a readout of zeros: those above them were not read"
+
+
+def _storable(network: lb.Network) -> lb.Network:
+    """The layers that were read, where others lie above them: a file holds numbers, and no black box."""
+    if network.top is None:
+        return network
+    return lb.Network(network.layers, np.zeros((network.layers[-1].width, network.outputs)))
+
+
+def with_typed_command(found: Any, result: ResultOptions) -> Any:
+    """The same with the command as it was typed in place of the call that it made."""
+    if found.provenance is None:
+        return found
+    return replace(found, provenance=replace(found.provenance, call=f"laybare {result.output.command}"))
+
+
+def status_of(certificate: lb.Certificate) -> int:
+    """The exit status: of the interrupt, if there was one, else of the verdict."""
+    return STATE.status if STATE.number else STATUS[certificate.verdict]
+
+
+def shared_json_facts(found: Any, result: ResultOptions, status: int) -> dict[str, Any]:
+    """Keys of --json that recoveries of networks and of layers share; docs/command-line.md has them all."""
+    origin = found.provenance
+    return {
+        "verdict": found.certificate.verdict, "status": status, "seed": result.seed, "samples": found.samples_used,
+        "queries": found.queries, "seconds": found.seconds, "noise": finite(found.certificate.noise),
+        "claims": claims_as_json(found.certificate), "inputs": list(found.columns.inputs),
+        "fingerprint": None if origin is None else origin.fingerprint or None, "out": result.out, "report": result.report}
+
+
+def claims_as_json(certificate: lb.Certificate) -> list[dict[str, Any]]:
+    """The claims as plain objects."""
+    return [
+        {"name": claim.name, "value": finite(claim.value), "threshold": finite(claim.threshold), "direction": claim.direction,
+         "passed": bool(claim.passed), "kind": claim.kind, "explanation": claim.explanation} for claim in certificate.claims]
+
+
+def _print(found: lb.Recovery, result: ResultOptions, remarks: tuple[str, ...]) -> None:
+    output = result.output
+    if not output.in_text:
+        return
+    listed = found.network.width if output.verbose else LISTED_UNITS
+    output.say(_units_table(found.network, output.width, found.columns, listed), *remarks)
+    print_summary(str(found), found.certificate.verdict)
+    if output.verbose:
+        print_provenance(output, found.provenance)
+    for what, path in result.files.items():
+        print_path(what, path)
+
+
+def print_provenance(output: Output, origin: Any) -> None:
+    """What it takes to run it again."""
+    if origin is not None:
+        data = f"{origin.data}{', fingerprint ' * bool(origin.fingerprint)}{origin.fingerprint}"
+        output.say(f"call: {origin.call}", f"version: laybare {origin.version}", f"data: {data}")
+
+
+def finite(value: float) -> float | None:
+    """JSON has no infinity."""
+    return float(value) if abs(value) < float("inf") else None
+
+
+DIFFERENT = 1
+"""Exit status of `compare --tol` where the largest error exceeds it. Convention: as `diff` does."""
+
+
+@click.command("compare", epilog=examples("laybare compare network.safetensors truth.safetensors --tol 1e-6"))
+@click.argument("found", type=click.Path())
+@click.argument("truth", type=click.Path())
+@click.option("--tol", type=click.FloatRange(0.0), help="Exit with status 1 if the largest error exceeds this.")
+@output_options
+def compare(found: str, truth: str, tol: float | None, output: Output) -> None:
+    """Compare two saved networks modulo every symmetry of their activation.
+
+    FOUND and TRUTH are files .safetensors, .npz, .onnx or .json, as --out writes them.
+    """
+    match = lb.compare(_network(found), _network(truth))
+    status = DIFFERENT if tol is not None and not match.max_error <= tol else 0
+    output.say(str(match))
+    output.emit_json(
+        status=status, max_error=finite(match.max_error), weight_error=finite(match.weight_error),
+        bias_error=finite(match.bias_error), readout_error=finite(match.readout_error), pairs=match.pairs.tolist(),
+        missing=list(match.missing), spurious=list(match.spurious))
+    click.get_current_context().exit(status)
+
+
+READERS = {".npz": "from_npz", ".onnx": "from_onnx", ".json": "from_json"}
+"""Functions of laybare, by the ending; anything else is taken for a safetensors file, and refused if it is none."""
+
+
+def _network(path: str) -> lb.Network:
+    """A saved network, or that of a saved recovery."""
+    reader = READERS.get(path[path.rfind(".") :])
+    loaded = lb.load(path) if reader is None else getattr(lb.export, reader)(path)
+    return loaded.network if isinstance(loaded, lb.Recovery) else loaded

@@ -1,0 +1,161 @@
+"""`laybare recover DATA` and `laybare recover-layer DATA`, and the options about DATA that they share with `laybare check`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import laybare as lb
+from laybare.cli.interrupts import keep_on_interrupt, results_saved
+from laybare.cli.literal_forms import check_literal, literal_layer, literal_method
+from laybare.cli.output import LISTED_UNITS, examples, layer_table, print_path, print_summary
+from laybare.cli.results import (
+    WRITERS,
+    ResultOptions,
+    finish,
+    print_provenance,
+    result_options,
+    shared_json_facts,
+    status_of,
+    with_typed_command,
+)
+from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
+from laybare.networks.storage import write_atomically
+from laybare.source import as_law
+
+METHODS: dict[str, Callable[..., Method]] = {
+    "general-relu": GeneralReLU,
+    "landscape-design": LandscapeDesign,
+    "random-start": RandomStart,
+    "symmetric-inputs": SymmetricInputs,
+    "tensor-init": TensorInit,
+    "tensor-init-literal": TensorInit.literal,
+}
+"""Names of methods on the command line; the only place where a name stands for an object."""
+
+FORM = click.option("--form", metavar="NAME", help="Which of the paper's algorithms --literal runs; a wrong name lists them.")
+
+LAYER_ENDINGS = (".npz", ".json")
+"""Files of layers: weights, biases, thresholds."""
+
+
+def data_options(command: Any) -> Any:
+    """Add DATA and the options about it; the command gets them as `data` and `**reading`."""
+    for option in reversed((
+        click.argument("data", type=click.Path()),
+        click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several by commas."),
+        click.option("--drop-columns", "drop", default="", metavar="NAMES", help="Columns that are no inputs, by commas."),
+        click.option("--drop-missing", is_flag=True, help="Leave out rows in which a number is missing."),
+        click.option("--law", type=click.Choice(["gaussian", "symmetric", "unknown"]), default="gaussian", show_default=True,
+                     help="What is known about the inputs."),
+    )):
+        command = option(command)
+    return command
+
+
+def open_data(data: str, reading: dict[str, Any]) -> lb.Samples:
+    """The file under those options."""
+    return lb.open_samples(data, law=as_law(reading.pop("law")), **reading)
+
+
+@click.command("recover", epilog=examples(
+    "laybare recover data.npz --width 3 --out network.safetensors --report page.html",
+    "laybare recover houses.csv.gz --target price --drop-columns id --drop-missing"))
+@data_options
+@click.option("--width", type=click.IntRange(1), help="Hidden units; detected if not given.")
+@click.option(
+    "--method", type=click.Choice(sorted(METHODS)), metavar="NAME",
+    help=f"How to start: {', '.join(sorted(METHODS))}; chosen from the data if not given (see `laybare check`).")
+@click.option("--literal", is_flag=True, help="The method as its paper prints it, with nothing after it.")
+@FORM
+@click.option("--activation", help="For example relu, leaky_relu(0.1), tanh; found out if neither this nor --method is given.")
+@click.option("--seconds", type=click.FloatRange(0.0, min_open=True),
+              help="A search ends then with the best that it has; 3600, or 600 if no method is given.")
+@result_options(*WRITERS)
+def recover(
+    data: str, *, width: int | None, method: str | None, literal: bool, form: str | None, activation: str | None,
+    seconds: float | None, result: ResultOptions, **reading: Any,
+) -> int:
+    """Recover the network behind the samples in DATA.
+
+    DATA is a file .npz, .csv, .tsv (also .csv.gz and the like) or .parquet, or a directory of .npy blocks.
+    The verdict is printed with its reasons. Ctrl-C keeps what was found, and writes it to --out and --report.
+    Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
+    """
+    check_literal(literal, form=form)
+    units = None if activation is None else lb.activations.activation_named(activation)
+    chosen = _method(method, form, units, literal=literal)
+    with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
+        found = lb.recover(
+            open_data(data, reading), method=chosen, width=width, activation=units, rng=result.seed,
+            progress=interrupts.progress, seconds=seconds)
+    return finish(found, result)
+
+
+@click.command("recover-layer", epilog=examples("laybare recover-layer rare.npz --width 3 --out layer.npz"))
+@data_options
+@click.option("--width", type=click.IntRange(1), help="Units of the layer; counted if not given.")
+@click.option("--activation", default="relu", show_default=True, help="For example relu, step, sigmoid, exponential(0.5).")
+@click.option("--literal", is_flag=True, help="The paper's own algorithm, with nothing after it.")
+@FORM
+@click.option("--threshold", type=click.FloatRange(0.0), help="Told to --literal; smooth units need it.")
+@result_options(*LAYER_ENDINGS)
+def recover_layer(
+    data: str, *, width: int | None, activation: str, literal: bool, form: str | None, threshold: float | None,
+    result: ResultOptions, **reading: Any,
+) -> int:
+    """Recover the units u(w·x - t) of the lowest layer behind the samples in DATA, whatever lies above them.
+
+    DATA as for laybare recover. For thresholds that are rarely crossed.
+    Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
+    """
+    units = lb.activations.activation_named(activation)
+    check_literal(literal, threshold=threshold, form=form)
+    method = literal_layer(form, units, threshold) if literal else lb.HighThreshold(activation=units)
+    with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
+        found = lb.recover_layer(open_data(data, reading), method, width, rng=result.seed, progress=interrupts.progress)
+    return _finish_layer(with_typed_command(found, result), result)
+
+
+def _finish_layer(found: lb.lowest_layer.LayerRecovery, result: ResultOptions) -> int:
+    if result.out is not None:
+        _save_layer(found, result.out)
+    results_saved()
+    if result.report is not None:
+        found.report(result.report)
+    layer, output, status = found.layer, result.output, status_of(found.certificate)
+    output.emit_json(
+        **shared_json_facts(found, result, status), dim=layer.dim, width=layer.width, activation=layer.activation.name,
+        weights=np.asarray(layer.weights).tolist(), thresholds=np.asarray(found.thresholds).tolist())
+    if output.in_text:
+        output.say(layer_table(layer, output.width, found.columns, layer.width if output.verbose else LISTED_UNITS))
+        print_summary(str(found), found.certificate.verdict)
+        if output.verbose:
+            print_provenance(output, found.provenance)
+        for what, path in result.files.items():
+            print_path("layer" if what == "network" else what, path)
+    return status
+
+
+def _save_layer(found: lb.lowest_layer.LayerRecovery, out: str) -> None:
+    parts = {"weights": np.asarray(found.layer.weights), "biases": -found.thresholds, "thresholds": found.thresholds}
+    if Path(out).suffix == ".json":
+        told = {name: values.tolist() for name, values in parts.items()} | {"activation": found.layer.activation.name}
+        write_atomically(Path(out), (json.dumps(told) + "\n").encode())
+        return
+    contents = BytesIO()
+    np.savez(contents, weights=parts["weights"], biases=parts["biases"], thresholds=parts["thresholds"])
+    write_atomically(Path(out), contents.getvalue())
+
+
+def _method(name: str | None, form: str | None, units: lb.Activation | None, *, literal: bool) -> Method | None:
+    """The object that a name stands for; nothing if the data are to decide."""
+    if literal:
+        return literal_method(name or "random-start", form, units or lb.relu)
+    return None if name is None else METHODS[name](activation=units or lb.relu)

@@ -1,0 +1,303 @@
+"""The facts that a folding surface rests on, each a function of arrays; nothing here asks a query.
+
+f is a ReLU network; layers below L are known, the highest known one up to the orientation of its units (relu(-z) = relu(z) - z).
+FoldedUnit m of layer L bends f on its surface S_m = {z_m = 0}, and on it
+
+    Σ_k c_k relu(z_k(x)) + ℓ·h_{L-2}(x) + β = 0                                                     (row)
+
+is linear in the row (c, ℓ, β). Seen from a base cell in which unit k is on side s_k, the same is
+
+    z_m = Σ_k c_k relu(-s_k z_k(x)) + v·h_{L-2}(x) + β'                                             (row from a base)
+
+with the same c: what a fold adds. All c_k that no point of the surface has met are open there, and the rest is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from laybare.lines.folds.stack import Cell, CellMaps, KnownLayers
+from laybare.numerics.shapes import Array
+
+
+def fold_coefficient(normal: Array, wall: Array, tangent: Array, across: Array, step: float, offset: float) -> float:
+    """Fact (a): the one number by which a surface folds at a wall.
+
+    Behind the wall the normal n becomes n + e g, g = ∇z_k. From a common point go `step` along the tangent t (n·t = 0) and look
+    along `across`, v: the surface is met at `offset`, s, with (n + e g)·(step t + s v) = 0, so e = -s n·v / (step g·t + s g·v).
+    If k is of the layer just below, e is its weight in the row, up to the sign of the side that the wall is crossed to.
+    """
+    return float(-offset * (normal @ across) / (step * (wall @ tangent) + offset * (wall @ across)))
+
+
+def surface_features(known: KnownLayers, side: Array, x: Array) -> Array:
+    """[relu(-s z_{L-1}), h_{L-2}, 1] at the rows of x, (n, width + width below + 1); [x, 1] below the first layer."""
+    ones = np.ones((len(x), 1))
+    if not known.depth:
+        return np.hstack([x, ones])
+    below = known.features(x, known.depth - 1)
+    z = below @ known.weights[-1].T + known.biases[-1]
+    return np.hstack([np.maximum(-side * z, 0.0), below, ones])
+
+
+def cell_matrix(known: KnownLayers, maps: CellMaps, cell: Cell, side: Array) -> Array:
+    """(dim + 1, unknowns): the normal and the shift of the surface in a cell are this times the row from a base."""
+    d, depth = known.dim, known.depth
+    if not depth:
+        return np.eye(d + 1)
+    met = np.where(cell[-1] == (side > 0.0), 0.0, -side)
+    above = np.column_stack([maps.slopes[-1], maps.shifts[-1]]) * met[:, None]
+    if depth == 1:
+        below = np.eye(d, d + 1)
+    else:
+        below = np.column_stack([maps.slopes[-2], maps.shifts[-2]]) * cell[-2][:, None]
+    last = np.zeros((1, d + 1))
+    last[0, d] = 1.0
+    return np.vstack([above, below, last]).T
+
+
+class RowSolution(NamedTuple):
+    """A row (unknowns,), directions (unknowns, free) that the equations leave free, and the smallest singular value kept."""
+
+    row: Array
+    free: Array
+    smallest: float
+
+
+def solve_row(matrix: Array, right: Array, rank_tol: float) -> RowSolution:
+    """The row from linear equations, and what they leave open: columns scaled, singular values below `rank_tol` are free."""
+    scale = np.maximum(np.abs(matrix).max(axis=0), 1e-300)
+    dead = np.abs(matrix).max(axis=0) < 1e-200
+    scale[dead] = 1.0
+    u, s, vt = np.linalg.svd(matrix / scale, full_matrices=True)
+    rank = int((s > rank_tol * s[0]).sum())
+    row = vt[:rank].T @ ((u[:, :rank].T @ right) / s[:rank]) / scale
+    free = vt[rank:].T / scale[:, None]
+    free /= np.maximum(np.linalg.norm(free, axis=0), 1e-300)
+    return RowSolution(row, free, float(s[rank - 1] / s[0]))
+
+
+class NullVector(NamedTuple):
+    """Fact (b): the row (unknowns,) of norm 1 (open entries 0), which entries are open, and the singular values' ends.
+
+    `closes` = smallest / largest singular value of the scaled features: rounding if the points are of one unit of this layer and
+    all below is known; `gap` = second smallest / largest: whether the row is the only one.
+    """
+
+    row: Array
+    open: Array
+    closes: float
+    gap: float
+
+
+def null_vector(features: Array, dead: float = 1e-12) -> NullVector:
+    """Fact (b): a unit's row is the null vector of the features at points of its surface.
+
+    Columns that are zero at all points are dead: their weights are open, not zero. Columns are scaled to their largest entry,
+    so that a feature met on few points counts. With fewer points than living columns nothing is proved: closes = 0 = gap.
+    """
+    size = np.abs(features).max(axis=0)
+    alive = size > dead * size.max()
+    scaled = features[:, alive] / size[alive]
+    scaled /= np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
+    _, s, vt = np.linalg.svd(scaled, full_matrices=True)
+    s = np.concatenate([s, np.zeros(max(0, scaled.shape[1] - len(s)))])
+    row = np.zeros(features.shape[1])
+    row[alive] = vt[-1] / size[alive]
+    gap = float(s[-2] / s[0]) if len(s) > 1 else 1.0
+    return NullVector(row / np.linalg.norm(row), ~alive, float(s[-1] / s[0]), gap)
+
+
+class RowsAbove(NamedTuple):
+    """What the units (or outputs) above a layer tell about its orientation.
+
+    `coefficients` (above, width) of relu(z_k), `linear` (above, below) of the features below, `told` (above, below) marks the
+    entries of `linear` that are determined, `passed` (above, width) the open coefficients of units that are on along a surface:
+    they are part of `linear`, with an unknown factor.
+    """
+
+    coefficients: Array
+    linear: Array
+    told: Array
+    passed: Array
+
+
+class Orientation(NamedTuple):
+    """Fact (c): which units are turned around (width,), the distance of the bits from 0 and 1, and what is left unexplained.
+
+    `open` marks units whose bit no equation tells; `skips` (width, width below) is what open weights add to the rows above, per
+    unit; `rest` (units above, width below) is the linear part that turned units do not explain: units that are always on.
+    """
+
+    turned: Array
+    distance: float
+    open: Array
+    skips: Array
+    rest: Array
+
+    @property
+    def unexplained(self) -> float:
+        return float(np.abs(self.rest).max(initial=0.0))
+
+
+def solve_orientation(
+    above: RowsAbove, rows: Array, open_weights: Array, *, most_free: int = 14, rank_tol: float = 1e-8, tol: float = 1e-6
+) -> Orientation:
+    """Fact (c): the orientation of a whole layer, however wide, by one linear system.
+
+    A unit k with the wrong orientation leaves -c_mk W_k in the linear part of every unit m above, so Σ_k s_k c_mk W_k = -ℓ_m with
+    bits s_k: (units above)·(width below) equations, `rows` (width, below) being W. Where weight j of unit k is open
+    (`open_weights`, (width, below)), relu of feature j passes through unit k with an unknown factor: one more unknown. Fewer
+    equations than bits: free bits are enumerated, at most `most_free` of them. A unit of the layer that is always on adds a
+    matrix of rank one to ℓ: if bits alone do not explain ℓ, those are taken that leave a matrix of low rank.
+    """
+    system = _OrientationSystem(above, rows, open_weights, most_free, rank_tol)
+    plain = system.solve()
+    if plain.unexplained <= tol:
+        return plain
+    return _with_always_on(above, rows, open_weights, tol) or plain
+
+
+def _with_always_on(above: RowsAbove, rows: Array, open_weights: Array, tol: float) -> Orientation | None:
+    """Bits that leave a matrix R of low rank unexplained, or None: least nuclear norm of R over the bits.
+
+    Reweighted least squares: minimise tr Rᵀ (R Rᵀ + ε²)^(-1/2) R with ε falling; then round, and demand that the rank is low.
+    Units above with open entries do not take part.
+    """
+    full = above.told.all(axis=1) & ~above.passed.any(axis=1)
+    c, linear = above.coefficients[full], above.linear[full]
+    most = min(4, min(linear.shape) - 1)
+    if most < 1:
+        return None
+    pairs = np.argwhere(open_weights)
+    columns = np.concatenate([-np.einsum("mk,kj->kmj", c, rows), np.zeros((len(pairs), *linear.shape))])
+    for i, (k, j) in enumerate(pairs, len(rows)):
+        columns[i, :, j] = c[:, k]
+    weight, size = np.eye(len(c)), float(np.linalg.norm(linear, 2))
+    for level in size * np.geomspace(1.0, 1e-9, 60):
+        matrix = np.einsum("nm,kmj->knj", weight, columns).reshape(len(columns), -1).T
+        values = np.linalg.lstsq(matrix, (weight @ linear).reshape(-1), rcond=1e-12)[0]
+        rest = linear - np.einsum("k,kmj->mj", values, columns)
+        e, u = np.linalg.eigh(rest @ rest.T)
+        weight = (u / (np.maximum(e, 0.0) + level**2) ** 0.25) @ u.T
+    turned = np.round(np.clip(values[: len(rows)], 0.0, 1.0))
+    values = np.concatenate([turned, values[len(rows) :]])
+    rest = linear - np.einsum("k,kmj->mj", values, columns)
+    u, s, vt = np.linalg.svd(rest, full_matrices=False)
+    rank = int((s > tol * size).sum())
+    if rank > most - 1:
+        return None
+    skips, whole = np.zeros(rows.shape), np.zeros_like(above.linear)
+    skips[pairs[:, 0], pairs[:, 1]] = values[len(rows) :]
+    whole[full] = (u[:, :rank] * s[:rank]) @ vt[:rank]
+    return Orientation(turned.astype(bool), tol, np.abs(c).max(axis=0) < 1e-12, skips, whole)
+
+
+class _OrientationSystem(NamedTuple):
+    above: RowsAbove
+    rows: Array
+    open_weights: Array
+    most_free: int
+    rank_tol: float
+
+    def solve(self) -> Orientation:
+        """The bits by least squares, or by enumeration where equations are few."""
+        above, rows = self.above, self.rows
+        m, width = above.coefficients.shape
+        told = above.told.reshape(-1)
+        bits = -np.einsum("mk,kj->mjk", above.coefficients, rows).reshape(-1, width)
+        pairs, passed = np.argwhere(self.open_weights), np.argwhere(above.passed)
+        extra = np.zeros((m, rows.shape[1], len(pairs) + len(passed)))
+        for i, (k, j) in enumerate(pairs):
+            extra[:, j, i] = above.coefficients[:, k]
+        for i, (unit, k) in enumerate(passed, len(pairs)):
+            extra[unit, :, i] = rows[k]
+        flat = extra.reshape(len(told), -1)
+        right = np.where(told, above.linear.reshape(-1), 0.0)
+        solution = solve_row(np.hstack([bits, flat])[told], right[told], self.rank_tol)
+        values = solution.row
+        if np.abs(solution.free[:width]).max(initial=0.0) > 1e-6:
+            values = _enumerated(solution, width, self.most_free, values)
+        turned = np.round(np.clip(values[:width], 0.0, 1.0)).astype(bool)
+        dead = np.abs(bits[told]).max(axis=0, initial=0.0) < 1e-12
+        left = right - np.where(told[:, None], bits, 0.0) @ turned
+        skips = np.zeros(rows.shape)
+        if flat.shape[1]:
+            fitted = np.linalg.lstsq(flat[told], left[told], rcond=1e-9)[0]
+            left = np.where(told, left - flat @ fitted, 0.0)
+            skips[pairs[:, 0], pairs[:, 1]] = fitted[: len(pairs)]
+        distance = float(np.abs(values[:width] - turned)[~dead].max(initial=0.0))
+        return Orientation(turned, distance, dead, skips, left.reshape(above.linear.shape))
+
+
+def _enumerated(solution: RowSolution, width: int, most_free: int, values: Array) -> Array:
+    """The solution whose bits are nearest to 0 and 1, over all values of as many bits as the equations leave free."""
+    free = solution.free
+    _, r, order = scipy.linalg.qr(free[:width].T, mode="economic", pivoting=True)
+    size = int((np.abs(np.diag(r)) > 1e-6 * max(abs(r[0, 0]), 1e-300)).sum())
+    if size > most_free:
+        return values
+    pivots = order[:size]
+    inverse = np.linalg.pinv(free[pivots])
+    best, nearest = values, np.inf
+    for choice in product((0.0, 1.0), repeat=size):
+        tried = values + free @ (inverse @ (np.array(choice) - values[pivots]))
+        off = float(np.abs(tried[:width] - np.round(np.clip(tried[:width], 0.0, 1.0))).max())
+        if off < nearest:
+            best, nearest = tried, off
+    return best
+
+
+def global_row(known: KnownLayers, side: Array, row: Array) -> tuple[Array, Array, float]:
+    """(c, ℓ, β) in the features [relu(z), h_below, 1] from a row from a base: relu(-z) = relu(z) - z where the side is +."""
+    if not known.depth:
+        return np.empty(0), row[:-1], float(row[-1])
+    k = len(side)
+    c, v, beta = row[:k], row[k:-1], float(row[-1])
+    on = np.where(side > 0.0, c, 0.0)
+    return c, v - on @ known.weights[-1], beta - float(on @ known.biases[-1])
+
+
+def meeting_point(
+    surface: Callable[[Array], tuple[Array, float]], wall: Callable[[Array], tuple[Array, float]], x: Array, *,
+    steps: int = 40, tol: float = 1e-11,
+) -> Array | None:
+    """Fact (d): a point where a surface meets a wall, from a start x (dim,), without a query.
+
+    On {z_k = 0} a row does not depend on its weight of k (relu(0) = 0), so the row as far as it is known will do. Both functions
+    give gradient and value at a point; the shortest Newton step to the zeros of both linear pieces is taken until both vanish.
+    None: no meeting point from this start. Two surfaces that do not meet from many starts are said not to meet.
+    """
+    for _ in range(steps):
+        (n, a), (g, b) = surface(x), wall(x)
+        if max(abs(a) / max(float(np.linalg.norm(n)), 1e-300), abs(b) / max(float(np.linalg.norm(g)), 1e-300)) <= tol:
+            return x
+        step = np.linalg.lstsq(np.vstack([n, g]), -np.array([a, b]), rcond=1e-10)[0]
+        if not np.isfinite(step).all():
+            return None
+        x = x + step
+    return None
+
+
+def hold_open(row: Array, free: Array, features: Array, side: Array) -> Array:
+    """A row among row + free·y whose unit does not bend where its surface was shown not to be.
+
+    `features` (n, unknowns) of inputs at which free directions take part, `side` (n,) the sign of z_m there: two surfaces that do
+    not meet leave m on one side wherever the feature is in its other state. Any such row gives the same function, once the
+    linear part above is fitted. A linear program: the largest t with side·z_m ≥ t·|features| and |y| bounded.
+    """
+    size = np.linalg.norm(features, axis=1)
+    a = side[:, None] * np.column_stack([features @ free]) / size[:, None]
+    b = side * (features @ row) / size
+    bound = 1e3 * max(1.0, float(np.abs(row).max()))
+    q = free.shape[1]
+    result = scipy.optimize.linprog(
+        np.append(np.zeros(q), -1.0), A_ub=np.column_stack([-a, np.ones(len(a))]), b_ub=b,
+        bounds=[(-bound, bound)] * q + [(None, 0.01)], method="highs")
+    return row + free @ result.x[:q] if result.status == 0 else row

@@ -1,0 +1,55 @@
+"""All numbers of the reader by folds, in one place, each with its origin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldOptions:
+    """How surfaces are followed. Lengths are in units of the inputs' scale unless said. Chosen numbers were set on
+    random networks of seeds 100-124; the tests that check them use others."""
+
+    reach: float = 10.0  # of lines and rays, times √dim. Checked by `pytest tests/lines/test_folds.py`.
+    quiet_lines: int = 3  # without a new unit end a layer. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    most_lines: int = 60  # per layer. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    explained: float = 1e-6
+    """Distance along a line within which a known unit explains a kink. Derived: with 300 units on a line of length 20 a
+    foreign kink is explained by chance with probability 300 · 2e-6 / 20 = 3e-5."""
+    window: float = 1e-3  # half of the window for a known surface. Checked by `pytest tests/lines/test_folds.py`.
+    on_surface: float = 2e-3
+    """Share of the window within which the surface must be. Derived: a foreign kink is there with probability 2e-3."""
+    same_jump: float = 1e-3
+    """Relative difference of the jumps of one surface on both sides of a wall. Checked by `pytest tests/lines/test_folds.py`."""
+    hit_share: float = 0.5  # Wald's test: hits of a unit of the layer. Measured: `pytest -s tests/lines/test_folds.py -k share`
+    false_share: float = 0.08  # hits of any other surface. Measured: `pytest -s tests/lines/test_folds.py -k share`
+    accept: float = 5.4  # log-likelihood ratio that accepts. Derived: three hits, 3 log(0.5 / 0.08).
+    refuse: float = -3.6  # that refuses. Derived: six misses, 6 log(0.5 / 0.92).
+    spare: int = 3  # located points beyond the unknowns of a row. Derived: with none, a null vector always closes.
+    most_looks: int = 24  # at a surface, beyond two per unknown. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    rays: int = 8  # of which the best fold is measured. Checked by `pytest tests/lines/test_folds.py`.
+    barren_rays: int = 40  # without a fold, then folds are computed. Checked by `pytest tests/lines/test_folds.py`.
+    ray_cells: int = 200  # of a ray; they ask nothing. Checked by `pytest tests/lines/test_folds.py`.
+    meetings: int = 24  # starts from which a meeting point is computed. Checked by `pytest tests/lines/test_folds.py`.
+    undetermined: float = 1e-6
+    """Relative change of a normal by free directions beyond which a surface is unknown in a cell. Derived: between rounding
+    (1e-12) and a weight that matters (1e-3)."""
+    rank: float = 1e-9  # relative singular value below which a direction is free. Derived: as `undetermined`, for points.
+    closes: float = 1e-8  # singular-value ratio of a null vector. Derived: rounding 1e-16 times a condition of up to 1e7.
+    shares: tuple[tuple[float, float], ...] = ((0.3, 3.0), (0.05, 10.0), (0.01, 40.0))
+    """For a fold, in turn: share of the room before and behind a wall, and the window in units of it. Checked by
+    `pytest tests/lines/test_folds.py`."""
+    slant: float = 0.03  # least sine between surface and wall. Checked by `pytest tests/lines/test_folds.py`.
+    aimed: int = 3  # pairs of answers beside every unit. Checked by `pytest tests/lines/test_folds.py`.
+    fresh: int = 1000  # answers that the sign-free function must predict. Derived: 0.5 % of inputs are met with 99 %.
+    last_fresh: int = 100  # answers after the joint fit. Checked by `pytest tests/lines/test_folds.py`.
+    last_lines: int = 4  # all of whose kinks must be explained. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    returns: int = 8  # of missed answers to the search. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    looks: int = 3  # per return. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    targets: int = 3  # lines per look. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    fit_share: float = 1.3  # equations of the joint fit per parameter. Checked by `pytest tests/lines/test_folds.py`.
+    most_always_on: int = 3  # units always on in a layer; more show a wrong row. Checked by `pytest tests/lines/test_folds.py`.
+    given_up: float = 0.05
+    """Share of unpredicted answers in a network that is returned as incomplete. Checked by `pytest tests/lines/test_folds.py`."""
+    oriented: float = 1e-6  # misfit before the joint fit. Derived: errors grow by 10-100 per layer, from 1e-12 to 1e-7.
+    predicted: float = 1e-8  # misfit after it. Derived: rounding times the condition of the fit.

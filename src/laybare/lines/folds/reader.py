@@ -1,0 +1,601 @@
+"""A deep ReLU black box read layer by layer, by the surfaces of its units.
+
+    lines -> kinks that no known unit explains -> surfaces followed (`FoldedSurface`) -> units of the layer
+    -> orientation of the layer below (fact c) -> rows without the linear part (fact b) -> the layer is known
+    -> is the output affine in the two highest layers? readout, joint fit, fresh answers; else the next layer
+
+Missing units show as answers that are not predicted: lines between such an input and its neighbours cross their surfaces. A unit
+that is found late is put into its layer, and what lies above is stacked again, with the folds at the new unit measured.
+Continues Rolnick and Kording (2020): surfaces bend where they meet lower units. Rows as null vectors, orientation as one linear
+system and meeting points without queries are ours.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from time import monotonic
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import AssumptionViolated, BudgetExhausted
+from laybare.lines.folds.facts import (
+    NullVector,
+    Orientation,
+    RowsAbove,
+    cell_matrix,
+    global_row,
+    hold_open,
+    null_vector,
+    solve_orientation,
+    solve_row,
+)
+from laybare.lines.folds.fit import DeepNetwork, Readout, fit_readout, joint_fit, without_unused
+from laybare.lines.folds.fold_options import FoldOptions
+from laybare.lines.folds.probe import BentPlace, SurfaceProbe
+from laybare.lines.folds.stack import KnownLayers
+from laybare.lines.folds.surface import FoldedSurface
+from laybare.lines.line import Line, line_through, random_line
+from laybare.lines.piecewise_linear import check_piecewise_linear
+from laybare.lines.query import BlackBox, PurposeContext, QueryCounter
+from laybare.networks import Layer, Network
+from laybare.numerics.shapes import Array, Progress, report_progress
+from laybare.source.rounding import Rounding
+
+
+@dataclass(eq=False)
+class FoldedUnit:
+    """A unit of a layer: its surface, and its row from the base cell with the weights that are open."""
+
+    surface: FoldedSurface
+    null: NullVector
+
+    @property
+    def points(self) -> Array:
+        return np.array(self.surface.points)
+
+    def value(self, x: Array) -> Array:
+        """z (n,) at inputs, in the scale of the base normal, NaN where what is open takes part."""
+        return self.surface.value(x)
+
+    def shared(self, other: FoldedUnit) -> int:
+        """Points of the other unit that lie on this one's surface."""
+        size = np.linalg.norm(self.surface.solution.row) * (1.0 + np.linalg.norm(other.points, axis=1))
+        return int(np.sum(np.abs(self.value(other.points)) <= 1e-8 * size))
+
+    def same_weights(self, other: FoldedUnit) -> bool:
+        """Whether the weights that both rows tell are the same up to scale: a fold is the same from every base."""
+        width = len(self.surface.side)
+        both = ~(self.null.open | other.null.open)[:width]
+        a, b = self.null.row[:width][both], other.null.row[:width][both]
+        if both.sum() < 4 or not np.linalg.norm(a) or not np.linalg.norm(b):
+            return False
+        a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+        return bool(min(np.abs(a - b).max(), np.abs(a + b).max()) < 1e-7)
+
+    def folds_nowhere(self) -> bool:
+        """Whether all weights that are told are zero: a surface of the layer below, or a flat piece of any."""
+        width = len(self.surface.side)
+        return width > 0 and bool((np.abs(self.null.row[:width]) < 1e-7 * np.abs(self.null.row).max()).all())
+
+    @property
+    def open_share(self) -> float:
+        return float(self.null.open[: len(self.surface.side)].mean()) if len(self.surface.side) else 0.0
+
+
+@dataclass(eq=False)
+class LayerState:
+    """Units found on one layer, above the layers that were known when it was read."""
+
+    known: KnownLayers
+    units: list[FoldedUnit] = field(default_factory=list)
+    lines: int = 0
+    refused: int = 0
+    orientation: Orientation | None = None
+    closes: Array = field(default_factory=lambda: np.empty(0))
+    open: Array = field(default_factory=lambda: np.empty((0, 0), dtype=bool))
+    always_on: int = 0
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """What is known of one layer.
+
+    Attributes
+    ----------
+    units : units read; `always_on` more were added for a linear part that no turned unit explains
+    closes : largest singular-value ratio of a unit's null vector: rounding if the layers below are complete (NaN: not stacked)
+    orientation : distance of the orientation bits from 0 and 1 (infinite: not told, NaN: not asked)
+    open : (unit, feature) pairs whose weight no answer has told
+    lines, refused : lines followed for this layer, and surfaces that were not of it
+    """
+
+    units: int
+    always_on: int
+    closes: float
+    orientation: float
+    open: tuple[tuple[int, int], ...]
+    lines: int
+    refused: int
+
+
+@dataclass(frozen=True, eq=False)
+class FoldsResult:
+    """A black box read by folds.
+
+    Attributes
+    ----------
+    network : the whole network, or None if layers are missing
+    layers : the layers that are known, from the lowest up; the highest may be oriented arbitrarily if the network is None
+    reports : one for every layer that was begun
+    complete : fresh answers are predicted
+    fresh : largest misfit of fresh answers relative to the largest answer (NaN without a network)
+    queries : what was spent on what
+    rounding : what the answers were rounded to
+    failure : what is missing, in a sentence; empty if complete
+    ended : the budget, the time or the user ended the reading
+    """
+
+    network: Network | None
+    layers: tuple[Layer, ...]
+    reports: tuple[LayerReport, ...]
+    complete: bool
+    fresh: float
+    queries: dict[str, int]
+    rounding: Rounding
+    failure: str
+    ended: bool
+
+
+@dataclass(eq=False)
+class FoldReader:
+    """Reads layer after layer with one probe; `known` are the layers so far, `levels` what was seen on each."""
+
+    probe: SurfaceProbe
+    known: KnownLayers
+    progress: Progress | None = None
+    levels: list[LayerState] = field(default_factory=list)
+    waiting: list[BentPlace] = field(default_factory=list)
+    lower: list[FoldedUnit] = field(default_factory=list)
+
+    def say(self, detail: str) -> None:
+        units = sum(len(level.units) for level in self.levels)
+        report_progress(self.progress, f"layer {len(self.levels)}", units, 0, f"{detail}; {self.probe.queries.total} queries")
+
+    # Lines, and the kinks on them that no known unit explains.
+
+    def line(self) -> Line:
+        p = self.probe
+        return random_line(p.dim, p.options.reach * p.scale * np.sqrt(p.dim), p.scale, rng=p.rng)
+
+    def places_on(self, line: Line) -> list[BentPlace]:
+        """The kinks of a line that no known unit explains, with their normals."""
+        profile = self.probe.read_line(line)
+        if profile is None or not profile.kinks:
+            return []
+        x = line(np.array([kink.t for kink in profile.kinks]))
+        strange = [i for i in range(len(x)) if not self.explained(x[i], line.direction)]
+        self.say(f"a line with {len(x)} kinks, {len(strange)} not explained")
+        places = [self.probe.bent_place(profile, i) for i in strange]
+        return [place for place in places if place is not None]
+
+    def explained(self, x: Array, u: Array) -> bool:
+        """Whether a point of a line lies on the surface of a unit that is known, up to `explained` along the line."""
+        tol, known = self.probe.options.explained * self.probe.scale, self.known
+        cell = known.cell(x)
+        maps = known.maps(cell)
+        for slope, shift in zip(maps.slopes, maps.shifts, strict=True):
+            if (np.abs(slope @ x + shift) <= tol * np.abs(slope @ u) + 1e-13).any():
+                return True
+        for unit in self.levels[-1].units if len(self.levels) > known.depth else ():
+            z = unit.value(x[None])[0]
+            normal = cell_matrix(known, maps, cell, unit.surface.side)[:-1] @ unit.surface.solution.row
+            if abs(z) <= tol * abs(float(normal @ u)) + 1e-13 * np.linalg.norm(normal):  # False for NaN
+                return True
+        return False
+
+    # One layer.
+
+    def read_layer(self) -> int:
+        """Follow surfaces until lines bring nothing new; the number of units."""
+        options = self.probe.options
+        level, quiet = LayerState(self.known), 0
+        self.levels.append(level)
+        self._try(level, self.waiting)
+        self._demote()
+        while quiet < options.quiet_lines and level.lines < options.most_lines:
+            before = len(level.units)
+            places = self.places_on(self.line())
+            level.lines += 1
+            self.waiting += places
+            self._try(level, places)
+            quiet = 0 if self._demote() or len(level.units) > before else quiet + 1
+        self.waiting = [place for place in self.waiting if not self.explained(place.x, place.normal)]
+        return len(level.units)
+
+    def climb(self) -> bool:
+        """Read one more layer and stack it; whether there is anything new, in it or, found late, below it."""
+        before = sum(len(level.units) for level in self.levels)
+        if self.read_layer():
+            self.assemble()
+            return True
+        self.levels.pop()
+        return sum(len(level.units) for level in self.levels) > before
+
+    def _try(self, level: LayerState, places: list[BentPlace]) -> None:
+        """Follow the surfaces at places that are not explained meanwhile."""
+        for place in places:
+            if self.explained(place.x, place.normal):
+                continue
+            unit = self.follow(level.known, place)
+            if unit is None:
+                level.refused += 1
+            elif unit.folds_nowhere():
+                self.lower.append(unit)
+            elif not self._merged(level, unit):
+                level.units.append(unit)
+
+    def follow(self, known: KnownLayers, place: BentPlace) -> FoldedUnit | None:
+        """The unit whose surface passes through a place, if it is of the layer above the known ones."""
+        surface = FoldedSurface(self.probe, known, place)
+        if not surface.explore() or not surface.verify():
+            return None
+        unit = FoldedUnit(surface, surface.null_vector())
+        useless = unit.folds_nowhere() and unit.open_share >= 0.5
+        return None if useless or unit.null.closes > self.probe.options.closes else unit
+
+    def _merged(self, level: LayerState, unit: FoldedUnit) -> bool:
+        """Whether it is a unit that was found already: points of one lie on the other, or weights agree; points are joined."""
+        for i, old in enumerate(level.units):
+            if old.shared(unit) >= 3 or unit.shared(old) >= 3 or old.same_weights(unit):
+                surface = FoldedSurface(
+                    self.probe, level.known, old.surface.base, old.surface.points + unit.surface.points,
+                    old.surface.cells + unit.surface.cells)
+                merged = FoldedUnit(surface, surface.null_vector())
+                if merged.null.closes <= self.probe.options.closes:
+                    level.units[i] = merged
+                return True
+        return False
+
+    def _demote(self) -> bool:
+        """Give units that fold at no unit of the layer below to that layer, and stack what lies above it again."""
+        units, self.lower, index = self.lower, [], len(self.levels) - 2
+        before = len(self.levels[index].units) if index >= 0 else 0
+        for unit in units:
+            below, surface = self.levels[index], unit.surface
+            cells = [below.known.cell(x) for x in surface.points]
+            moved = FoldedSurface(self.probe, below.known, surface.base, surface.points, cells)
+            again = FoldedUnit(moved, moved.null_vector())
+            if again.null.closes <= self.probe.options.closes and not self._merged(below, again):
+                below.units.append(again)
+        if index < 0 or len(self.levels[index].units) == before:
+            return False
+        self.rebuild(index)
+        self.known = self._without_always_on(index + 1)
+        return True
+
+    # From units to a known layer.
+
+    def assemble(self) -> None:
+        """Orient the layer below by the units of the highest one, and stack their rows on it."""
+        level = self.levels[-1]
+        if self.known.depth:
+            self._drop_unused(level)
+            self._orient(solve_orientation(self._rows_above(level), self.known.weights[-1], self.levels[-2].open))
+        rows, opened, closes = [], [], []
+        for unit in level.units:
+            x = unit.points
+            null = null_vector(np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))]))
+            row, free = null.row, null.open
+            if null.open.any() or null.gap < 1e-9:
+                row, free = self._held_row(unit)
+            rows.append(row / np.linalg.norm(row[:-1]))
+            opened.append(free[:-1])
+            closes.append(null.closes)
+        level.open, level.closes, level.always_on, stacked = np.array(opened), np.array(closes), 0, np.array(rows)
+        self.known = self.known.above(stacked[:, :-1], stacked[:, -1])
+        self.say(f"{len(rows)} units stacked, null vectors close to {level.closes.max():.1e}, {level.open.sum()} weights open")
+
+    def _held_row(self, unit: FoldedUnit) -> tuple[Array, Array]:
+        """A row in the oriented features for a unit that leaves weights open, and which weights are.
+
+        Where no open feature takes part the unit's value is known, and the row is fitted to it; beyond, the unit is on the side
+        on which it is at the last place before an open feature comes in, on the way from a place where it is known.
+        """
+        near = unit.points[self.probe.rng.integers(len(unit.points), size=1000)]
+        x = np.vstack([unit.points, near + 0.1 * self.probe.inputs(1000), self._near_units(2500)])
+        z = unit.value(x)
+        told = ~np.isnan(z)
+        features = np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))])
+        solution = solve_row(features[told], z[told], self.probe.options.rank)
+        opened = np.abs(solution.free).max(axis=1, initial=0.0) > 1e-6
+        takes_part = np.abs(features @ solution.free).max(axis=1, initial=0.0) > 1e-6
+        beyond = np.flatnonzero(takes_part & ~told)
+        if not len(beyond):
+            return solution.row, opened
+        start = x[told][self.probe.rng.integers(told.sum(), size=len(beyond))]
+        side = np.array([self._last_side(unit, a, b) for a, b in zip(start, x[beyond], strict=True)])
+        return hold_open(solution.row, solution.free, features[beyond], side), opened
+
+    def _last_side(self, unit: FoldedUnit, start: Array, end: Array) -> float:
+        """The sign of a unit's value at the last place on the way from start to end at which it is known."""
+        share = np.linspace(0.0, 1.0, 200)[:, None]
+        z = unit.value((1.0 - share) * start + share * end)
+        return float(np.sign(z[~np.isnan(z)][-1]))
+
+    def _drop_unused(self, level: LayerState) -> None:
+        """Drop units of the layer below at which no surface folds: pieces of other surfaces that were taken for theirs."""
+        width = level.known.weights[-1].shape[0]
+        rows = np.array([unit.null.row[:width] / np.abs(unit.null.row).max() for unit in level.units])
+        opened = np.array([unit.null.open[:width] for unit in level.units])
+        keep = (np.abs(rows) >= 1e-7).any(axis=0) | opened.all(axis=0)
+        if keep.all():
+            return
+        below = self.levels[-2]
+        below.units = [unit for unit, kept in zip(below.units, keep, strict=True) if kept]
+        below.open, below.closes = below.open[keep], below.closes[keep]
+        self.known = level.known = level.known.with_top(level.known.weights[-1][keep], level.known.biases[-1][keep])
+        for unit in level.units:
+            cells = [(*cell[:-1], cell[-1][keep]) for cell in unit.surface.cells]
+            unit.surface = FoldedSurface(self.probe, self.known, unit.surface.base, unit.surface.points, cells)
+            unit.null = unit.surface.null_vector()
+
+    def _rows_above(self, level: LayerState) -> RowsAbove:
+        """What the units of a layer tell about the orientation of the layer below."""
+        width = level.known.weights[-1].shape[0]
+        c, linear, told, passed = [], [], [], []
+        for unit in level.units:
+            a, b, _ = global_row(level.known, unit.surface.side, unit.null.row)
+            scale = 1.0 / np.abs(a).max()
+            c.append(scale * a)
+            linear.append(scale * b)
+            told.append(~unit.null.open[width:-1] & (unit.null.gap > self.probe.options.rank))
+            passed.append(unit.null.open[:width])
+        return RowsAbove(np.array(c), np.array(linear), np.array(told), np.array(passed))
+
+    def _orient(self, orientation: Orientation, *, last: bool = False) -> None:
+        """Turn units of the highest known layer, give open weights what was told about them, add units that are always on.
+
+        The bias of these keeps them on all over the domain, and far beyond.
+        """
+        below, turn = self.levels[self.known.depth - 1], np.where(orientation.turned, -1.0, 1.0)
+        weights = self.known.weights[-1] * turn[:, None] + np.where(below.open, orientation.skips, 0.0)
+        biases = self.known.biases[-1] * turn
+        _, s, vt = np.linalg.svd(orientation.rest, full_matrices=False)
+        rank = int((s > self.probe.options.oriented).sum())
+        rank = rank if last or rank <= self.probe.options.most_always_on else 0
+        if rank:
+            h = self.known.features(self._near_units(2000), self.known.depth - 1)
+            shift = 30.0 * np.abs(h @ vt[:rank].T).max(axis=0)
+            weights, biases = np.vstack([weights, vt[:rank]]), np.concatenate([biases, shift])
+            below.open = np.vstack([below.open, np.zeros((rank, weights.shape[1]), dtype=bool)])
+            below.always_on += rank
+        below.orientation = orientation
+        self.known = self.known.with_top(weights, biases)
+        self.say(f"layer {self.known.depth} oriented: bits {orientation.distance:.1e} from 0 and 1, {orientation.turned.sum()} "
+                 f"turned, {orientation.open.sum()} not told, {rank} always on")
+
+    def _near_units(self, n: int) -> Array:
+        """Inputs of the domain, and as many beside points of the units' surfaces."""
+        p = self.probe
+        on = np.vstack([unit.points for level in self.levels for unit in level.units])
+        on = on[p.rng.integers(len(on), size=n)]
+        return np.vstack([p.inputs(n), on + p.scale * 10.0 ** p.rng.uniform(-2.0, 0.0, (n, 1)) * p.rng.standard_normal(on.shape)])
+
+    # Units that are found late.
+
+    def rebuild(self, index: int) -> None:
+        """Stack the layers from one up again, after a unit was found there: units above may fold at it."""
+        levels, self.known = self.levels, self._without_always_on(index)
+        try:
+            for i in range(index, len(levels)):
+                self.levels, level = levels[: i + 1], levels[i]
+                level.known = self.known
+                level.units = [unit for unit in map(self._again, level.units) if unit is not None]
+                if not level.units:
+                    del levels[i + 1 :]
+                    return
+                self.assemble()
+        finally:
+            self.levels = levels
+
+    def _again(self, unit: FoldedUnit) -> FoldedUnit | None:
+        """A unit above layers that have changed: the folds that are new are measured; None if it does not close any more."""
+        points = unit.surface.points
+        surface = FoldedSurface(self.probe, self.known, unit.surface.base, points, [self.known.cell(x) for x in points])
+        surface.explore()
+        again = FoldedUnit(surface, surface.null_vector())
+        return again if again.null.closes <= self.probe.options.closes and not again.folds_nowhere() else None
+
+    def _without_always_on(self, depth: int) -> KnownLayers:
+        """The lowest layers, the highest of them without the units that were added to it because they are always on."""
+        known = self.known.below(depth)
+        if depth == 0 or not self.levels[depth - 1].always_on:
+            return known
+        below, kept = self.levels[depth - 1], len(self.levels[depth - 1].units)
+        below.open, below.always_on = below.open[:kept], 0
+        return known.with_top(known.weights[-1][:kept], known.biases[-1][:kept])
+
+    def look_at(self, x: Array, missed: Array) -> bool:
+        """Lines between inputs whose answers are not predicted and near ones that are: a unit is missing in between."""
+        right, lines, rng = np.delete(x, missed, axis=0), list[Line](), self.probe.rng
+        for i in rng.permutation(missed)[: self.probe.options.targets]:
+            near = np.argsort(np.linalg.norm(right - x[i], axis=1))
+            lines.append(_chord(right[near[rng.integers(min(len(near), 3))]], x[i]))
+        return self.look_along(lines)
+
+    def look_along(self, lines: list[Line]) -> bool:
+        """Whether a unit of any layer is found at the unexplained kinks of lines; it is then stacked, with what lies above."""
+        for line in lines:
+            places = self.places_on(line)
+            for index in range(len(self.levels) - 1, -1, -1):
+                if places and self._insert(index, places):
+                    return True
+        return False
+
+    def _insert(self, index: int, places: list[BentPlace]) -> bool:
+        full, levels, level = self.known, self.levels, self.levels[index]
+        before = len(level.units)
+        self.known, self.levels = level.known, levels[: index + 1]
+        try:
+            self._try(level, places)
+        finally:
+            self.known, self.levels, self.lower = full, levels, []
+        if len(level.units) == before:
+            return False
+        self.rebuild(index)
+        return True
+
+    # The end.
+
+    def complete(self) -> DeepNetwork | None:
+        """The network, if the output is affine in the highest layers; units that are missing are looked for."""
+        options = self.probe.options
+        for _ in range(options.returns):
+            n = 2 * sum(self.known.weights[-1].shape) + 42
+            x, y = self.fresh(n, "polish", aimed=options.aimed)
+            readout = fit_readout(self.known, x, y)
+            missed = readout.missed
+            self.say(f"output affine up to {readout.misfit:.1e}, {len(missed)} of {len(x)} answers missed")
+            if len(missed) > 0.5 * len(x):
+                return None
+            if not len(missed):
+                x, y = self.fresh(options.fresh, "verify", aimed=options.aimed)
+                missed = np.flatnonzero(np.abs(y - readout(self.known, x)).max(axis=1) > options.oriented * np.abs(y).max())
+                self.say(f"{len(missed)} of {len(x)} fresh answers missed")
+                if not len(missed) and self.look_along([self.line() for _ in range(options.last_lines)]):
+                    continue
+                if not len(missed):
+                    return self.finish(readout, x, y)
+            if not any(self.look_at(x, missed) for _ in range(options.looks)):
+                break
+        if len(missed) > options.given_up * len(x):
+            return None
+        return self.finish(readout, np.delete(x, missed, axis=0), np.delete(y, missed, axis=0))
+
+    def fresh(self, n: int, purpose: str, aimed: int = 0) -> tuple[Array, Array]:
+        """Answers at random inputs, and at pairs on both sides of every unit's surface: random inputs may hardly ever meet it."""
+        p = self.probe
+        x = p.inputs(n)
+        if aimed:
+            units = [unit.points for level in self.levels for unit in level.units]
+            on = np.vstack([points[p.rng.integers(len(points), size=aimed)] for points in units])
+            away = p.scale * 10.0 ** p.rng.uniform(-1.5, 0.0, (len(on), 1)) * p.rng.standard_normal(on.shape) / np.sqrt(p.dim)
+            x = np.vstack([x, on + away, on - away])
+        return x, p.answers(x, purpose).y
+
+    def finish(self, readout: Readout, x: Array, y: Array) -> DeepNetwork:
+        """Orientation of the highest layer, its readout, and the joint fit to fresh answers."""
+        options, known, opened = self.probe.options, self.known, self.levels[-1].open
+        (k, below), outputs = known.weights[-1].shape, readout.readout.shape[1]
+        size = sum(w.size + len(w) for w in known.weights)
+        more = int(options.fit_share * size / outputs) + 50 - len(x)
+        if more > 0:
+            x2, y2 = self.fresh(more, "polish")
+            x, y = np.vstack([x, x2]), np.vstack([y, y2])
+        scale = np.maximum(np.abs(readout.readout).max(axis=0), 1e-300)
+        above = RowsAbove((readout.readout / scale).T, (readout.below / scale).T, np.ones((outputs, below), dtype=bool),
+                          np.zeros((outputs, k), dtype=bool))
+        self._orient(solve_orientation(above, known.weights[-1], opened), last=True)
+        network, off = self._with_readout(x, y)
+        if off > options.oriented:
+            self.known, self.levels[-1].open, self.levels[-1].always_on = known, opened, 0
+            self._orient(Orientation(np.zeros(k, dtype=bool), np.inf, np.ones(k, dtype=bool), np.zeros((k, below)), above.linear),
+                         last=True)
+            network, off = self._with_readout(x, y)
+        self.say(f"{off:.1e} before the joint fit of {network.size} parameters")
+        return without_unused(joint_fit(network, x, y, self.probe.rounding.sd(x, y)))
+
+    def _with_readout(self, x: Array, y: Array) -> tuple[DeepNetwork, float]:
+        h = np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))])
+        size = np.abs(h).max(axis=0)
+        size[size == 0.0] = 1.0
+        solution = np.linalg.lstsq(h / size, y, rcond=1e-14)[0] / size[:, None]
+        network = DeepNetwork(self.known, solution[:-1], solution[-1])
+        return network, float(np.abs(network(x) - y).max() / np.abs(y).max())
+
+
+def read_folds(
+    ask: BlackBox, dim: int, *, scale: float = 1.0, depth: int = 12, budget: int | None = None, seconds: float | None = None,
+    options: FoldOptions = FoldOptions(), purpose: PurposeContext = nullcontext, progress: Progress | None = None, rng: Generator,
+) -> FoldsResult:
+    """Read a ReLU network of any depth and shape out of a noiseless black box, layer by layer.
+
+    Parameters
+    ----------
+    ask : answers x (n, dim) with (n,) or (n, outputs)
+    scale : the domain is about `scale` in every coordinate, around 0
+    depth : hidden layers at most
+    budget, seconds : queries and wall time at most; what was read until then is given back
+    purpose, progress : bookkeeping of queries, and a listener
+
+    Returns
+    -------
+    FoldsResult
+        The network, or the layers that were read, with what is missing. AssumptionViolated if the box is noisy, smooth or made
+        of steps.
+    """
+    queries = QueryCounter(ask, budget=budget, purpose=purpose)
+    rounding = _rounding(queries, random_line(dim, options.reach * scale * np.sqrt(dim), scale, rng=rng), rng)
+    until = np.inf if seconds is None else monotonic() + seconds
+    reader = FoldReader(SurfaceProbe(queries, rounding, options, dim, scale, rng, until), KnownLayers(dim), progress)
+    network, fresh, failure, ended = None, np.nan, "", False
+    try:
+        while network is None and len(reader.levels) < depth and reader.climb():
+            network = reader.complete()
+        if network is not None:
+            x, y = reader.fresh(options.last_fresh, "verify")
+            fresh = float(np.abs(network(x) - y).max() / np.abs(y).max())
+            failure = "" if fresh <= options.predicted else f"fresh answers are predicted to {fresh:.1e} only"
+        else:
+            units = [len(level.units) for level in reader.levels]
+            failure = f"units {units} were read, and answers are not predicted: units are missing, or hidden by what lies above"
+    except (BudgetExhausted, KeyboardInterrupt) as reason:
+        ended, failure = True, f"ended in layer {len(reader.levels)}: {reason or 'interrupted'}"
+        _assemble_partial(reader)
+    return _result(reader, network, fresh, failure, ended)
+
+
+def _assemble_partial(reader: FoldReader) -> None:
+    """Stack the units of a layer that was not finished; it asks nothing."""
+    if reader.levels and reader.levels[-1].units and len(reader.levels) > reader.known.depth:
+        reader.known = reader.levels[-1].known
+        reader.assemble()
+
+
+def _result(reader: FoldReader, network: DeepNetwork | None, fresh: float, failure: str, ended: bool) -> FoldsResult:
+    known = reader.known if network is None else network.layers
+    layers = tuple(Layer(w, b) for w, b in zip(known.weights, known.biases, strict=True))
+    whole = None if network is None else _network(layers, network.readout, network.offset)
+    reports = tuple(_report(level) for level in reader.levels)
+    queries = reader.probe.queries
+    return FoldsResult(whole, layers, reports, not failure, fresh, dict(queries.spent), reader.probe.rounding, failure, ended)
+
+
+def _network(layers: tuple[Layer, ...], readout: Array, offset: Array) -> Network:
+    """The network; one output is a vector, as everywhere."""
+    return Network(layers, readout[:, 0], float(offset[0])) if readout.shape[1] == 1 else Network(layers, readout, offset)
+
+
+def _report(level: LayerState) -> LayerReport:
+    turned = np.nan if level.orientation is None else level.orientation.distance
+    pairs = tuple((int(m), int(k)) for m, k in np.argwhere(level.open))
+    closes = float(level.closes.max()) if len(level.closes) else np.nan
+    return LayerReport(len(level.units), level.always_on, closes, turned, pairs, level.lines, level.refused)
+
+
+def _rounding(queries: QueryCounter, line: Line, rng: Generator) -> Rounding:
+    """How the answers are rounded; a line on which they are constant says nothing, and others are tried."""
+    for _ in range(5):
+        try:
+            return check_piecewise_linear(queries, line).rounding
+        except AssumptionViolated:
+            line = random_line(len(line.point), line.high, line.scale / np.sqrt(len(line.point)), rng=rng)
+    return check_piecewise_linear(queries, line).rounding
+
+
+def _chord(start: Array, end: Array) -> Line:
+    """The line through two points, half their distance further on both sides."""
+    length = float(np.linalg.norm(end - start))
+    return line_through((start + end) / 2.0, end - start, length, length / 4.0)

@@ -1,0 +1,359 @@
+"""One surface followed through the cells of the known layers, fold by fold, until its row is known.
+
+The row from a base cell is known up to some free directions (`solve_row`). In a cell where none of them changes normal or shift,
+the surface is known and is crossed without a query. A ray walks on it as a geodesic: straight in a cell, unfolded at walls. At
+the first wall behind which the surface is not known, one number is missing (fact a), and one kink measures it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.lines.folds.facts import (
+    NullVector,
+    RowSolution,
+    cell_matrix,
+    meeting_point,
+    null_vector,
+    solve_row,
+    surface_features,
+)
+from laybare.lines.folds.probe import BentPlace, Place, SurfaceProbe
+from laybare.lines.folds.stack import Cell, CellMaps, KnownLayers, Wall, flipped, next_crossing, room_in_cell
+from laybare.numerics.shapes import Array
+
+
+class Fold(NamedTuple):
+    """A wall that a ray meets at x, moving along `tangent`; the surface is known in `cell` and not known in `beyond`."""
+
+    x: Array
+    tangent: Array
+    normal: Array
+    slope: Array
+    wall: Wall
+    cell: Cell
+    beyond: Cell
+    before: float
+    after: float
+
+    @property
+    def quality(self) -> float:
+        """How much room there is to measure, relative to how flatly the wall is met."""
+        return min(self.before, self.after) * abs(float(self.slope @ self.tangent)) / float(np.linalg.norm(self.slope))
+
+
+class Stop(NamedTuple):
+    """A point of the surface in a cell where it is known, and the number of walls that the ray has crossed."""
+
+    x: Array
+    normal: Array
+    cell: Cell
+    crossed: int
+
+
+@dataclass(eq=False)
+class FoldedSurface:
+    """The surface of one unit, as far as it was followed; `points` lie on it, each with its cell."""
+
+    probe: SurfaceProbe
+    known: KnownLayers
+    base: BentPlace
+    points: list[Array] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
+    wins: int = 0
+    fails: int = 0
+    lost: list[tuple[Array, Array]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cell = self.known.cell(self.base.x)
+        self.side = np.where(self.cell[-1], 1.0, -1.0) if self.known.depth else np.empty(0)
+        if not self.points:
+            self._add(self.base.x, self.cell)
+        self.solution = self.solve()
+
+    def _add(self, x: Array, cell: Cell) -> None:
+        self.points.append(x)
+        self.cells.append(cell)
+
+    def solve(self) -> RowSolution:
+        """The row from the base normal and all points that were located."""
+        maps = self.known.maps(self.cell)
+        base = cell_matrix(self.known, maps, self.cell, self.side)
+        n = self.base.normal
+        points = surface_features(self.known, self.side, np.array(self.points))
+        size = np.linalg.norm(points, axis=1, keepdims=True)
+        weight = 30.0
+        matrix = np.vstack([base, weight * points / size])
+        right = np.concatenate([n, [-float(n @ self.base.x)], np.zeros(len(points))])
+        return solve_row(matrix, right, self.probe.options.rank)
+
+    def plane(self, maps: CellMaps, cell: Cell) -> tuple[Array, float, float]:
+        """Normal and shift in a cell, and how far the free directions move them, relative to the normal."""
+        matrix = cell_matrix(self.known, maps, cell, self.side)
+        plane = matrix @ self.solution.row
+        free = matrix @ self.solution.free
+        size = float(np.linalg.norm(plane[:-1]))
+        return plane[:-1], float(plane[-1]), float(np.abs(free).max(initial=0.0)) / max(size, 1e-300)
+
+    def ray(self, x: Array, cell: Cell, direction: Array, length: float) -> Fold | Stop:
+        """Walk on the surface until it is not known, or for a length, or out of reach; asks nothing."""
+        maps, crossed, known = self.known.maps(cell), 0, self.known
+        n, _, _ = self.plane(maps, cell)
+        t = _tangent(direction, n)
+        while True:
+            distance, wall = next_crossing(maps, cell, x, t)
+            left = min(length, _room_in_ball(x, t, self.probe.options.reach * self.probe.scale * np.sqrt(known.dim)))
+            if wall is None or distance >= left or crossed >= self.probe.options.ray_cells:
+                return Stop(x + min(0.5 * distance, left) * t, n, cell, crossed)
+            q, beyond = x + distance * t, flipped(cell, wall)
+            g = maps.slopes[wall.level][wall.unit]
+            next_maps = known.maps(beyond)
+            n2, shift2, free = self.plane(next_maps, beyond)
+            if free <= self.probe.options.undetermined and np.linalg.norm(n2) < 1e-9:
+                return Stop(x + 0.5 * distance * t, n, cell, crossed)
+            if free > self.probe.options.undetermined:
+                after = next_crossing(next_maps, beyond, q, t).distance
+                return Fold(q, t, n, g, wall, cell, beyond, distance, min(after, self.probe.scale))
+            t = _unfolded(t, n, n2, g)
+            x = q - (n2 @ q + shift2) / (n2 @ n2) * n2
+            length, crossed, cell, maps, n = length - distance, crossed + 1, beyond, next_maps, n2
+
+    def start(self) -> tuple[Array, Cell, Array]:
+        """A located point, and a direction: half of them towards a unit whose weight is free."""
+        rng, i = self.probe.rng, int(self.probe.rng.integers(len(self.points)))
+        x, cell = self.points[i], self.cells[i]
+        direction = rng.standard_normal(self.known.dim)
+        if self.known.depth and rng.random() < 0.7:
+            maps = self.known.maps(cell)
+            free = np.flatnonzero(np.abs(self.solution.free[: len(self.side)]).max(axis=1, initial=0.0) > 1e-3)
+            if len(free):
+                k = int(rng.choice(free))
+                g = maps.slopes[-1][k]
+                z = float(g @ x + maps.shifts[-1][k])
+                direction = -np.sign(z) * g / max(float(np.linalg.norm(g)), 1e-300) + 0.3 * direction / np.sqrt(self.known.dim)
+        return x, cell, direction
+
+    def explore(self) -> bool:
+        """Measure fold after fold until nothing free can be met; False if the surface is not where it should be too often."""
+        options, barren = self.probe.options, 0
+        while self.solution.free.shape[1]:
+            if barren < options.barren_rays:
+                rays = [self.ray(*self.start(), length=np.inf) for _ in range(options.rays)]
+                folds = [ray for ray in rays if isinstance(ray, Fold) and ray.quality > 1e-7 * self.probe.scale]
+            else:
+                folds = self.computed_folds()
+                if not folds:
+                    break
+            if not folds:
+                barren += options.rays
+                continue
+            if self.measure(max(folds, key=lambda fold: fold.quality)):
+                self.wins, barren = self.wins + 1, 0
+                self.solution = self.solve()
+            else:
+                self.fails += 1
+                barren += 1
+            if self.fails > 2 + self.wins // 2:
+                return self.wins > 2 * len(self.side) // 3
+        return True
+
+    def computed_folds(self) -> list[Fold]:
+        """Folds at walls of units whose weights are free, by fact (d)."""
+        free = np.flatnonzero(np.abs(self.solution.free[: len(self.side)]).max(axis=1, initial=0.0) > 1e-3)
+        for k in self.probe.rng.permutation(free):
+            folds = []
+            for x in self.probe.inputs(self.probe.options.meetings):
+                q = meeting_point(self._linear_piece, partial(self._wall_piece, int(k)), x)
+                fold = None if q is None else self._fold_at(q, int(k))
+                if fold is not None:
+                    folds.append(fold)
+            if folds:
+                return folds
+        return []
+
+    def _linear_piece(self, x: Array) -> tuple[Array, float]:
+        cell = self.known.cell(x)
+        normal, shift, _ = self.plane(self.known.maps(cell), cell)
+        return normal, float(normal @ x) + shift
+
+    def _wall_piece(self, k: int, x: Array) -> tuple[Array, float]:
+        maps = self.known.maps(self.known.cell(x))
+        return maps.slopes[-1][k], float(maps.slopes[-1][k] @ x + maps.shifts[-1][k])
+
+    def _fold_at(self, q: Array, k: int) -> Fold | None:
+        """The fold at a meeting point: the surface must be known on the side on which unit k is as at the base."""
+        if np.linalg.norm(q) > self.probe.options.reach * self.probe.scale * np.sqrt(self.known.dim):
+            return None
+        on = self.known.cell(q)[-1].copy()
+        on[k] = self.side[k] > 0.0
+        cell = (*self.known.cell(q)[:-1], on)
+        maps, wall = self.known.maps(cell), Wall(self.known.depth - 1, k)
+        normal, _, free = self.plane(maps, cell)
+        g = maps.slopes[-1][k]
+        size = float(np.linalg.norm(normal))
+        if free > self.probe.options.undetermined or size < 1e-9:
+            return None
+        out = g - (g @ normal) / size**2 * normal
+        if np.linalg.norm(out) < 1e-6 * np.linalg.norm(g):
+            return None
+        t = -self.side[k] * out / np.linalg.norm(out)
+        beyond = flipped(cell, wall)
+        before = next_crossing(maps, cell, q, -t).distance
+        after = next_crossing(self.known.maps(beyond), beyond, q, t).distance
+        fold = Fold(q, t, normal, g, wall, cell, beyond, min(before, self.probe.scale), min(after, self.probe.scale))
+        return fold if fold.quality > 1e-6 * self.probe.scale else None
+
+    def measure(self, fold: Fold) -> bool:
+        """One fold: the surface before the wall, the kink beyond it, and one more point of the new piece."""
+        g, n, t = fold.slope, fold.normal, fold.tangent
+        v = n - (n @ g) / (g @ g) * g
+        if np.linalg.norm(v) < self.probe.options.slant * np.linalg.norm(n):
+            return False
+        v /= np.linalg.norm(v)
+        maps, beyond = self.known.maps(fold.cell), self.known.maps(fold.beyond)
+        for share, wide in self.probe.options.shares:
+            x0 = fold.x - share * fold.before * t
+            before = self._hit(x0, fold.cell, maps, v, share * fold.before)
+            if before is None:
+                continue
+            x1 = fold.x + share * fold.after * t
+            back, ahead = room_in_cell(beyond, fold.beyond, x1, v)
+            low, high = -min(wide * share * fold.after, 0.9 * back), min(wide * share * fold.after, 0.9 * ahead)
+            if high - low < 1e-9 * self.probe.scale:
+                continue
+            several = share == self.probe.options.shares[-1][0]
+            place = self.probe.kinks_within(x1, v, low, high, before.jump, several)
+            if place is None:
+                continue
+            y1 = x1 + place.offset * v
+            if self._confirmed(fold, y1, beyond, before):
+                self._add(x0 + before.offset * v, fold.cell)
+                return True
+        if before is None:
+            self.lost.append((fold.x - 0.5 * fold.before * t, fold.x))
+        return False
+
+    def _confirmed(self, fold: Fold, y: Array, maps: CellMaps, before: Place) -> bool:
+        """One more point of the piece on which x of the fold and y lie: twice as far, along the geodesic."""
+        away = y - fold.x
+        left = next_crossing(maps, fold.beyond, y, away).distance
+        further = y + min(0.5 * left, 1.0) * away
+        g, n = fold.slope, fold.normal
+        e = -float(n @ away) / float(g @ away)
+        n2 = n + e * g
+        size = float(np.linalg.norm(n2))
+        place = self._hit(further, fold.beyond, maps, n2 / size, float(np.linalg.norm(away)))
+        if place is None:
+            return False
+        self._add(y, fold.beyond)
+        self._add(further + place.offset * n2 / size, fold.beyond)
+        return True
+
+    def _hit(self, x: Array, cell: Cell, maps: CellMaps, v: Array, most: float) -> Place | None:
+        half = self._half(x, cell, maps, v, most)
+        return self.probe.hits(x, v, half) if half > 1e-10 * self.probe.scale else None
+
+    def _half(self, x: Array, cell: Cell, maps: CellMaps, v: Array, most: float) -> float:
+        """Half of a window around a point of the surface, inside the cell."""
+        room = min(room_in_cell(maps, cell, x, v))
+        return min(0.3 * room, 0.3 * most, self.probe.options.window * self.probe.scale)
+
+    def verify(self) -> bool:
+        """Look at the surface at places all over the domain until a sequential test decides, and points are enough for a fit.
+
+        Wald's test of a share of hits `hit_share` against `false_share`: what lies above may hide a unit of this layer, and a
+        surface that is not what the row says is met by chance only, or in one cell.
+        """
+        options, score = self.probe.options, 0.0
+        hit = float(np.log(options.hit_share / options.false_share))
+        miss = float(np.log((1.0 - options.hit_share) / (1.0 - options.false_share)))
+        for _ in range(options.most_looks + 2 * self.solution.row.size):
+            living = self.solution.row.size - self.solution.free.shape[1]
+            if score >= options.accept and len(self.points) >= living + options.spare:
+                return True
+            if score <= options.refuse:
+                return False
+            stop = self._far_stop()
+            if stop is None:
+                score += miss
+                continue
+            v = stop.normal / np.linalg.norm(stop.normal)
+            half = self._half(stop.x, stop.cell, self.known.maps(stop.cell), v, np.inf)
+            place = self.probe.hits(stop.x, v, half)
+            if place is None and self.probe.was_constant:
+                continue
+            score = min(score + (miss if place is None else hit), 2.0 * options.accept)
+            if place is not None:
+                self._add(stop.x + place.offset * v, stop.cell)
+        return score >= options.accept
+
+    def _far_stop(self) -> Stop | None:
+        """A place of the surface: between two inputs of the domain on both sides of it, or at the end of a ray on it."""
+        probe = self.probe
+        x = probe.inputs(32)
+        z = self.value(x)
+        above, below = x[z > 0.0], x[z < 0.0]
+        if len(above) and len(below):
+            stop = self._between(above[0], below[0])
+            if stop is not None:
+                return stop
+        length = probe.scale * np.sqrt(self.known.dim) * probe.rng.uniform(0.1, 3.0)
+        ray = self.ray(*self.start(), length=length)
+        return ray if isinstance(ray, Stop) and np.linalg.norm(ray.normal) > 1e-9 else None
+
+    def value(self, x: Array) -> Array:
+        """The row at inputs (n,), NaN where what is free takes part."""
+        features = surface_features(self.known, self.side, x)
+        unsure = np.abs(features @ self.solution.free).max(axis=1, initial=0.0) > 1e-6 * np.linalg.norm(features, axis=1)
+        return np.where(unsure, np.nan, features @ self.solution.row)
+
+    def _between(self, above: Array, below: Array) -> Stop | None:
+        for _ in range(50):
+            middle = (above + below) / 2.0
+            z = self.value(middle[None])[0]
+            if np.isnan(z):
+                return None
+            above, below = (middle, below) if z > 0.0 else (above, middle)
+        x = (above + below) / 2.0
+        cell = self.known.cell(x)
+        normal, shift, free = self.plane(self.known.maps(cell), cell)
+        size = float(np.linalg.norm(normal))
+        if free > self.probe.options.undetermined or size < 1e-9:
+            return None
+        return Stop(x - (normal @ x + shift) / size**2 * normal, normal, cell, 1)
+
+    def null_vector(self) -> NullVector:
+        """Fact (b) for all points. Where several rows have the same zeros: the one from the base, what is free being open."""
+        self.solution = self.solve()
+        null = null_vector(surface_features(self.known, self.side, np.array(self.points)))
+        if null.gap > self.probe.options.rank:
+            return null
+        row, free = self.solution.row, self.solution.free
+        opened = np.abs(free).max(axis=1, initial=0.0) > 1e-6
+        return null._replace(row=row / np.linalg.norm(row), open=opened)
+
+
+def _tangent(direction: Array, normal: Array) -> Array:
+    t = direction - (direction @ normal) / (normal @ normal) * normal
+    return np.asarray(t / np.linalg.norm(t))
+
+
+def _unfolded(t: Array, n: Array, n2: Array, g: Array) -> Array:
+    """The direction behind a fold: the part along the ridge stays, the part across it keeps its length and leads away from it."""
+    out, out2 = g - (g @ n) / (n @ n) * n, g - (g @ n2) / (n2 @ n2) * n2
+    size, size2 = np.linalg.norm(out), np.linalg.norm(out2)
+    if size < 1e-12 or size2 < 1e-12:
+        return _tangent(t, n2)
+    across = float(t @ out) / size
+    t2 = t - across * out / size + across * out2 / size2
+    return np.asarray(t2 / np.linalg.norm(t2))
+
+
+def _room_in_ball(x: Array, t: Array, radius: float) -> float:
+    """How far x + s t stays in the ball around 0; 0 if it has left."""
+    along, square = float(x @ t), radius**2 - float(x @ x)
+    return 0.0 if square < 0.0 else -along + float(np.sqrt(along**2 + square))

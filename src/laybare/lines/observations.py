@@ -1,0 +1,220 @@
+"""Lines followed in one feature space: the hyperplanes that they have met, the gradients beside them, and curved surfaces.
+
+Kinks that no known unit explains are measured and tested far away. So are kinks of units that are known poorly, and of units with
+no accurate gradient on one side: that side decides which one is active, and a gradient on a tiny piece is too inexact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import AssumptionViolated, NotSeparated
+from laybare.lines.feature_space import FeatureSpace
+from laybare.lines.kinks import LineProfile, read_profile
+from laybare.lines.line import Line
+from laybare.lines.partial_network import SAME_HYPERPLANE
+from laybare.lines.query import QueryContext
+from laybare.lines.surfaces import PieceGradient, Surface, changes_along, classify_surface, measure_gradient, measure_surface
+from laybare.numerics.shapes import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerOptions:
+    """Thresholds for the units of a layer in a feature space, or above known layers."""
+
+    max_sd_ratio: float = 300.0
+    """Accurate gradients have at most this many median sds. Checked by `pytest tests/lines/test_following.py`."""
+    poor_sd: float = 3e-4
+    """Hyperplanes with a larger sd are measured again. Checked by `pytest tests/lines/test_middle_layers.py`."""
+    side_sds: float = 10.0
+    """Within which the side of a point is undecided. Checked by `pytest tests/lines/test_middle_layers.py`."""
+    zero_sds: float = 40.0  # smaller values are zero. Checked by `laybare reproduce deep-cases`.
+    zero_share: float = 1e-6  # so are those below this share of the largest. Checked by `laybare reproduce deep-cases`.
+    max_undecided: tuple[int, ...] = (100, 20, 10)
+    """Undecided surfaces of which all subsets of 1, 2, 3 are tried. Derived: at most 200 subsets each."""
+    max_condition: float = 1e7  # of independent rows. Derived: float64 rounding grows to 1e-9.
+    max_subsets_per_choice: int = 3000
+    """Of undecided surfaces beside the same hyperplanes. Checked by `laybare reproduce deep-cases`."""
+    max_subsets: int = 20_000  # in all. Checked by `laybare reproduce deep-cases`.
+    max_subset_work: float = 2e7  # subsets times parameters of a layer. Derived: about ten seconds.
+    vanishing_share: float = 1e-4
+    """Of its largest coefficient: the unit is off. Checked by `pytest tests/lines/test_middle_layers.py`."""
+    wide_sign_tol: float = 1e-6  # relative residual of the linear part. Checked by `pytest tests/lines/test_middle_layers.py`.
+    max_always_active_subsets: int = 12  # of undecided surfaces. Checked by `laybare reproduce deep-cases`.
+    max_undecided_sides: int = 16  # units of which all sign patterns are tried. Derived: 65,536 patterns.
+    negative_share: float = 1e-7
+    """Of the largest weight; larger negative ones count. Checked by `pytest tests/lines/test_last_layers.py`."""
+    lines_per_round: int = 30  # random lines of an upper layer. Checked by `laybare reproduce deep-cases`.
+    max_rounds: int = 8  # of such lines. Checked by `laybare reproduce deep-cases`.
+    max_row_subsets: int = 30  # of undecided rows. Checked by `laybare reproduce deep-cases`.
+    max_independent_sets: int = 12  # of dependent rows. Checked by `laybare reproduce deep-cases`.
+    feature_range: tuple[float, float] = (0.01, 5.0)
+    """Of lines along a feature, in units of the inputs' scale. Checked by `laybare reproduce deep-cases`."""
+    proportional_tol: tuple[float, float] = (1e-6, 1e-4)
+    """Relative difference of proportional rows with 2, and with 3 or more, common entries. Derived: 1e-9 times the condition."""
+    min_kinks_per_row: int = 2  # a single kink may be of a unit further up. Checked by `laybare reproduce deep-cases`.
+    zero_distance: float = 1e-7  # relative distance of a kink from a known unit. Checked by `laybare reproduce deep-cases`.
+    segment_points: int = 40  # between which a zero is searched. Checked by `pytest tests/lines/test_middle_layers.py`.
+    max_segments: int = 12  # tried for one zero. Checked by `pytest tests/lines/test_middle_layers.py`.
+    halvings: int = 60  # to find it. Derived: 2^-60 is below float64 rounding.
+    last_layer_misfit: float = 1e-5  # relative, of all gradients. Checked by `laybare reproduce deep-cases`.
+    sign_tol: float = 1e-3  # distance of coefficients from 0 or -1. Checked by `laybare reproduce deep-cases`.
+    linear_part_share: float = 1e-6
+    """Of the readout; a smaller rest is rounding. Checked by `pytest tests/lines/test_last_layers.py`."""
+    always_active_margin: float = 4.0  # bias, in largest observed values. Checked by `pytest tests/lines/test_last_layers.py`.
+    partial_sign_tol: float = 1e-5
+    """As wide_sign_tol, for rows known in part. Checked by `pytest tests/lines/test_middle_layers.py`."""
+    gradient_rest_share: float = 1e-4
+    """Share of a gradient that is rounding. Derived: errors are 1e-9 times a condition, a missing unit leaves about 0.1."""
+    sign_starts: int = 12  # random signs from which flips begin. Checked by `pytest tests/lines/test_middle_layers.py`.
+    involved_share: float = 1e-3
+    """Of the largest coefficient of a dependence. Checked by `pytest tests/lines/test_middle_layers.py`."""
+    min_contradictions: int = 3
+    """Gradients that a wrong sign leaves unexplained. Checked by `pytest tests/lines/test_last_layers.py`."""
+
+
+LAYER = LayerOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class LayerObservations:
+    """What lines in a feature space have shown; the number of lines, and how many at the end were quiet (no new unit).
+
+    `undecided` surfaces could not be tested far away: the gradients decide whether they are units. `curved` surfaces belong to
+    layers above, which may be read from them.
+    """
+
+    space: FeatureSpace
+    hyperplanes: tuple[Surface, ...] = ()
+    undecided: tuple[Surface, ...] = ()
+    gradients: tuple[PieceGradient, ...] = ()
+    curved: tuple[Surface, ...] = ()
+    lines: int = 0
+    quiet: int = 0
+
+    @property
+    def known(self) -> tuple[Surface, ...]:
+        """Hyperplanes and undecided surfaces."""
+        return (*self.hyperplanes, *self.undecided)
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs."""
+        return len(self.gradients[0].answer)
+
+
+def follow_line(
+    context: QueryContext, observed: LayerObservations, line: Line, *, all_gradients: bool = False
+) -> LayerObservations:
+    """Read a line and measure what no known unit explains; with `all_gradients`, the gradients on all of its pieces."""
+    space = observed.space
+    try:
+        profile = read_profile(context, line)
+    except (NotSeparated, AssumptionViolated):
+        return replace(observed, lines=observed.lines + 1, quiet=0)
+    new = [i for i in range(len(profile.kinks)) if not _is_explained(observed.known, space, profile, i)]
+    new = sorted({*_kinks_of_unknown_units(context, observed, profile, new), *_kinks_to_remeasure(observed, profile)})
+    beside = range(len(profile.pieces)) if all_gradients else sorted({i + d for i in new for d in (0, 1)})
+    gradients = {k: measure_gradient(context, space, profile, k) for k in beside}
+    fresh = replace(
+        observed, lines=observed.lines + 1, quiet=observed.quiet + 1,
+        gradients=observed.gradients + tuple(gradient for gradient in gradients.values() if gradient is not None))
+    for i in new:
+        surface = measure_surface(context, space, profile, i, gradients)
+        if surface is None:
+            continue
+        if any(_is_same(surface, other) for other in fresh.known):
+            fresh = replace(fresh, hyperplanes=tuple(_more_exact(surface, other) for other in fresh.hyperplanes))
+        else:
+            fresh = _add_surface(context, fresh, surface)
+    return fresh
+
+
+def _kinks_to_remeasure(observed: LayerObservations, profile: LineProfile) -> list[int]:
+    """Kinks of units that are known poorly (by coarse answers) or from one side only."""
+    wanted = (*(surface for surface in observed.hyperplanes if surface.sd > LAYER.poor_sd), *one_sided_surfaces(observed))
+    return [i for i in range(len(profile.kinks)) if wanted and _is_explained(wanted, observed.space, profile, i)]
+
+
+def one_sided_surfaces(observed: LayerObservations) -> tuple[Surface, ...]:
+    """Known surfaces with accurate gradients on one side only: the other one was measured on a tiny piece."""
+    if not observed.known or not observed.gradients:
+        return ()
+    rows, offsets, sd = (np.array(column) for column in zip(*(surface[:3] for surface in observed.known), strict=True))
+    h = observed.space.features(np.array([gradient.x for gradient in accurate_gradients(observed.gradients)]))
+    side = sides_of_hyperplanes(h, rows, offsets, sd)
+    both = np.asarray((side > 0.0).any(axis=0) & (side < 0.0).any(axis=0))
+    return tuple(surface for surface, complete in zip(observed.known, both, strict=True) if not complete)
+
+
+def line_across(space: FeatureSpace, surface: Surface, rng: Generator) -> Line:
+    """A line through the place where a surface was met, in another direction."""
+    away = space.random_point(rng) - surface.x
+    return space.line_through(surface.x, away, float(np.linalg.norm(away)))
+
+
+def sides_of_hyperplanes(h: Array, rows: Array, offsets: Array, sd: Array) -> Array:
+    """The sides (n, m) of hyperplanes on which features h (n, width) are: 1, -1, or 0 within the error bar."""
+    before = h @ rows.T + offsets
+    open_ = LAYER.side_sds * sd * (1.0 + np.linalg.norm(h, axis=1)[:, None])
+    return np.asarray(np.where(np.abs(before) > open_, np.sign(before), 0.0))
+
+
+def accurate_gradients(gradients: tuple[PieceGradient, ...]) -> list[PieceGradient]:
+    """Those that were measured about as well as most."""
+    level = LAYER.max_sd_ratio * float(np.median([gradient.sd for gradient in gradients]))
+    return [gradient for gradient in gradients if gradient.sd <= level]
+
+
+def _more_exact(surface: Surface, known: Surface) -> Surface:
+    """The better of two readings of one surface; the known one if they differ."""
+    return surface if surface.sd < known.sd and _is_same(surface, known) else known
+
+
+def _kinks_of_unknown_units(
+    context: QueryContext, observed: LayerObservations, profile: LineProfile, kinks: list[int]
+) -> list[int]:
+    """The kinks beside which an unknown unit is active: one query per piece, along a direction orthogonal to all known units.
+
+    Such a direction exists if fewer units are known than the space has features; else all kinks are returned.
+    """
+    space, known = observed.space, np.array([s.normal for s in observed.hyperplanes])
+    if not len(known) or len(known) >= space.width or not kinks:
+        return kinks
+    blind = context.rng.standard_normal(space.width)
+    blind -= np.linalg.pinv(known) @ (known @ blind)
+    pieces = sorted({i + d for i in kinks for d in (0, 1)})
+    changes = dict(zip(pieces, changes_along(context, space, profile, pieces, blind), strict=True))
+    return [i for i in kinks if changes[i] or changes[i + 1]]
+
+
+def _add_surface(context: QueryContext, observed: LayerObservations, surface: Surface) -> LayerObservations:
+    verdict = classify_surface(context, observed.space, surface)
+    if verdict == "hyperplane":
+        return replace(observed, hyperplanes=(*observed.hyperplanes, surface), quiet=0)
+    if verdict == "undecided":
+        return replace(observed, undecided=(*observed.undecided, surface), quiet=0)
+    return replace(observed, curved=(*observed.curved, surface))
+
+
+def _is_explained(surfaces: tuple[Surface, ...], space: FeatureSpace, profile: LineProfile, i: int) -> bool:
+    """Whether a known hyperplane passes through kink i."""
+    kink, line = profile.kinks[i], profile.line
+    h, u = space.features(line(kink.t))[0], space.matrix @ line.direction
+    size = float(np.linalg.norm(h)) + 1.0
+    for surface in surfaces:
+        off = abs(float(surface.normal @ h) + surface.offset)
+        if off <= 20.0 * surface.sd * size + (10.0 * kink.sd + 1e-9 * line.scale) * abs(float(surface.normal @ u)):
+            return True
+    return False
+
+
+def _is_same(one: Surface, other: Surface) -> bool:
+    sign = 1.0 if float(one.normal @ other.normal) > 0.0 else -1.0
+    level = SAME_HYPERPLANE + 10.0 * float(np.hypot(one.sd, other.sd))
+    return bool(
+        np.abs(one.normal - sign * other.normal).max() < level
+        and abs(one.offset - sign * other.offset) < level * (1.0 + abs(one.offset)) * np.sqrt(len(one.normal)))

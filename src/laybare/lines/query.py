@@ -1,0 +1,133 @@
+"""Queries to a black box: counted by purpose, kept within a budget and a box, and stored with their answers.
+
+Answers are stored in blocks. A stencil (one step along each axis from a centre) is stored as centre and steps, because its points
+would take dim times the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import BudgetExhausted, InvalidInput
+from laybare.lines.assurance import AssurancePlan
+from laybare.numerics.shapes import Array
+from laybare.source.rounding import Rounding
+
+BlackBox: TypeAlias = Callable[[Array], Array]
+PurposeContext: TypeAlias = Callable[[str], AbstractContextManager[object]]
+Purpose: TypeAlias = Literal["recognise", "kinks", "gradients", "checks", "polish", "verify", "assurance"]
+
+
+class QueryBox(NamedTuple):
+    """The inputs that may be asked: low ≤ x ≤ high in every coordinate, both (dim,)."""
+
+    low: Array
+    high: Array
+
+
+class Answers(NamedTuple):
+    """Points (n, dim) and answers (n, outputs)."""
+
+    x: Array
+    y: Array
+
+
+class Stencil(NamedTuple):
+    """Answers (n, outputs) at centre + steps[i] · e_axes[i]."""
+
+    centre: Array
+    axes: Array
+    steps: Array
+    y: Array
+
+    @property
+    def points(self) -> Array:
+        x = np.repeat(self.centre[None], len(self.axes), axis=0)
+        x[np.arange(len(self.axes)), self.axes] += self.steps
+        return x
+
+
+class QueryCounter:
+    """Asks a black box, counts queries by purpose and stores all answers. `log_odds`: answers were probabilities."""
+
+    def __init__(
+        self, black_box: BlackBox, *, budget: int | None = None, box: QueryBox | None = None,
+        purpose: PurposeContext = nullcontext, log_odds: bool = False, assurance: AssurancePlan | None = None,
+    ) -> None:
+        self._black_box = black_box
+        self._purpose = purpose
+        self._blocks: list[Answers | Stencil] = []
+        self.budget = budget
+        self.box = box
+        self.log_odds = log_odds
+        self.assurance = assurance
+        self.spent: dict[str, int] = {}
+
+    @property
+    def total(self) -> int:
+        return sum(self.spent.values())
+
+    @property
+    def left(self) -> int | None:
+        """Queries that may still be asked; None without a budget."""
+        return None if self.budget is None else self.budget - self.total
+
+    def ask(self, x: Array, purpose: Purpose) -> Array:
+        """Answers (n, outputs). Points that rounding put outside the box are moved onto it."""
+        x = x if self.box is None else np.clip(x, self.box.low, self.box.high)
+        y = self._checked(x, purpose)
+        self._blocks.append(Answers(x, y))
+        return y
+
+    def ask_stencil(self, centre: Array, axes: Array, steps: Array, purpose: Purpose) -> Array:
+        """Answers (n, outputs) at centre + steps[i] · e_axes[i], all inside the box."""
+        stencil = Stencil(centre, axes, steps, np.empty((0, 0)))
+        stencil = stencil._replace(y=self._checked(stencil.points, purpose))
+        self._blocks.append(stencil)
+        return stencil.y
+
+    def ask_assurance(self, dim: int, rng: Generator) -> tuple[Answers, int]:
+        """Fresh answers that a finished network must predict, and how many of them are at inputs of the law."""
+        begun = self.spent.get("assurance", 0)
+        if self.assurance is None:
+            return Answers(np.empty((0, dim)), np.empty((0, 1))), 0
+        x, of_law = self.assurance.points(begun, self.total - begun, self.left, rng)
+        return Answers(x, self.ask(x, "assurance") if len(x) else np.empty((0, 1))), of_law
+
+    def count(self, queries: int, purpose: Purpose) -> None:
+        """Count queries that were asked of the same black box elsewhere."""
+        self.spent[purpose] = self.spent.get(purpose, 0) + queries
+
+    def answers(self) -> Iterator[Answers]:
+        """All points and answers, block by block, in the order of asking."""
+        for block in self._blocks:
+            yield block if isinstance(block, Answers) else Answers(block.points, block.y)
+
+    def _checked(self, x: Array, purpose: Purpose) -> Array:
+        if self.left is not None and len(x) > self.left:
+            raise BudgetExhausted(
+                f"{len(x)} more queries were needed and {self.left} are left.",
+                f"{self.total} of the {self.budget} queries that were granted are spent.", "Grant more queries.",
+                spent=self.total, asked=len(x))
+        with self._purpose(purpose):
+            y = np.asarray(self._black_box(x), dtype=float)
+        self.count(len(x), purpose)
+        y = y.reshape(len(x), -1)
+        if not np.isfinite(y).all():
+            raise InvalidInput(
+                "The black box answered with NaN or infinity.", "All weights are computed from the answers.",
+                "Look at the inputs of the last call; a box=(low, high) keeps queries where the answers are finite.")
+        return y
+
+
+class QueryContext(NamedTuple):
+    """What every measurement needs: the queries, how exact their answers are, and random numbers."""
+
+    queries: QueryCounter
+    rounding: Rounding
+    rng: Generator

@@ -1,0 +1,435 @@
+"""The loops: a network with one hidden layer, or with several, read out of a black box.
+
+    read_network   lines -> model -> measure poor units again -> fit -> fresh answers -> signs -> network
+    read_deep      input space -> layer -> feature space -> layer -> ... -> readout -> joint fit -> fresh answers
+
+Fresh answers that are not predicted show that a unit is missing, and send the search back to lines through them. A deep network
+is read layer by layer: in every feature space lines are followed until the layer is complete (`laybare.lines.layer`). It is the
+last one if the coefficients of its units are everywhere the same: they are the readout. If a layer cannot be completed, the
+layers below it are the result, with the black box on their features, and the reason.
+Sources: Jagielski et al. (2020), Carlini et al. (2020) for kinks and jumps; Rolnick and Kording (2020), Carlini et al. for layer
+after layer. The tests of completeness and the economy of queries are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import BudgetExhausted, NotSeparated
+from laybare.lines.always_active import layer_with_always_active_unit
+from laybare.lines.assurance import AssurancePlan
+from laybare.lines.deep_fit import DeepFit, DeepParameters
+from laybare.lines.feature_space import FeatureSpace, RemainingBlackBox, input_space
+from laybare.lines.fresh_check import NetworkChecker
+from laybare.lines.layer import LayerEstimate, choose_units, decide_sides, estimate_layer, read_wide_last_layer
+from laybare.lines.line import Line
+from laybare.lines.model_fit import (
+    FIT,
+    ask_random_points,
+    contradicting_points,
+    fit_to_answers,
+    largest_error_bar,
+    parameter_count,
+    standardised_residuals,
+)
+from laybare.lines.observations import LayerObservations, follow_line, line_across, one_sided_surfaces
+from laybare.lines.partial_network import PartialNetwork, decide_activation_and_signs
+from laybare.lines.piecewise_linear import check_piecewise_linear
+from laybare.lines.query import BlackBox, PurposeContext, QueryBox, QueryContext, QueryCounter
+from laybare.lines.remeasure import remeasure_units
+from laybare.lines.single_layer import ReaderOptions, SingleLayerState, check_line_through, estimate_queries, read_single_layer
+from laybare.lines.upper_layer import read_upper_layer
+from laybare.networks import Layer, Network
+from laybare.numerics.shapes import Array
+from laybare.source.rounding import Rounding
+
+BOX_NOTE = (
+    "units that do not bend inside the box are part of its linear map, or of its offset: no query inside can tell them apart")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepOptions:
+    """Numbers of the loop over the layers of a deep network."""
+
+    quiet_lines: tuple[int, int, int] = (2, 4, 10)
+    """Lines in a row without a new unit: in the input space, where every line meets every unit, in the first feature space, and
+    above. Checked by `laybare reproduce deep-cases`."""
+    quiet_before_choice: int = 8  # then all gradients are measured and subsets tried. Checked by `laybare reproduce deep-cases`.
+    quiet_before_always_active: int = 14
+    """Then the rest is an always active unit. Checked by `pytest tests/lines/test_last_layers.py`."""
+    min_lines: int = 20  # above the first feature space. Checked by `laybare reproduce deep-cases`.
+    max_extra_lines: int = 120  # beyond the least number; then a layer is given up. Checked by `laybare reproduce deep-cases`.
+    max_layers: int = 12  # if the depth is not given. Checked by `laybare reproduce deep`.
+    boundary_distance: float = 1e-3  # of the start of lines, in inputs' scales. Checked by `laybare reproduce deep-cases`.
+    max_returns: int = 6  # from contradicting answers to further lines. Checked by `laybare reproduce deep-cases`.
+
+
+DEEP = DeepOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class ReadResult:
+    """A network with one hidden layer, as read."""
+
+    network: Network  # in its activation, with the signs decided where they can be
+    model: PartialNetwork  # units with error bars
+    complete: bool  # all units that lines can see are in it; False if the budget ended before, or fresh answers contradict
+    signs_unique: bool  # no other pattern of signs gives the same function
+    rounding: Rounding  # of the answers, as measured
+    lines: int
+    quiet: int  # lines at the end that showed no unknown unit
+    queries: dict[str, int]  # the number of queries by purpose
+    rms: float  # residual of the fit, in standard deviations of rounding (NaN without a fit)
+    fresh: Array  # residuals of the fresh queries that check the result, in standard deviations
+    error_bar: float  # largest standard deviation of a normal, a distance or a relative readout
+    needed: int | None = None  # about how many queries it would have taken, if they ended too early
+    ended: bool = False  # the budget ended before the search did
+    notes: tuple[str, ...] = ()  # sentences about the units
+    signs_searched: bool = True  # False if there are too many units to search for their signs
+    assured: int = 0  # fresh answers at inputs of the law, all of them predicted
+
+    @property
+    def width(self) -> int:
+        return len(self.model.units)
+
+
+def read_network(
+    black_box: BlackBox, dim: int, options: ReaderOptions = ReaderOptions(), *, budget: int | None = None,
+    box: tuple[Array, Array] | None = None, purpose: PurposeContext = nullcontext, assurance: AssurancePlan | None = None,
+    rng: Generator,
+) -> ReadResult:
+    """Read a network with one hidden layer of ReLU-like units out of a black box, to rounding.
+
+    `black_box` answers x (n, dim) with (n,) or (n, outputs). At most `budget` queries are asked, all inside the box (low, high),
+    each in the context `purpose(name)`. AssumptionViolated if it is noisy, smooth or made of steps (after at most 100 queries);
+    BudgetExhausted if the budget ends before the first unit. Otherwise too small a budget gives the units found so far,
+    `complete` False and `needed`. With `assurance`, fresh answers must be predicted at the end. Reading takes about
+    (width + 1) · dim + 5 · width + 40 queries.
+    """
+    within = None if box is None else QueryBox(*(np.broadcast_to(np.asarray(side, dtype=float), (dim,)) for side in box))
+    queries = QueryCounter(
+        black_box, budget=budget, box=within, purpose=purpose, log_odds=options.log_odds, assurance=assurance)
+    found = _read_once(queries, dim, options, rng)
+    for _ in range(options.max_attempts - 1):
+        if found.complete or found.ended:
+            break
+        try:
+            found = _read_once(queries, dim, options, rng)
+        except BudgetExhausted:
+            break
+    return found
+
+
+def _read_once(queries: QueryCounter, dim: int, options: ReaderOptions, rng: Generator) -> ReadResult:
+    """From the first line to the result. Contradicting answers send the search back to the lines.
+
+    Answers of earlier attempts take part in the fit.
+    """
+    state = read_single_layer(queries, dim, options, rng=rng)
+    precision = _wanted_precision(state)
+    fresh, rms, complete, assured = np.empty(0), np.nan, state.budget_error is None and not state.inconsistent, 0
+    try:
+        for _ in range(options.max_returns if complete else 0):
+            context = QueryContext(queries, state.rounding, rng)
+            state = replace(state, model=_remeasure_poor_units(context, state, precision))
+            fitted = fit_to_answers(
+                context, state.model, precision=precision, fresh_share=options.fresh_share, spread=options.spread,
+                reserve=options.verify_queries)
+            targets, rms, model = fitted.contradictions, fitted.rms, fitted.model
+            if not fitted.plausible or largest_error_bar(model) > options.max_error_bar:
+                complete = False
+                break
+            if not len(targets):
+                answers = ask_random_points(context, dim, options.verify_queries, options.spread, "verify")
+                fresh, targets = (f(answers, model, state.rounding) for f in (standardised_residuals, contradicting_points))
+            if not len(targets):
+                answers, assured = queries.ask_assurance(dim, rng)
+                further, targets = (f(answers, model, state.rounding) for f in (standardised_residuals, contradicting_points))
+                fresh = np.concatenate([fresh, further])
+            if not len(targets):
+                state = replace(state, model=model)
+                break
+            complete, assured = False, 0
+            for target in targets[:3]:
+                state = check_line_through(queries, state, target, rng=rng)
+            complete = not state.inconsistent
+            if state.inconsistent:
+                break
+        else:
+            complete = False
+    except BudgetExhausted as ended:
+        complete, state = False, replace(state, budget_error=ended)
+    return replace(_as_result(queries, state, complete, rms, fresh), assured=assured if complete else 0)
+
+
+def _wanted_precision(state: SingleLayerState) -> float:
+    options = state.options
+    usual = options.small_precision if parameter_count(state.model) <= FIT.max_parameters else options.large_precision
+    return max(usual if options.precision is None else options.precision, 100.0 * state.rounding.unit)
+
+
+def _remeasure_poor_units(context: QueryContext, state: SingleLayerState, precision: float) -> PartialNetwork:
+    """Measure poor units again: for networks too large for the fit all of them, else those that it could not start from."""
+    p, options = parameter_count(state.model), state.options
+    if context.queries.box is not None:
+        return state.model
+    wanted = precision if p > FIT.max_parameters else max(precision, FIT.precision_sds * options.max_start_error)
+    most = int(options.fresh_share * p)
+    return remeasure_units(context, state.model, precision=wanted, max_queries=most, spread=options.spread)
+
+
+def _as_result(queries: QueryCounter, state: SingleLayerState, complete: bool, rms: float, fresh: Array) -> ReadResult:
+    model = state.model
+    bar, dim, width = largest_error_bar(model), len(model.point), len(model.units)
+    fitted = model.sign_free(vector=len(model.value) == 1)
+    named = decide_activation_and_signs(fitted, state.options.activation, float(np.clip(100.0 * bar, 1e-9, 1e-3)))
+    notes = named.notes if queries.box is None else (*named.notes, BOX_NOTE)
+    needed = None
+    if not complete:
+        at_least = max(width, state.first_kinks)
+        needed = max(queries.total + dim, estimate_queries(dim, at_least))
+        notes = (f"at least {at_least} units; {width} were measured", *notes)
+    return ReadResult(
+        named.network, model, complete, named.unique, state.rounding, state.lines, state.quiet, dict(queries.spent),
+        rms, fresh, bar, needed, state.budget_error is not None, notes, named.searched)
+
+
+@dataclass(frozen=True, eq=False)
+class DeepReadResult:
+    """A network of any depth, as read."""
+
+    network: Network  # complete, or the complete layers with the black box itself on top
+    layers: tuple[LayerEstimate, ...]  # the last one perhaps incomplete
+    complete: bool  # all layers and the readout are known, and fresh answers are predicted
+    failure: str  # why it is not complete, with the layer; empty if it is
+    rounding: Rounding  # of the answers, as measured
+    queries: dict[str, int]  # the number of queries by purpose
+    rms: float  # residual of the joint fit, in standard deviations of rounding (NaN without a fit)
+    fresh: Array  # residuals of fresh answers, relative to what is allowed
+    error_bar: float  # largest standard deviation of a parameter
+    ended: bool = False  # the budget ended before the search did
+    assured: int = 0  # fresh answers at inputs of the law, all of them predicted
+
+
+def read_deep(
+    black_box: BlackBox, dim: int, *, depth: int | None = None, budget: int | None = None, spread: float = 1.0,
+    purpose: PurposeContext = nullcontext, assurance: AssurancePlan | None = None, rng: Generator,
+) -> DeepReadResult:
+    """Read a ReLU network of unknown depth and widths out of a black box.
+
+    `depth`: the largest number of hidden layers, if it is known. AssumptionViolated if the box is noisy, smooth or made of
+    steps; BudgetExhausted if the budget ends before the first layer is complete. Otherwise `failure` says what is missing.
+    """
+    queries = QueryCounter(black_box, budget=budget, purpose=purpose, assurance=assurance)
+    space = input_space(dim, spread)
+    rounding = check_piecewise_linear(queries, space.line(0, rng)).rounding
+    reader = DeepReader(QueryContext(queries, rounding, rng), depth or DEEP.max_layers, spread)
+    return reader.read(DeepState((LayerObservations(space),), ()))
+
+
+@dataclass(frozen=True, eq=False)
+class DeepState:
+    """What was observed in every feature space, and the layers estimated from it; the last may be incomplete."""
+
+    observed: tuple[LayerObservations, ...]
+    layers: tuple[LayerEstimate, ...]
+
+    @property
+    def done(self) -> bool:
+        return bool(self.layers) and self.layers[-1].readout is not None and not self.layers[-1].failure
+
+    @property
+    def top_space(self) -> FeatureSpace:
+        """The feature space above all layers."""
+        space = self.observed[0].space
+        for layer in self.layers:
+            space = space.with_layer(layer.weights, layer.biases, layer.sd)
+        return space
+
+    @property
+    def parameters(self) -> DeepParameters:
+        """The network, once it is done."""
+        last = self.layers[-1]
+        assert last.readout is not None and last.offset is not None
+        return DeepParameters(tuple((layer.weights, layer.biases) for layer in self.layers), last.readout, last.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class DeepReader:
+    """Reads layer after layer."""
+
+    context: QueryContext
+    depth: int
+    spread: float
+
+    def read(self, state: DeepState) -> DeepReadResult:
+        """Layers, the joint fit, and fresh answers; then lines through answers that contradict, until none does."""
+        fitted, fresh, failure, assured = None, np.empty(0), "", 0
+        try:
+            for _ in range(DEEP.max_returns):
+                for further in self._add_layers(state):
+                    state = further
+                if not state.done:
+                    break
+                checked = NetworkChecker(self.context, self.spread).check(state.parameters, state.layers)
+                fitted, fresh, targets, assured = checked
+                failure = f"{int((fresh > 1.0).sum())} of {len(fresh)} fresh answers are not predicted" if len(targets) else ""
+                if not len(targets):
+                    break
+                returned = self._return_to_lines(state, targets)
+                if returned is None:
+                    break
+                state = returned
+        except BudgetExhausted as error:
+            if not state.layers or state.layers[0].failure:
+                raise
+            return self._as_result(state, None, fresh, f"the budget ended: {error.seen}", ended=True)
+        return replace(self._as_result(state, fitted, fresh, failure), assured=0 if failure else assured)
+
+    def _add_layers(self, state: DeepState) -> Iterator[DeepState]:
+        """Add layers until one is the last, or incomplete; every state on the way, so that an ended budget loses nothing."""
+        while not state.done and len(state.layers) < self.depth and not (state.layers and state.layers[-1].failure):
+            if len(state.observed) == len(state.layers):
+                state = replace(state, observed=(*state.observed, LayerObservations(state.top_space)))
+            try:
+                layer = self._read_upper_layer(state, ()) or self._read_layer(state.observed[-1])
+            except NotSeparated as error:
+                layer = replace(estimate_layer(state.observed[-1]), failure=error.seen)
+            state = DeepState((*state.observed[:-1], layer.observed), (*state.layers, layer))
+            yield state
+
+    def _read_upper_layer(self, state: DeepState, targets: Array | tuple[()]) -> LayerEstimate | None:
+        """A third or higher layer, read in the first feature space, where every feature can be chosen."""
+        if len(state.layers) < 2:
+            return None
+        below = state.layers[-1].observed
+        if len(below.space.layers) > 1:
+            below = state.observed[1]
+        known = tuple((layer.weights, layer.biases) for layer in state.layers[1:])
+        lines = tuple(_line_to(below.space, x, self.context.rng) for x in targets)
+        return read_upper_layer(self.context, below, known, lines)
+
+    def _read_layer(self, observed: LayerObservations) -> LayerEstimate:
+        level = len(observed.space.layers)
+        fewest = observed.lines + (0, observed.space.width, DEEP.min_lines)[min(level, 2)] * (observed.lines == 0)
+        most = fewest + DEEP.max_extra_lines
+        while True:
+            quiet_enough = DEEP.quiet_before_choice <= observed.quiet < DEEP.quiet_before_always_active
+            every = level == 1 and quiet_enough and observed.lines >= fewest
+            observed = follow_line(self.context, observed, self._next_line(observed, fewest), all_gradients=every)
+            layer, enough = estimate_layer(observed), observed.lines >= fewest
+            if layer.failure and level == 1 and observed.quiet >= DEEP.quiet_before_always_active and enough:
+                layer = layer_with_always_active_unit(observed) or layer
+            settled = enough and observed.quiet >= DEEP.quiet_lines[min(level, 2)]
+            if layer.failure and level == 1 and observed.quiet and observed.quiet % DEEP.quiet_before_choice == 0 and enough:
+                layer = choose_units(observed) or layer
+            if layer.failure and settled and level == 1 and len(observed.known) > observed.space.width:
+                layer = read_wide_last_layer(observed) or layer
+            if (settled and not layer.failure) or _is_too_wide(observed, settled=settled) or observed.lines >= most:
+                return layer
+
+    def _next_line(self, observed: LayerObservations, fewest: int) -> Line:
+        """The space's own next line; beyond the fewest, every other one crosses a surface with one unknown side."""
+        rng = self.context.rng
+        one_sided = one_sided_surfaces(observed) if observed.lines >= fewest and observed.lines % 2 else ()
+        if not one_sided:
+            return observed.space.line(observed.lines, rng)
+        return line_across(observed.space, one_sided[rng.integers(len(one_sided))], rng)
+
+    def _return_to_lines(self, state: DeepState, targets: Array) -> DeepState | None:
+        """Lines through inputs that were not predicted, from the highest layer down, until a unit is found."""
+        below = DeepState(state.observed[:-1], state.layers[:-1])
+        last = self._read_upper_layer(below, targets)
+        if last is not None and len(last.biases) > len(state.layers[-1].biases):
+            return DeepState((*below.observed, last.observed), (*below.layers, last))
+        for level in range(min(len(state.layers), 2) - 1, -1, -1):
+            observed = state.observed[level]
+            for x in targets:
+                line = _line_to(observed.space, x, self.context.rng)
+                further = follow_line(self.context, observed, line, all_gradients=level == 1)
+                if len(further.known) > len(observed.known) or _is_contradicted(state.layers[level], further):
+                    return DeepState((*state.observed[:level], further), state.layers[:level])
+                observed = further
+        return None
+
+    def _as_result(
+        self, state: DeepState, fitted: DeepFit | None, fresh: Array, failure: str, *, ended: bool = False
+    ) -> DeepReadResult:
+        layers, (queries, rounding, _) = state.layers, self.context
+        spent = dict(queries.spent)
+        worst = max((float(layer.sd.max(initial=0.0)) for layer in layers), default=np.inf)
+        if fitted is not None:
+            bar = fitted.error_bar if np.isfinite(fitted.error_bar) else worst
+            network = _as_network(fitted.parameters)
+            return DeepReadResult(network, layers, not failure, failure, rounding, spent, fitted.rms, fresh, bar, ended)
+        last = layers[-1]
+        if last.failure:
+            failure = f"layer {len(layers)}: {last.failure}"
+        elif not failure:
+            failure = f"there are more layers than the {len(layers)} that were given"
+        known = [layer for layer in layers if not layer.failure]
+        network = _under_black_box(known, queries) if known else _hyperplanes_only(last)
+        return DeepReadResult(network, layers, False, failure, rounding, spent, np.nan, fresh, worst, ended)
+
+
+def _is_contradicted(layer: LayerEstimate, further: LayerObservations) -> bool:
+    """Whether further gradients show that a known surface which was left out of the layer is one of its units."""
+    left_out = len(layer.biases) - layer.always_active < len(further.known)
+    return left_out and not layer.always_active and bool(decide_sides(replace(layer, observed=further)).failure)
+
+
+def _line_to(space: FeatureSpace, x: Array, rng: Generator) -> Line:
+    """A line of the space through the features of an input, as near to them as the boundaries allow."""
+    if space.layers:
+        h, margins = x, []
+        for weights, biases in space.layers:
+            h = np.maximum(h @ weights.T + biases, DEEP.boundary_distance * space.spread)
+            margins.append(h)
+        x = space.input_with_margins(np.concatenate(margins), rng)
+    start = space.random_point(rng)
+    return space.line_through(start, x - start, float(np.linalg.norm(x - start)))
+
+
+def _is_too_wide(observed: LayerObservations, *, settled: bool) -> bool:
+    """Whether a layer has more units than inputs, and all of its hyperplanes were met.
+
+    If nothing lies above, the lowest layer is read by `read_network`, and the signs of the second may still be decided.
+    """
+    if len(observed.hyperplanes) <= observed.space.width:
+        return False
+    if observed.curved:
+        return settled
+    return not observed.space.layers or observed.quiet >= DEEP.quiet_before_always_active
+
+
+def _as_network(deep: DeepParameters) -> Network:
+    layers = [Layer(weights, biases) for weights, biases in deep.layers]
+    if deep.readout.shape[1] == 1:
+        return Network(layers, deep.readout[:, 0], float(deep.offset[0]))
+    return Network(layers, deep.readout, deep.offset)
+
+
+def _no_readout(layer: LayerEstimate, outputs: int) -> Array:
+    width = len(layer.weights)
+    return np.zeros(width) if outputs == 1 else np.zeros((width, outputs))
+
+
+def _under_black_box(known: list[LayerEstimate], queries: QueryCounter) -> Network:
+    """The complete layers, with the black box on top."""
+    layers = tuple((layer.weights, layer.biases) for layer in known)
+    readout = _no_readout(known[-1], known[0].observed.outputs)
+    return Network([Layer(*layer) for layer in layers], readout, top=RemainingBlackBox(layers, queries))
+
+
+def _hyperplanes_only(layer: LayerEstimate) -> Network:
+    """The hyperplanes of the lowest layer, with unknown active sides and no readout."""
+    if not len(layer.weights):
+        raise NotSeparated(
+            f"{layer.observed.lines} lines have met no hyperplane on which the answers bend.",
+            "Either the function is linear, or all of its units are hidden by what lies above.", "Use a method for samples.")
+    return Network(Layer(layer.weights, layer.biases), _no_readout(layer, layer.observed.outputs))

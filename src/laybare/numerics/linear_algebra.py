@@ -1,0 +1,119 @@
+"""Solving with symmetric positive semi-definite matrices that may be close to singular."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import scipy.linalg
+
+from laybare.numerics.lapack import factor_in_place, invert_in_place, solve_in_place, solve_one_in_place
+from laybare.numerics.levels import GRAM
+from laybare.numerics.shapes import Array
+
+Precision: TypeAlias = type[np.floating[Any]]
+
+RIDGES: dict[Precision, tuple[float, ...]] = {np.float64: (1e-13, 1e-10, 1e-7, 1e-4), np.float32: (1e-6, 1e-5, 1e-4, 1e-3)}
+"""Shares of the diagonal added in turn until the factor exists. Derived: from the rounding of the precision upwards."""
+
+
+TRANSPOSE_BLOCK = 128
+"""Rows and columns of a block that is transposed in cache. Derived: 128² doubles are 128 kB, an L2 cache."""
+
+
+def inner(left: Array, right: Array) -> Array:
+    """leftᵀ right of contiguous arrays, for statistics that run in several threads.
+
+    NumPy's `@` holds the interpreter lock if the result has at most 500 entries, whatever the number of rows; `dot` releases it,
+    but copies slices.
+    """
+    return np.asarray(np.dot(left.T, right))
+
+
+class SPDFactor(NamedTuple):
+    """A symmetric matrix that stands for another one nearby, factored: L Lᵀ = scale · matrix · scale."""
+
+    lower: Array
+    scale: Array
+
+    def solve(self, right: Array) -> Array:
+        """Solution for one right-hand side (p,) or several (p, columns), in double precision if the factor is."""
+        scale = self.scale.reshape(-1, *[1] * (right.ndim - 1))
+        scaled = (scale * right).astype(self.lower.dtype, copy=False)
+        if scaled.size > len(scaled):
+            columns = np.array(scaled, order="F")
+            solve_in_place(self.lower, columns)
+            return np.asarray(scale * columns)
+        solve_one_in_place(self.lower, scaled.reshape(-1))
+        return np.asarray(scale * scaled)
+
+
+def factor_spd(matrix: Array, dtype: Precision = np.float64) -> SPDFactor:
+    """Cholesky factor, with as much ridge as it takes for a matrix that is singular up to rounding: P³/3 operations."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        diagonal = np.diag(matrix)
+        scale = 1.0 / np.sqrt(np.maximum(np.maximum(diagonal, 1e-3 * diagonal.mean()), np.finfo(float).tiny))
+    for ridge in RIDGES[dtype]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.array(matrix.T, dtype=dtype, order="F")  # in the order of LAPACK, which may overwrite it
+            scaled *= scale.astype(dtype)[:, None]
+            scaled *= scale.astype(dtype)
+        scaled[np.diag_indices(len(matrix))] += ridge
+        if factor_in_place(scaled):
+            return SPDFactor(scaled, scale)
+    return SPDFactor(np.asfortranarray(np.eye(len(matrix), dtype=dtype)), scale)
+
+
+def solve_spd(matrix: Array, right: Array) -> Array:
+    """Solution of matrix · z = right: Cholesky on the unit-diagonal scaling, or the pseudo-inverse when that breaks down.
+
+    `right` is (p,) or (p, columns). Scaling to a unit diagonal is within a factor √p of the best diagonal scaling
+    (van der Sluis 1969), so that units of very different size do not spoil each other. Where a number is not finite, or becomes
+    so by scaling, the solution is NaN: a solver then rejects the step. (LAPACK's eigenvalue routines may never return from NaN.)
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+        scaled = matrix * scale[:, None] * scale
+        columns = right.reshape(len(right), -1) * scale[:, None]
+        if not (np.isfinite(scaled.sum()) and np.isfinite(columns.sum())):
+            return np.full(right.shape, np.nan)
+    factor, solved = np.array(scaled, float, order="F"), np.array(columns, float, order="F")
+    if factor_in_place(factor) and np.square(np.diag(factor)).min(initial=1.0) >= GRAM:
+        solve_in_place(factor, solved)
+    else:
+        values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
+        kept = values > GRAM * values[-1]
+        V = vectors[:, kept]
+        solved = V @ ((V.T @ columns) / values[kept, None])
+    with np.errstate(over="ignore"):
+        solution: Array = (solved * scale[:, None]).reshape(right.shape)
+    return solution
+
+
+def inverse_spd(matrix: Array) -> Array:
+    """The inverse, by a factor of the unit-diagonal scaling; the pseudo-inverse of `solve_spd` when that breaks down.
+
+    In the place of one copy: for a thousand rows, new memory took longer than the inverse.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+        inverse: Array = matrix * scale[:, None]
+        inverse *= scale
+        lower = inverse.T  # in Fortran order, and the same matrix
+        if not factor_in_place(lower) or not np.square(np.diag(lower)).min(initial=1.0) >= GRAM:
+            return solve_spd(matrix, np.eye(len(matrix)))
+        invert_in_place(lower)
+        inverse *= scale[:, None]
+        inverse *= scale
+        _mirror_upper(inverse)
+        return inverse
+
+
+def _mirror_upper(matrix: Array) -> None:
+    """Make a square matrix symmetric by its upper triangle, block by block."""
+    for start in range(0, len(matrix), TRANSPOSE_BLOCK):
+        rows = slice(start, start + TRANSPOSE_BLOCK)
+        for left in range(0, start, TRANSPOSE_BLOCK):
+            matrix[rows, left : left + TRANSPOSE_BLOCK] = matrix[left : left + TRANSPOSE_BLOCK, rows].T
+        own = matrix[rows, rows]
+        own[:] = np.triu(own) + np.triu(own, 1).T

@@ -1,0 +1,300 @@
+"""The loop: pose the problem, ask the method for a start, search, choose the signs, certify."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from laybare.activations import Activation
+from laybare.certificate import Claim, certify, unfinished_certificate
+from laybare.certificate.unit_support import has_unsupported_unit
+from laybare.errors import InvalidInput, TooFewSamples
+from laybare.lines.assurance import AssuranceLike, AssuranceOptions, as_assurance
+from laybare.methods import Method
+from laybare.methods.lines import Lines, lines_apply
+from laybare.methods.start import Start, required_network
+from laybare.networks import Network
+from laybare.numerics.blas import single_blas_thread
+from laybare.numerics.checks import as_generator, check_instance
+from laybare.numerics.progress import resolve_progress
+from laybare.numerics.shapes import Progress, report_progress
+from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
+from laybare.pipeline.black_box import chosen_lines, read_black_box, restrict_to_unsaturated_box
+from laybare.pipeline.guess_activation import candidate_activations, check_not_piecewise_constant
+from laybare.pipeline.monitor import (
+    LONGEST_CHOSEN_SECONDS,
+    LONGEST_SECONDS,
+    Clock,
+    run_on_first_step,
+    stopped_by_clock,
+    with_progress,
+)
+from laybare.pipeline.portfolio import fit_in_rounds, try_methods
+from laybare.pipeline.recovery import Recovery, provenance_of
+from laybare.search.network_fit import NetworkFit, SearchTask, evaluate_start, find_fit, fit_narrower, random_start, refit
+from laybare.solver.point import parameter_count, point_of
+from laybare.source import Law, Oracle, Source
+from laybare.source.checkpoint import with_checkpoint
+from laybare.source.problem import Problem, pose
+from laybare.source.protocol import check_source
+from laybare.source.threads import BackgroundTask
+
+
+@overload
+def recover(
+    x: ArrayLike, y: ArrayLike, /, method: MethodLike = None, width: int | None = None,
+    activation: Activation | str | None = None, *, law: Law | str | None = None, rng: Generator | int = 0,
+    progress: Progress | bool | None = None, checkpoint: str | PathLike[str] | None = None, seconds: float | None = None,
+    assurance: AssuranceLike = None,
+) -> Recovery: ...
+@overload
+def recover(
+    source: SourceLike, /, method: MethodLike = None, width: int | None = None, activation: Activation | str | None = None,
+    *, law: Law | str | None = None, rng: Generator | int = 0, progress: Progress | bool | None = None,
+    checkpoint: str | PathLike[str] | None = None, seconds: float | None = None,
+    assurance: AssuranceLike = None,
+) -> Recovery: ...
+def recover(
+    source: object, *further: object, method: object = None, width: object = None, activation: object = None,
+    law: object = None, rng: Generator | int = 0, progress: object = None, checkpoint: str | PathLike[str] | None = None,
+    seconds: float | None = None, assurance: AssuranceLike = None,
+) -> Recovery:
+    """Recover the network behind a source.
+
+    Parameters
+    ----------
+    source : Source, or what one is made of
+        Samples, files or an oracle; also a model or anything else that an Oracle asks (100,000 queries are granted), the name
+        of a file, pairs (x, y), or x alone with y in the next place.
+    *further
+        Method, width and activation may stand after the source without their names, in this order.
+    method : Method, optional
+        How to find the start. By default a black box is read by Lines where that applies; else a first look says what it is,
+        and it is fitted on samples in rounds that grow. For samples methods are chosen by what the data show, tried in turn
+        until one is not refuted, and the certificate says which and why (`laybare.methods.choosing`).
+    width : int, optional
+        Number of hidden units; detected if not given.
+    activation : Activation or its name, optional
+        Detected if not given: ReLU is tried first. May be given here, in the method, or in both if equal.
+    law : Law or its name, optional
+        Of the inputs, where `source` is no source yet.
+    rng : Generator or int
+        Same seed, same bits.
+    progress : callable or True, optional
+        Called with an Event (stage, done, total, detail) at every step; True: a bar in the terminal or the notebook.
+    seconds : float, optional
+        A search that is still running then ends with the best that it has, and the certificate says so; by default an hour,
+        and ten minutes if no method is given.
+    checkpoint : folder, optional
+        What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
+    assurance : AssuranceOptions or (level, share), optional
+        For a black box that is read: as far as the budget goes, fresh answers are asked until the network is wrong on at most
+        this share of inputs, at this level; by default (0.05, 0.01).
+    """
+    given = parse_arguments(source, further, law=law, method=method, width=width, activation=activation)
+    choices = {"method": given.method, "width": given.width, "activation": given.activation}
+    draws, limit = as_generator(rng), as_seconds(seconds)
+    with resolve_progress(progress) as listener, _ignore_overflow():
+        report_progress(listener, "reading")
+        origin = BackgroundTask(partial(provenance_of, "recover", given.source, rng, **choices), given.source.schedule.threads(2))
+        rows = with_checkpoint(given.source, checkpoint, verb="recover", **choices, rng=draws)
+        rows, listener = with_progress(rows, listener)
+        call = _Call(
+            rows, given.width, given.activation, draws, run_on_first_step(listener, origin.begin), time.perf_counter(),
+            as_assurance(assurance))
+        found = _dispatch(call, given.method, limit)
+    return replace(found, provenance=origin.result())
+
+
+class _Call(NamedTuple):
+    """What every stage of one recovery needs; `begun` is when it started."""
+
+    source: Source
+    width: int | None
+    activation: Activation | None
+    rng: Generator
+    progress: Progress | None
+    begun: float
+    assurance: AssuranceOptions | None = None
+
+
+def _dispatch(call: _Call, method: Method | Lines | None, seconds: float | None) -> Recovery:
+    """By queries, if the source is a black box with queries left and no other method is given; else from its rows."""
+    oracle = call.source
+    if isinstance(oracle, Oracle) and (isinstance(method, Lines) or (method is None and oracle.spent < oracle.budget)):
+        found, reason = _recover_by_lines(call, oracle, method)
+        return found or _recover_in_rounds(call, oracle, reason)
+    clock = Clock(call.progress, call.begun + (seconds or (LONGEST_CHOSEN_SECONDS if method is None else LONGEST_SECONDS)))
+    timed = call._replace(progress=clock)
+    with single_blas_thread():
+        if method is None:
+            return _recover_by_choice(timed, clock)
+        return _recover_from_samples(timed, _check_activation(method, call.activation))
+
+
+def _recover_from_samples(
+    call: _Call, method: Method, *, claims: tuple[Claim, ...] = (), problem: Problem | None = None
+) -> Recovery:
+    """Pose, start, fit, certify; then again without units that the certificate does not support, if the width is not given."""
+    posed = problem or _pose(call, biases=method.biases)
+    start = method.start(posed.used, call.width, rng=call.rng, progress=call.progress)
+    first, fit = _fit_from(call, method, posed, start)
+
+    def certified(fit: NetworkFit) -> Recovery:
+        later = () if start.later is None or fit.interrupted else start.later(posed.used, fit)
+        return _certify(call, posed, fit, posed.given(first), method, (*claims, *start.claims, *later))
+
+    found = certified(fit)
+    searched = call.width is None and fit.searched is not None and not fit.interrupted
+    if searched and has_unsupported_unit(found.certificate.claims):
+        try:
+            return certified(fit_narrower(posed, fit, progress=call.progress))
+        except KeyboardInterrupt:
+            return found
+    return found
+
+
+def _pose(call: _Call, *, biases: bool) -> Problem:
+    """The problem; the width, if given, says how many rows can be held out: a fit without signs has a linear part besides."""
+    source, unknowns = call.source, None
+    if call.width is not None:
+        unknowns = call.width * (source.dim + source.outputs) + (source.dim + 1) * source.outputs
+    return pose(source, biases=biases, rng=call.rng, unknowns=unknowns, progress=call.progress)
+
+
+def _fit_from(call: _Call, method: Method, problem: Problem, start: Start) -> tuple[Network, NetworkFit]:
+    """The network that a search begins with, and the best fit found from it; a literal form stays as it is."""
+    search = start.search or method.search
+    if search is None:
+        first = required_network(start)
+        return first, evaluate_start(problem, first)
+    task = SearchTask(
+        problem, method.activation, start.width or call.width, search, call.rng, call.progress,
+        trust="random" if start.network is None else "complete", signed=start.signed)
+    first = start.network or random_start(task)
+    return first, find_fit(task, first)
+
+
+def _certify(
+    call: _Call, problem: Problem, fit: NetworkFit, start: Network, method: Method | None = None, claims: tuple[Claim, ...] = ()
+) -> Recovery:
+    """The fit in canonical form on the given inputs, with its certificate; after an interrupt without tests."""
+    network, extra = problem.given(fit.network).canonical(), (*fit.claims, *claims)
+    if fit.interrupted and not stopped_by_clock(call.progress):
+        certificate = unfinished_certificate(network, extra)
+    else:
+        try:
+            report_progress(call.progress, "certifying")
+            certificate = certify(network, problem, rng=call.rng, extra=extra, progress=call.progress)
+            report_progress(call.progress, "certified")
+        except KeyboardInterrupt:
+            certificate = unfinished_certificate(network, extra)
+    queries = dict(call.source.queries) if isinstance(call.source, Oracle) else {}
+    traces = () if fit.trace is None else (fit.trace,)
+    return Recovery(network, start, certificate, method, time.perf_counter() - call.begun, problem.rows, traces, queries)
+
+
+def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
+    """Summarise the data, then try the methods that suit them. Methods with biases share the problem that was summarised."""
+    from laybare.methods.choosing import choose_from_summary  # imports every method
+    from laybare.methods.data_summary import summarise_data
+
+    problem = _pose(call._replace(progress=clock.progress), biases=True)
+    report_progress(clock.progress, "looking")
+    summary = summarise_data(problem.used, call.source, rng=np.random.default_rng(0))
+
+    def fit(method: Method) -> Recovery:
+        return _recover_from_samples(call, method, problem=problem if method.biases else None)
+
+    choice = choose_from_summary(summary, call.width, call.activation)
+    return try_methods(choice, fit, clock, width_given=call.width is not None, progress=clock.progress)
+
+
+def _recover_by_lines(
+    call: _Call, oracle: Oracle, method: Lines | None
+) -> tuple[Recovery | None, tuple[Claim, ...]]:
+    """Read along lines where that applies, layer after layer; else the reason. Steps and trees are refused early."""
+    if method is None and call.activation is None:
+        check_not_piecewise_constant(oracle, rng=call.rng, progress=call.progress)
+    asked = restrict_to_unsaturated_box(oracle, rng=call.rng) if lines_apply(call.activation) else oracle
+    chosen = chosen_lines(method, call.activation, call.assurance)
+    named = method is not None
+    return read_black_box(asked, chosen, call.width, call.activation, named=named, rng=call.rng, progress=call.progress)
+
+
+def _recover_in_rounds(call: _Call, oracle: Oracle, reason: tuple[Claim, ...]) -> Recovery:
+    """Lines do not apply, for this reason: guess the activation, fit samples."""
+
+    def fit(source: Source, method: Method, progress: Progress) -> Recovery:
+        return _recover_from_samples(call._replace(source=source, progress=progress), method, claims=reason)
+
+    candidates = candidate_activations(oracle, call.activation, refused=bool(reason), rng=call.rng, progress=call.progress)
+    with single_blas_thread():
+        return fit_in_rounds(oracle, candidates, fit, progress=call.progress)
+
+
+def refine(
+    source: Source, start: Network, *, rng: Generator | int = 0, progress: Progress | bool | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+) -> Recovery:
+    """Refinement and certificate only, from any start; the start's biases are refined if it has any. Checkpoint as in recover."""
+    begun, draws = time.perf_counter(), as_generator(rng)
+    _check_start(source, start)
+    origin = BackgroundTask(partial(provenance_of, "refine", source, rng, start=start.architecture), source.schedule.threads(2))
+    source = with_checkpoint(source, checkpoint, verb="refine", start=start, rng=draws)
+    with single_blas_thread(), _ignore_overflow(), resolve_progress(progress) as listener:
+        source, listener = with_progress(source, listener)
+        call = _Call(source, None, None, draws, run_on_first_step(listener, origin.begin), begun)
+        problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=call.progress)
+        white = problem.white(start)
+        _check_equations(problem, white)
+        found = _certify(call, problem, refit(problem, white, progress=call.progress), start)
+    return replace(found, provenance=origin.result())
+
+
+def _ignore_overflow() -> np.errstate:
+    """Inside, NumPy neither warns nor raises, whatever the caller set: results are checked where they are used."""
+    return np.errstate(all="ignore")
+
+
+def _check_activation(method: Method | Lines, activation: Activation | None) -> Method:
+    if isinstance(method, Lines):
+        raise InvalidInput(
+            "Lines was given samples.", "It asks a black box at points of its own choice, and samples cannot answer.",
+            "Give an Oracle, or use RandomStart() on the samples.")
+    if activation is not None and method.activation != activation:
+        raise InvalidInput(
+            f"activation={activation.name} was given, and a method for {method.activation.name}.",
+            "They contradict each other.", "Give the activation once, or the same twice.")
+    return method
+
+
+def _check_start(source: Source, start: Network) -> None:
+    if isinstance(source, Network):
+        raise InvalidInput(
+            "refine() was given a network first.", "Its arguments stand in the order of recover(): the source, then the start.",
+            "Write refine(source, start).")
+    check_source(source)
+    check_instance("start", start, Network, "Give a Network, such as that of a recovery, found.network.")
+    if start.dim != source.dim or start.outputs != source.outputs:
+        raise InvalidInput(
+            f"The start maps dimension {start.dim} to {start.outputs} outputs, the source has {source.dim} and {source.outputs}.",
+            "They describe different functions.", "Give a start of the source's shape.", start=(start.dim, start.outputs))
+
+
+def _check_equations(problem: Problem, white: Network) -> None:
+    point = point_of(white, biases=problem.biases, offset=True, linear=white.linear is not None)
+    unknowns, outputs = parameter_count(point), problem.used.outputs
+    if problem.equations <= unknowns:
+        raise TooFewSamples(
+            f"{problem.used.size:,} samples of {outputs} outputs for a network with {unknowns:,} free parameters.",
+            "Some network fits as many equations as it has unknowns, whatever the truth is.",
+            f"Give at least {3 * unknowns // outputs:,} samples, or a smaller network.",
+            samples=problem.used.size, unknowns=unknowns)

@@ -1,0 +1,105 @@
+"""Hops at exact width: minimise, draw the cheapest units anew, minimise again, keep what is better. For few equations.
+
+    units at random -> minimise -> [ draw some units anew -> minimise -> keep, or go back ] ... until the loss is rounding
+
+Spare units make bad minima rare, and spend equations: a network of k units in d inputs has k(d + 1) + 1 degrees of freedom
+(parameters minus hidden units; Grillo and Montúfar 2026), and near as many equations an over-wide model fits anything. At exact
+width every equation beyond that number tells right from wrong. Bad minima are left by hops instead: between one and half of the
+units are drawn anew, those that cost least to remove (|C_i|² over the diagonal of the inverse Gram matrix, exact and free), in an
+order that chance blurs. A hop that ends at a slightly higher loss may be kept as well (a small temperature).
+
+Penalty: with fewer than two equations per unknown wrong units follow the labels with large readouts that cancel each other. A
+small penalty on squared readouts, `hop_penalty` per row, makes such minima expensive and moves the right one by next to nothing.
+Every new best minimum is minimised again without it.
+
+Noise: no loss is rounding then, and hops end after a number (`search_few_equations` in `wide.py`). The
+hops are one chain on one core: the same bits for any number of workers. An interrupt returns the best so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
+from laybare.numerics.shapes import Array, report_progress
+from laybare.search import settings
+from laybare.search.settings import SearchContext
+from laybare.solver import Effort, Iterate, SolverResult, Trace, TraceRow
+from laybare.solver.in_memory import HeldRows, Projected
+from laybare.solver.normal import project_on
+from laybare.solver.point import FittedPoint
+
+HopFit = SolverResult[Array, Projected]
+
+
+def search_by_hops(context: SearchContext, units: Array, hops: int) -> FittedPoint:
+    """The best fit of as many units as are given, by at most this many hops from there."""
+    chain, rules, ended = _Chain.of(context), settings.SEARCH, "steps"
+    here = chain.minimise(units)
+    best, lowest, stale = chain.without_penalty(here), here.best.loss, 0
+    try:
+        for hop in range(hops):
+            if chain.is_over(best):
+                break
+            detail = f"relative loss {best.best.loss / context.scale:.1e}"
+            report_progress(context.progress, "hopping", hop + 1, hops, detail)
+            again = stale >= rules.stale_hops
+            new = chain.minimise(context.draw_units(len(units)) if again else redraw_units(context, here.best))
+            if again or new.best.loss < here.best.loss * (1.0 + rules.hop_temperature * context.rng.exponential()):
+                here, best = new, min(best, chain.without_penalty(new), key=lambda fit: fit.best.loss)
+            stale = 0 if again or new.best.loss < rules.hop_progress * lowest else stale + 1
+            lowest = new.best.loss if again else min(lowest, new.best.loss)
+            new.trace.raise_if_interrupted()
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    return chain.result(best, ended)
+
+
+def redraw_units(context: SearchContext, here: Iterate[Array, Projected]) -> Array:
+    """The units with one to half of them drawn anew, cheap ones first."""
+    width, rng = len(here.point), context.rng
+    count = int(rng.integers(1, max(2, width // 2 + 1)))
+    order = np.argsort(here.sums.removal_costs * np.exp(settings.SEARCH.hop_blur * rng.standard_normal(width)))
+    units = here.point.copy()
+    units[order[:count]] = context.draw_units(count)
+    return units
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """What every hop of a search shares: the rows with and without the penalty, and the effort of a fit."""
+
+    context: SearchContext
+    rows: HeldRows
+    penalised: HeldRows
+    effort: Effort
+
+    @staticmethod
+    def of(context: SearchContext) -> _Chain:
+        rules, rows = settings.SEARCH, HeldRows.of(context.source, context.model, context.scale)
+        effort = Effort(
+            max_steps=rules.hop_steps, stall_steps=1, stall_gain=rules.hop_gain, gain_tol=0.0, kink_tol=0.0, floor=ROUNDING_LOSS)
+        return _Chain(context, rows, rows.with_penalty(rules.hop_penalty * context.source.size), effort)
+
+    def minimise(self, units: Array) -> HopFit:
+        return self.penalised.minimise(units, self.effort, self.context.progress)
+
+    def without_penalty(self, fit: HopFit) -> HopFit:
+        """The minimum of the squared error alone near a fit; after an interrupt the fit as it is."""
+        if fit.trace.reason == "interrupted":
+            return SolverResult(self.rows.evaluate(fit.best.point), fit.trace)
+        return self.rows.minimise(fit.best.point, self.effort, self.context.progress)
+
+    def is_over(self, best: HopFit) -> bool:
+        return best.trace.reason == "interrupted" or best.best.loss <= SOLVED_LOSS * self.context.scale
+
+    def result(self, best: HopFit, ended: str) -> FittedPoint:
+        """The best fit with its readout, and the steps that led there from its start."""
+        source = self.context.source
+        point, _ = project_on(source, self.context.start(best.best.point))
+        point, loss = project_on(source, point)  # of a small residual: the loss keeps its digits
+        reason = ended if ended == "interrupted" else best.trace.reason
+        last = TraceRow(loss / self.context.scale, 0.0, 0.0, best.trace.rows[-1].seconds, best.trace.samples)
+        return FittedPoint(point, loss, Trace((*best.trace.rows, last), reason))

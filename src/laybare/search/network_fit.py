@@ -1,0 +1,313 @@
+"""From a start to a fit: a search on some of the rows, then the signs, and all rows for the last digits.
+
+The search sees only as many rows as its free parameters call for, and more only if that fails. What it finds is refined on all
+rows, by then in its own activation if some rows have decided the signs.
+
+Unsupported units: pruning inside the search assumes equal noise everywhere and exact labels, so units may follow noise that is
+larger in some places, or the last digits of float32. The certificate allows for both; where it finds a unit of a width that was
+not given unsupported, its own measure of the least needed unit decides here as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.activations import Activation
+from laybare.assembly.sign_decoding import sign_free_model
+from laybare.certificate import Claim, ClaimName
+from laybare.certificate.evidence import bic_penalty_per_unit
+from laybare.certificate.fitted_network import evaluate_fit
+from laybare.certificate.local_minima import runs_agree_claim
+from laybare.certificate.unit_support import drop_least_needed_unit
+from laybare.networks import Layer, Network
+from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
+from laybare.numerics.shapes import Array, Progress, report_progress
+from laybare.search import settings
+from laybare.search.settings import Search, SearchContext, random_units
+from laybare.search.signs import choose_signs, match_signs
+from laybare.search.subspace import SubspaceFit, estimate_subspace, search_in_subspace
+from laybare.search.wide import Trust, run_with_spares, search_few_equations, search_with_spares
+from laybare.solver import Effort, Trace
+from laybare.solver.minimise import minimise
+from laybare.solver.normal import FitStatistic, project_on
+from laybare.solver.point import FittedPoint, Model, network_of, parameter_count, point_of
+from laybare.source import Source
+from laybare.source.problem import Problem
+
+
+class SearchTask(NamedTuple):
+    """What to search for. `trust`: what is known of the first units; `signed`: their signs are known."""
+
+    problem: Problem
+    activation: Activation
+    width: int | None
+    search: Search
+    rng: Generator
+    progress: Progress | None = None
+    trust: Trust = "random"
+    signed: bool = False
+
+    @property
+    def model(self) -> Model:
+        """The activation itself if signs are known, else a form in which flipping a unit changes the linear part alone."""
+        biases = self.problem.biases
+        return Model(self.activation, biases=biases) if self.signed else sign_free_model(self.activation, biases=biases)
+
+    def on(self, source: Source, scale: float) -> SearchContext:
+        """The search on some rows, or on all."""
+        return SearchContext(source, self.model, self.search, scale, self.rng, self.progress)
+
+
+class SearchResult(NamedTuple):
+    """What a search found before signs are chosen; its loss is scaled up to all rows.
+
+    `equations` that it saw, whether these are all, and the effort of the next fit.
+    """
+
+    fit: FittedPoint
+    equations: int
+    whole: bool
+    effort: Effort
+
+
+class NetworkFit(NamedTuple):
+    """A fit in its own activation, on white inputs: the network, its squared error, and that as a share of the variation of y.
+
+    `agreed`: a second run, from other units, ended at the same fit. `trace` has the solver's steps, `claims` what was learnt on
+    the way, `searched` what the search had found before signs were chosen (None for a fit without a search).
+    """
+
+    network: Network
+    loss: float
+    share: float
+    agreed: bool = False
+    trace: Trace | None = None
+    claims: tuple[Claim, ...] = ()
+    searched: SearchResult | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing but rounding is left."""
+        return self.share <= SOLVED_LOSS
+
+    @property
+    def interrupted(self) -> bool:
+        return self.trace is not None and self.trace.reason == "interrupted"
+
+
+def random_start(task: SearchTask) -> Network:
+    """Units in random directions with readout zero: the start of a search that knows nothing."""
+    width, source, search = task.width or settings.SEARCH.first_width, task.problem.used, task.search
+    wide, biases = width + search.count_spares(width), task.problem.biases
+    rows = random_units(wide, source.dim, search.bias_scale if biases else None, task.rng)
+    layer = Layer(rows[:, : source.dim], rows[:, -1] if biases else None, task.activation)
+    return Network(layer, np.zeros(wide) if source.outputs == 1 else np.zeros((wide, source.outputs)))
+
+
+def find_fit(task: SearchTask, first: Network) -> NetworkFit:
+    """The best fit found from the units of `first`, with the width of the task or as many units as the data call for."""
+    known = _unit_rows(first, biases=task.problem.biases)
+    found = _search(task, known, _first_rows(task, task.width or 2 * len(known)))
+    return finish_fit(task.problem, found, task.activation, task.progress)
+
+
+def _search(task: SearchTask, known: Array, rows: int) -> SearchResult:
+    """On this many rows, and on more where that fails."""
+    whole, variation = task.problem.used, task.problem.variation
+    if 2 * rows > whole.size:
+        return as_result(task, search_few_equations(task.on(whole, variation), task.width, known, task.trust))
+    share = rows / whole.size
+    part, scale = whole.split(share, rng=task.rng).first.kept(), share * variation
+    floor = max(task.search.effort.floor, ROUNDING_LOSS)
+    context = task.on(part, scale)._replace(search=replace(task.search, effort=replace(task.search.effort, floor=floor)))
+    low = None if task.trust == "complete" else try_subspace(task, rows)
+    if low is not None and low.fit.trace.reason == "interrupted":
+        return as_result(task, _lifted(task, low))
+    found = None if low is None else _fit_from_subspace(context, task.width, low)
+    if found is None:
+        found = search_with_spares(context, task.width, *((known, task.trust) if low is None else (low.rows, "complete")))
+    if found.loss > SOLVED_LOSS * scale and not found.agreed and found.trace.reason != "interrupted":
+        rules = settings.SEARCH
+        shorter = replace(task.search, hops=min(task.search.hops, rules.later_repairs))
+        again = task._replace(search=shorter, trust="partial" if task.trust == "random" else task.trust)
+        return _search(again, found.point.units, rules.more_rows * rows)
+    return as_result(task, found, part)
+
+
+def as_result(task: SearchTask, found: FittedPoint, part: Source | None = None) -> SearchResult:
+    """What was found on some of the rows, or on all."""
+    problem = task.problem
+    if part is None:
+        return SearchResult(found, problem.equations, True, task.search.effort)
+    loss = found.loss * problem.used.size / part.size
+    return SearchResult(found._replace(loss=loss), part.size * part.outputs, False, task.search.effort)
+
+
+def try_subspace(task: SearchTask, rows: int) -> SubspaceFit | None:
+    """A search in a subspace, where one with all inputs is expensive and there are many more inputs than units."""
+    source, model, rules = task.problem.used, task.model, settings.SEARCH
+    parameters = rows * source.outputs / rules.first_rows
+    if not model.linear or not model.biases or rows * parameters**2 < rules.subspace_from:
+        return None
+    subspace = estimate_subspace(source, task.width)
+    if subspace is None:
+        return None
+    few = max(rules.fewest_rows, rows * (subspace.basis.shape[1] + 1) // (source.dim + 1))
+    return search_in_subspace(task.on(source, task.problem.variation), task.width, subspace, few)
+
+
+def _fit_from_subspace(context: SearchContext, width: int | None, low: SubspaceFit) -> FittedPoint | None:
+    """Units that two runs in the subspace agreed on, fitted to all inputs; None if that does not fit better.
+
+    A width that was not given may be too small there: spares are tried beside, and None if one of them is needed.
+    """
+    if not low.agreed:
+        return None
+    if width is None:
+        found = run_with_spares(context, low.rows)
+    else:
+        effort = replace(
+            context.search.effort, gain_tol=max(context.search.effort.gain_tol, settings.SEARCH.all_rows_gain_tol))
+        found = minimise(context.source, context.start(low.rows), context.scale, effort=effort, progress=context.progress)
+    better = found.loss / context.source.size < low.loss and found.point.width <= len(low.rows)
+    if not better and found.trace.reason != "interrupted":
+        return None
+    return found._replace(trace=low.fit.trace.then(found.trace), runs=low.fit.runs)
+
+
+def _lifted(task: SearchTask, low: SubspaceFit) -> FittedPoint:
+    """What an interrupted search in a subspace had found, on all rows."""
+    source = task.problem.used
+    return FittedPoint(*project_on(source, task.model.start(low.rows, source.outputs)), low.fit.trace)
+
+
+def finish_fit(problem: Problem, searched: SearchResult, activation: Activation, progress: Progress | None) -> NetworkFit:
+    """What a search found, in its own activation, refined on all rows.
+
+    If some rows leave no doubt about the signs, all rows are fitted once. A fit that is then worse than expected had wrong signs,
+    and all rows decide them.
+    """
+    found, rules = searched.fit, settings.SEARCH
+    network = network_of(found.point, vector=problem.used.outputs == 1)
+    if found.trace.reason == "interrupted":
+        return _interrupted(problem, network, searched)
+    claims: tuple[Claim, ...] = ()
+    if found.point.linear:
+        matched = match_signs(network, activation, found.loss, problem.variation)
+        if not searched.whole and not matched.signs.unique:
+            return finish_fit(problem, _fit_all_rows(problem, searched, progress), activation, progress)
+        try:
+            network, claim = choose_signs(
+                problem.used, network, matched, found.loss, problem.variation, biases=problem.biases)
+        except KeyboardInterrupt:
+            return _interrupted(problem, network, searched)
+        claims = (claim,)
+    effort = Effort(gain_tol=rules.last_gain_tol, kink_tol=rules.last_kink_tol)
+    effort = effort if searched.whole else replace(effort, damping=rules.last_damping)
+    again = refit(problem, network, near=True, effort=effort, progress=progress)
+    if not searched.whole and not again.interrupted and degraded_on_all_rows(problem, searched, again.loss):
+        return finish_fit(problem, _fit_all_rows(problem, searched, progress), activation, progress)
+    if found.loss > SOLVED_LOSS * problem.variation:
+        claims = (*claims, runs_agree_claim(found.runs))
+    trace = found.trace if again.trace is None else found.trace.then(again.trace)
+    return again._replace(agreed=found.agreed, trace=trace, claims=(*claims, *again.claims), searched=searched)
+
+
+def fit_narrower(problem: Problem, fit: NetworkFit, *, progress: Progress | None = None) -> NetworkFit:
+    """The same without units that the samples do not support, signs chosen again; only for a fit that was searched."""
+    assert fit.searched is not None
+    whole = _fit_all_rows(problem, fit.searched, progress)
+    found = whole._replace(fit=drop_unsupported_units(problem, whole.fit, progress=progress))
+    return finish_fit(problem, found, fit.network.activation, progress)
+
+
+def drop_unsupported_units(problem: Problem, found: FittedPoint, *, progress: Progress | None = None) -> FittedPoint:
+    """The fit without units that gain less than Schwarz's penalty of their parameters.
+
+    Two refits for every unit that is tested, and one for every unit that goes; the last unit stays.
+    """
+    width, rules = found.point.width, settings.SEARCH
+    least = max(1, width - rules.narrow_by) if width <= rules.narrow_up_to else width
+    while found.point.width > least and found.trace.reason != "interrupted":
+        fitted = evaluate_fit(problem.given(network_of(found.point, vector=problem.used.outputs == 1)), problem, progress)
+        try:
+            fewer = drop_least_needed_unit(fitted)
+        except KeyboardInterrupt:
+            return found._replace(trace=found.trace._replace(reason="interrupted"))
+        if fewer.unit_gain >= bic_penalty_per_unit(fitted):
+            break
+        report_progress(progress, "narrowing", detail=f"{fewer.point.width} units")
+        again = minimise(problem.used, fewer.point, problem.variation, progress=progress)
+        found = again._replace(trace=found.trace.then(again.trace), runs=found.runs)
+    return found
+
+
+def _fit_all_rows(problem: Problem, searched: SearchResult, progress: Progress | None) -> SearchResult:
+    """What a search found, its signs still free, refined on all rows."""
+    if searched.whole or searched.fit.trace.reason == "interrupted":
+        return searched
+    found = searched.fit
+    effort = replace(searched.effort, gain_tol=max(searched.effort.gain_tol, settings.SEARCH.all_rows_gain_tol))
+    last = minimise(problem.used, found.point, problem.variation, near=True, effort=effort, progress=progress)
+    return searched._replace(
+        fit=last._replace(trace=found.trace.then(last.trace), runs=found.runs), equations=problem.equations, whole=True)
+
+
+def degraded_on_all_rows(problem: Problem, searched: SearchResult, loss: float) -> bool:
+    """Whether a fit to all rows leaves more than expected from the fit to some, which has followed their noise."""
+    followed = min(0.5, parameter_count(searched.fit.point) / searched.equations)
+    return loss > max(settings.SEARCH.degraded * searched.fit.loss / (1.0 - followed), SOLVED_LOSS * problem.variation)
+
+
+def refit(
+    problem: Problem, network: Network, *, near: bool = False, effort: Effort = Effort(), progress: Progress | None = None
+) -> NetworkFit:
+    """The nearest minimum on all rows from a network on white inputs; `near`: these, or some of them, have been fitted."""
+    point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
+    found = minimise(problem.used, point, problem.variation, near=near, effort=effort, progress=progress)
+    fit = _network_fit(problem, network_of(found.point, vector=network.readout.ndim == 1), found.loss)
+    return fit._replace(trace=found.trace, claims=(_finished_claim(found.trace),))
+
+
+def evaluate_start(problem: Problem, network: Network) -> NetworkFit:
+    """The loss of a network as it is, without a fit: what a literal form gives."""
+    point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
+    return _network_fit(problem, network, float(problem.used.sum(FitStatistic(point), stage="loss")[2]))
+
+
+def _interrupted(problem: Problem, network: Network, searched: SearchResult) -> NetworkFit:
+    """What there is when a search, or what follows it, is interrupted."""
+    trace = searched.fit.trace._replace(reason="interrupted")
+    fit = _network_fit(problem, network, searched.fit.loss)
+    return fit._replace(trace=trace, claims=(_finished_claim(trace),), searched=searched)
+
+
+def _network_fit(problem: Problem, network: Network, loss: float) -> NetworkFit:
+    return NetworkFit(network, loss, loss / problem.variation)
+
+
+def _finished_claim(trace: Trace) -> Claim:
+    steps = len(trace.rows) - 1
+    return Claim(
+        ClaimName.REFINEMENT_FINISHED, float(trace.finished), 1.0, trace.finished, "tested",
+        f"the solver took {steps} step{'s' * (steps != 1)} and stopped: {trace.reason}; relative loss {trace.loss:.1e}.")
+
+
+def _unit_rows(network: Network, *, biases: bool) -> Array:
+    """Rows (w, b) of the units, of length |w| = 1 for homogeneous activations."""
+    rows = network.layer.rows if biases else np.array(network.layer.weights)
+    if network.activation.degree is None:
+        return rows
+    lengths = np.linalg.norm(network.layer.weights, axis=1)[:, None]
+    return np.asarray(rows / np.where(lengths > 0.0, lengths, 1.0))
+
+
+def _first_rows(task: SearchTask, width: int) -> int:
+    """Rows of the first search."""
+    source, rules = task.problem.used, settings.SEARCH
+    units = np.zeros((width + task.search.count_spares(width), source.dim + task.problem.biases))
+    return max(rules.fewest_rows, rules.first_rows * parameter_count(task.model.start(units, source.outputs)) // source.outputs)

@@ -1,0 +1,204 @@
+"""What does not change during a search: the rows, the model, how hard to look, and the numbers that steer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import TooFewSamples
+from laybare.numerics.checks import check_fields
+from laybare.numerics.levels import SOLVED_LOSS
+from laybare.numerics.shapes import Array, Progress
+from laybare.solver import Effort, Trace
+from laybare.solver.minimise import minimise
+from laybare.solver.options import SOLVER
+from laybare.solver.point import FittedPoint, Model, Point, parameter_count
+from laybare.solver.pruning import prune
+from laybare.source import Source
+from laybare.source.problem import total_variation
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """Numbers of the search. n rows, P free parameters; n·P² is the work of a step."""
+
+    first_rows: int = 6  # rows per parameter of the first search. Checked by `laybare reproduce samples-per-parameter`.
+    fewest_rows: int = 4000  # rows of the first search at least. Checked by `make bench BENCH_ARGS=recover`.
+    more_rows: int = 4  # times as many rows after a search that failed. Checked by `laybare reproduce plain-noise`.
+    later_repairs: int = 2  # repairs then: what is left is mostly noise. Checked by `laybare reproduce plain-noise`.
+
+    expensive_step: float = SOLVER.cheap_step  # n·P² from which runs end early. Derived: no longer cheap for the solver.
+    early_gain_tol: float = 1.0  # `Effort.gain_tol` of those, times the width. Checked by `laybare reproduce plain-noise`.
+    early_kink_tol: float = 0.3  # `Effort.kink_tol` of those, times the width. Checked by `laybare reproduce plain-noise`.
+
+    first_width: int = 4  # units of the first search if the width is not given. Checked by `make bench BENCH_ARGS=recover`.
+    close_loss: float = 1e-5  # relative loss to prune matrix-free searches. Checked by `laybare reproduce large-network`.
+
+    same_minimum: float = 0.05  # squared standard errors between fits. Checked by `laybare reproduce plain-noise`.
+    same_minimum_early: float = 0.5  # the same for runs that end early. Checked by `laybare reproduce plain-noise`.
+    noise_per_spare: float = 3.0  # residual variances per spare parameter. Checked by `laybare reproduce plain-noise`.
+
+    second_run: float = 2e8  # n·P² from which two runs are made at once. Checked by `make bench BENCH_ARGS=recover`.
+    cheap_run: float = 2e7  # n·P² below which many runs can be made. Checked by `make bench BENCH_ARGS=recover`.
+    patience: int = 3  # times as many repairs if cheap and the width is given. Checked by `laybare reproduce plain-noise`.
+    repairs_to_narrow: int = 3  # repairs until runs that need their spares may agree. Checked by `pytest tests/search`.
+    equations_to_widen: int = 4  # per parameter at twice the width: widen, not repair. Checked by `pytest tests/search`.
+    equations_to_compare: int = 2  # per parameter to compare runs. Checked by `laybare reproduce samples-per-parameter`.
+
+    few_equations: float = 4.0  # per wide parameter: fewer, hops first. Checked by `pytest -m slow tests/search/test_hops.py`.
+    hops_at_double: int = 20  # hops per unit at 2 equations each, ... Checked by `pytest -m slow tests/search/test_hops.py`.
+    most_hops: int = 300  # ... per unit near one, ... Checked by `pytest -m slow tests/search/test_hops.py`.
+    most_hop_work: float = 4e11  # ... and the most n·P² that they add up to. Convention: some minutes on one core.
+    hop_steps: int = 200  # steps of a hop at most. Checked by `laybare reproduce phase`.
+    hop_gain: float = 1e-4  # least relative gain of each of them. Checked by `laybare reproduce phase`.
+    hop_blur: float = 0.7  # sd of the logarithm of what blurs removal costs. Checked by `laybare reproduce phase`.
+    hop_temperature: float = 0.02  # relative rise of the loss that is kept, in the mean. Checked by `laybare reproduce phase`.
+    hop_progress: float = 0.99  # share of the lowest loss below which a hop is progress. Checked by `laybare reproduce phase`.
+    stale_hops: int = 150  # hops without progress after which all units are drawn anew. Checked by `laybare reproduce phase`.
+    hop_penalty: float = 0.005  # of squared readouts, per row of variance one. Checked by `laybare reproduce phase`.
+
+    subspace_from: float = 2e9  # n·P² from which a subspace is searched first. Checked by `make bench BENCH_ARGS=recover`.
+    subspace_share: float = 0.7  # largest dimension of it as a share of the inputs. Checked by `pytest tests/search`.
+    subspace_residual: float = 0.2  # largest relative loss there that is trusted. Checked by `pytest tests/search`.
+
+    sign_residual: float = 3.0  # times the relative residual that patterns may leave. Checked by `pytest tests/search`.
+    sign_patterns: int = 16  # most patterns that are refitted, best first. Checked by `pytest tests/search`.
+    sign_gap: float = 16.0  # doubled log-likelihood ratio between two patterns. Derived: the square of 4 sigmas.
+    linear_part: float = 1.5  # times Schwarz's penalty that it must gain. Checked by `laybare reproduce hostile`.
+
+    narrow_up_to: int = 32  # widest network that loses unsupported units. Checked by `laybare reproduce hostile`.
+    narrow_by: int = 16  # most units that it may lose. Checked by `laybare reproduce hostile`.
+
+    all_rows_gain_tol: float = 0.1  # `gain_tol` of the fit that chooses signs. Checked by `laybare reproduce plain-noise`.
+    last_gain_tol: float = 0.005  # `gain_tol` of the last fit. Derived: steps below its root, 0.07 standard errors.
+    last_kink_tol: float = 0.00025  # `kink_tol` of the last fit. Checked by `laybare reproduce coverage`.
+    last_damping: float = 1e-4  # first damping after a fit to some rows. Checked by `make bench BENCH_ARGS=recover`.
+    degraded: float = 1.1  # loss over that expected, above which signs are chosen again. Checked by `pytest tests/search`.
+
+
+SEARCH = SearchSettings()
+"""The settings in use."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How hard to look.
+
+    `spares` None means max(2, 15 % of the width) spare units. `hops` repairs follow the first run, and up to three times as many
+    where these are cheap and noise leaves open which run is best.
+    """
+
+    spares: int | None = None
+    hops: int = 8
+    bias_scale: float = 0.5
+    effort: Effort = Effort()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def count_spares(self, width: int) -> int:
+        return self.spares if self.spares is not None else max(2, -(-15 * width // 100))
+
+
+class SearchContext(NamedTuple):
+    """One search: its rows, its model, and how hard to look. `scale` is the variation of y, the unit of the relative loss."""
+
+    source: Source
+    model: Model
+    search: Search
+    scale: float
+    rng: Generator
+    progress: Progress | None = None
+
+    @staticmethod
+    def of(
+        source: Source, model: Model, search: Search = Search(), *, rng: Generator, progress: Progress | None = None
+    ) -> SearchContext:
+        """With the variation of y, which takes one pass."""
+        return SearchContext(source, model, search, total_variation(source), rng, progress)
+
+    @property
+    def equations(self) -> int:
+        return self.source.size * self.source.outputs
+
+    def minimise(self, start: Point, floor: float = 0.0) -> FittedPoint:
+        effort = self.effort(start)
+        return minimise(
+            self.source, start, self.scale, effort=replace(effort, floor=max(effort.floor, floor)), progress=self.progress)
+
+    def prune(self, found: FittedPoint, width: int | None) -> FittedPoint:
+        return prune(self.source, found, self.scale, width=width, effort=self.effort(found.point), progress=self.progress)
+
+    def prune_only(self, found: FittedPoint, width: int | None) -> FittedPoint:
+        """The same with a trace of the pruning alone."""
+        return self.prune(found._replace(trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
+
+    def step_work(self, point: Point) -> float:
+        """n·P² at the width of a point."""
+        return self.source.size * float(parameter_count(point)) ** 2
+
+    def is_expensive(self, point: Point) -> bool:
+        """Whether a step takes more than some milliseconds."""
+        return self.step_work(point) >= SEARCH.expensive_step
+
+    def is_cheap(self, point: Point) -> bool:
+        """Whether runs take so little time that many can be made."""
+        return self.step_work(point) < SEARCH.cheap_run
+
+    def effort(self, point: Point) -> Effort:
+        """Of one run: where steps are expensive, runs with noise end early, since all rows come later."""
+        effort = self.search.effort
+        if not self.is_expensive(point):
+            return effort
+        gain_tol, kink_tol = (min(0.1 * share, share / point.width) for share in (SEARCH.early_gain_tol, SEARCH.early_kink_tol))
+        return replace(effort, gain_tol=max(effort.gain_tol, gain_tol), kink_tol=max(effort.kink_tol, kink_tol))
+
+    def is_solved(self, found: FittedPoint, floor: float = 0.0) -> bool:
+        return found.loss <= max(SOLVED_LOSS, floor) * self.scale
+
+    def draw_units(self, count: int) -> Array:
+        return random_units(count, self.source.dim, self.search.bias_scale if self.model.biases else None, self.rng)
+
+    def start(self, units: Array) -> Point:
+        return self.model.start(units, self.source.outputs)
+
+    def with_spares(self, width: int) -> int:
+        """The width with its spares, as many as the samples allow."""
+        return min(width + self.search.count_spares(width), self.largest_width())
+
+    def count_parameters(self, width: int) -> int:
+        return parameter_count(self.start(np.zeros((width, self.source.dim + self.model.biases))))
+
+    def largest_width(self) -> int:
+        """Largest width that leaves at least a sixth of the equations over."""
+        one, two = self.count_parameters(1), self.count_parameters(2)
+        return int((self.equations / 1.2 - (2 * one - two)) // (two - one))
+
+    def check_counting_limit(self, width: int) -> None:
+        """Raise unless there are more equations than free parameters at this width."""
+        unknowns = self.count_parameters(width)
+        if self.equations <= unknowns:
+            raise TooFewSamples(
+                f"{self.source.size:,} samples for width {width} in dimension {self.source.dim}: {self.equations:,} equations, "
+                f"{unknowns:,} free parameters.", "Some network fits as many equations as it has unknowns.",
+                f"About {2 * unknowns // self.source.outputs:,} samples would do, or ask for a smaller width.",
+                samples=self.source.size, width=width, largest_width=self.largest_width())
+
+    def check_width(self, width: int) -> None:
+        limit = self.largest_width()
+        if limit < width:
+            raise TooFewSamples(
+                f"{self.source.size:,} samples for width {width} in dimension {self.source.dim}.",
+                f"They leave too few equations to check the free parameters: at most width {limit} could be told from noise.",
+                f"About {int(3 * self.source.size * width / max(limit, 1)):,} samples would do, or ask for a smaller width.",
+                samples=self.source.size, width=width, largest_width=limit)
+
+
+def random_units(count: int, dim: int, bias_scale: float | None, rng: Generator) -> Array:
+    """Unit rows in random directions for whitened inputs, with Gaussian biases unless `bias_scale` is None."""
+    rows = rng.standard_normal((count, dim))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    return rows if bias_scale is None else np.column_stack([rows, bias_scale * rng.standard_normal(count)])

@@ -1,0 +1,148 @@
+"""Levenberg-Marquardt with variable projection, streamed: from a rough start to machine precision.
+
+The readout, the offset and the linear part are eliminated (`normal.py`), so the damped step concerns the hidden rows only:
+
+    (P Schur P + μ D + gauge) δ = P gradient,        D = diag(Schur)
+
+A homogeneous unit may be rescaled against its readout without changing anything: its own row is a null direction of Schur. Rows
+that must have length 1 may not move along themselves either. P projects these directions out, `gauge` puts weight on them so
+that the matrix is definite, and rows are brought back to unit length after each step.
+
+Each trial costs one cheap pass (FᵀF, FᵀR: the projected loss at the new rows); each accepted step one full pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from laybare.activations import Activation
+from laybare.errors import InvalidInput
+from laybare.numerics.linear_algebra import Precision, solve_spd
+from laybare.numerics.shapes import Array, Progress
+from laybare.solver import Effort, FitScale, Iterate, Trial, check_finite, damped_descent, options
+from laybare.solver.normal import Step, StepStatistic, project_on
+from laybare.solver.point import FittedPoint, Point, overfit, tangent, unit_rows
+from laybare.source import Source
+
+
+def levenberg_marquardt(
+    source: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
+) -> FittedPoint:
+    """Minimise the squared error from `start`; `scale` is the centred sum of squares of y, the unit of the relative loss."""
+    _check_differentiable(start)
+    rule = _Dense(source, options.SOLVER.single_above * scale)
+    units = FitScale(scale, source.size, overfit(source, start))
+    end = damped_descent(rule, start, units, effort=effort, progress=progress)
+    return FittedPoint(end.best.point, end.best.loss, end.trace)
+
+
+class _System(NamedTuple):
+    point: Point
+    schur: Array
+    held: Array  # P Schur P + gauge
+    weight: Array  # of the damping
+    gradient: Array
+    back: Array  # G⁻¹ FᵀXs: how the coefficients follow the rows
+    coefficients: Array
+    least: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Dense:
+    """The step rule: normal equations of all rows; a trial costs a least-squares fit."""
+
+    source: Source
+    single_above: float = np.inf
+    passes: ClassVar[float] = 1.0
+
+    def evaluate(self, point: Point) -> Iterate[Point, None]:
+        return Iterate(*project_on(self.source, point), None)
+
+    def system(self, here: Iterate[Point, None]) -> _System:
+        single = here.loss > self.single_above and here.point.units.size >= options.SOLVER.single_from
+        statistic = StepStatistic(here.point, np.float32 if single else np.float64)
+        sums = Step(*self.source.sum(statistic, stage="normal equations"))
+        check_finite(float(sums.loss))
+        return _system(sums, here.point)._replace(least=options.SOLVER.single_damping if single else 0.0)
+
+    def trial(self, system: _System, damping: float) -> Trial[Point]:
+        return _trial(system, max(damping, system.least))
+
+
+def schur_complement(
+    step: Step, point: Point, coefficients: Array, dtype: Precision = np.float64
+) -> tuple[Array, Array]:
+    """Schur complement of the hidden rows for given coefficients, and G⁻¹E: how the coefficients follow the rows."""
+    k, p = point.units.shape
+    q, A = len(coefficients), coefficients[:k]
+    G, E, H = step.gram[:q, :q], step.gram[:q, q:], step.gram[q:, q:]
+    back = solve_spd(G, E)
+    schur = np.subtract(H, E.T.astype(dtype, copy=False) @ back.astype(dtype, copy=False), dtype=dtype, casting="same_kind")
+    schur.reshape(k, p, k, p)[:] *= (A @ A.T).astype(dtype, copy=False)[:, None, :, None]
+    return schur, back
+
+
+def _system(step: Step, point: Point) -> _System:
+    k, p = point.units.shape
+    q, m = point.coefficients.shape
+    change = solve_spd(step.gram[:q, :q], step.moment[:q])
+    coefficients = point.coefficients + change
+    schur, back = schur_complement(step, point, coefficients)
+    left = (step.moment[q:] - step.gram[:q, q:].T @ change).reshape(k, p, m)
+    gradient = (left * coefficients[:k, None, :]).sum(axis=2).ravel()
+    weight = damping_weight(schur)
+    held = with_gauge(schur, point.normals, weight.reshape(k, p))
+    return _System(point, schur, held, weight, gradient, back, coefficients)
+
+
+def _trial(system: _System, damping: float) -> Trial[Point]:
+    point = system.point
+    k, p = point.units.shape
+    matrix = system.held.copy()
+    matrix[np.diag_indices(k * p)] += damping * system.weight
+    delta = solve_spd(matrix, tangent(system.gradient.reshape(k, p), point.normals).ravel())
+    delta = cap_rows(point.activation, point.units, tangent(delta.reshape(k, p), point.normals)).ravel()
+    predicted = float(delta @ (2.0 * system.gradient - system.schur @ delta))
+    rows = delta.reshape(k, p)
+    A = system.coefficients[:k]
+    coefficients = system.coefficients - system.back @ (rows[:, :, None] * A[:, None, :]).reshape(k * p, -1)
+    return Trial(unit_rows(point, point.units + rows, coefficients), predicted, float(np.abs(rows).max()))
+
+
+def damping_weight(schur: Array) -> Array:
+    """D, the diagonal of Schur, for nearly dead units a tiny share of its largest entry."""
+    diagonal = np.diag(schur)
+    return np.asarray(np.maximum(diagonal, 1e-12 * diagonal.max()))
+
+
+def with_gauge(schur: Array, normals: Array | None, weight: Array) -> Array:
+    """P Schur P + Σ_j (mean weight of unit j) n_j n_jᵀ, with P = I - Σ_j n_j n_jᵀ; a copy of Schur if there are no normals."""
+    matrix = schur.copy()
+    if normals is None:
+        return matrix
+    (k, p), normals = normals.shape, normals.astype(schur.dtype, copy=False)
+    slabs, blocks = matrix.reshape(k, p, k * p), matrix.reshape(k, p, k, p)
+    slabs -= normals[:, :, None] * (normals[:, None, :] @ slabs)
+    blocks -= np.einsum("jalb,lb->jal", blocks, normals)[..., None] * normals
+    j, own = np.arange(k), weight.mean(axis=1).astype(schur.dtype, copy=False)
+    blocks[j, :, j, :] += own[:, None, None] * normals[:, :, None] * normals[:, None, :]
+    return matrix
+
+
+def cap_rows(activation: Activation, units: Array, rows: Array) -> Array:
+    """No unit moves by more than its own length or 1: a saturated unit would otherwise be thrown out of reach."""
+    if activation.degree is not None:
+        return rows
+    lengths, room = (np.linalg.norm(array, axis=1) for array in (rows, units))
+    most = np.maximum(1.0, room)
+    return np.asarray(rows * np.where(lengths > most, most / np.maximum(lengths, most), 1.0)[:, None])
+
+
+def _check_differentiable(point: Point) -> None:
+    if point.activation.degree == 0:
+        raise InvalidInput(
+            f"{point.activation.name} has derivative zero.", "The squared error then does not show in which direction to move.",
+            "Use HighThreshold(activation=step), which fits the active set instead.")

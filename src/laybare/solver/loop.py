@@ -1,0 +1,319 @@
+"""The damped loop: try a step, accept it if the loss falls, adjust the damping, stop when nothing is left to gain.
+
+At every accepted point the rule sets up a system (normal equations, say). At a damping μ the system gives a trial step,
+(H + μD) δ = g, and the rule evaluates the loss there. If the loss has not fallen, μ grows by 2, 4, 8, ... and the same system
+gives a shorter step. If it has, μ shrinks by up to ten, the more the better the model predicted the gain.
+
+Stopping is by progress, not by the gradient: at the kinks of ReLU the empirical gradient of a stuck fit is of order 1/n. Reasons:
+*floor* (of rounding), *stalled* (several steps gained too little), *settled* (a step promises too little), *flat* (no step
+lowers the loss), *steps* (none left). An interrupt returns the best point so far, with reason *interrupted*.
+
+Settled: g'H⁻¹g is the gain that an undamped step promises, and σ²H⁻¹ is the covariance of the estimates, σ² = loss / (N - P) for
+P unknowns in N equations. In units of σ² the promise is the squared length of the step in standard errors, summed over P
+independent directions; at the truth its mean is P. A step that promises ε P σ² is therefore √ε of a standard error long, in the
+mean over all directions, and raises the excess loss by a share ε: `Effort.gain_tol` is this ε. The loss of kinked units is rough:
+short steps gain less than they promise. Two steps in a row that gain at most ε P σ² (`Effort.kink_tol`) settle the fit too.
+Fits of noiseless data do not settle before the floor: near an exact fit a step promises all of the loss.
+Source: Marquardt (1963); damping after Nielsen (1999), IMM-REP-1999-05, with the factor bounded below by 1/10.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from laybare.errors import InvalidInput
+from laybare.numerics.checks import check_fields
+from laybare.numerics.levels import FLOOR_LOSS, GRAM_LOSS, START_LOSS
+from laybare.numerics.shapes import Event, Progress
+
+FINISHED = ("floor", "settled", "stalled", "flat")
+"""Reasons to stop that mean "nothing more to gain"."""
+
+
+class TraceRow(NamedTuple):
+    """One accepted point: relative loss, length of the step, damping, seconds since the start, samples touched so far."""
+
+    loss: float
+    step: float
+    damping: float
+    seconds: float
+    samples: int
+
+
+class Trace(NamedTuple):
+    """The accepted points of a run and why it stopped: floor, settled, stalled, flat, steps, interrupted."""
+
+    rows: tuple[TraceRow, ...]
+    reason: str
+
+    @property
+    def finished(self) -> bool:
+        return self.reason in FINISHED
+
+    @property
+    def loss(self) -> float:
+        """Relative loss at the end: residual sum of squares over the centred sum of squares of y."""
+        return self.rows[-1].loss
+
+    @property
+    def samples(self) -> int:
+        return self.rows[-1].samples
+
+    def then(self, later: Trace) -> Trace:
+        """Two runs, one after the other, as one."""
+        last = self.rows[-1]
+        moved = (row._replace(seconds=row.seconds + last.seconds, samples=row.samples + last.samples) for row in later.rows)
+        return Trace(self.rows + tuple(moved), later.reason)
+
+    def raise_if_interrupted(self) -> None:
+        """For results that would mislead if they were cut short."""
+        if self.reason == "interrupted":
+            raise KeyboardInterrupt
+
+    def __str__(self) -> str:
+        lines = ["step  relative loss       step    damping   seconds"]
+        lines += [f"{i:4d}  {r.loss:13.3e} {r.step:10.2e} {r.damping:10.1e} {r.seconds:9.2f}" for i, r in enumerate(self.rows)]
+        return "\n".join([*lines, f"stopped: {self.reason}"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """When to stop.
+
+    `floor` is the relative loss of rounding; `stall_gain` the least relative gain over `stall_steps` steps. `gain_tol` is the
+    least gain that a step must promise, `kink_tol` the least that two in a row must bring, both in residual variances per
+    unknown. The damping stays above `damping_floor`; beyond `damping_limit` no step is tried.
+    """
+
+    max_steps: int = 150
+    damping: float = 1e-2
+    floor: float = FLOOR_LOSS
+    stall_steps: int = 10
+    stall_gain: float = 0.1
+    gain_tol: float = 1e-3
+    kink_tol: float = 1e-3
+    damping_limit: float = 1e10
+    damping_floor: float = 1e-14
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    if not TYPE_CHECKING:
+        def __getattr__(self, name: str) -> float:
+            if name not in _RENAMED:
+                raise AttributeError(f"Effort has no field {name!r}")
+            return getattr(self, _renamed(name))
+
+
+_RENAMED = {"settled": "gain_tol", "rough": "kink_tol"}
+"""Fields of version 0.2 and what they are called since."""
+
+
+def _renamed(old: str) -> str:
+    warnings.warn(f"Effort.{old} is now Effort.{_RENAMED[old]}.", DeprecationWarning, stacklevel=3)
+    return _RENAMED[old]
+
+
+def _with_old_names(init: Callable[..., None]) -> Callable[..., None]:
+    @wraps(init)
+    def __init__(self: Effort, **fields: Any) -> None:
+        for old in _RENAMED.keys() & fields.keys():
+            fields[_renamed(old)] = fields.pop(old)
+        init(self, **fields)
+
+    return __init__
+
+
+Effort.__init__ = _with_old_names(Effort.__init__)  # type: ignore[method-assign]
+
+P = TypeVar("P")  # a point: parameters
+K = TypeVar("K")  # what the pass that gave the loss also gave: sums for the next system, or None
+Y = TypeVar("Y")  # a system: what trial steps are computed from
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate(Generic[P, K]):
+    """A point (its linear part may have been fitted by the rule), its loss, and sums of the same pass for the next system."""
+
+    point: P
+    loss: float
+    sums: K
+
+
+@dataclass(frozen=True, eq=False)
+class Trial(Generic[P]):
+    """Where a damped step leads, its predicted gain, its largest change, and the passes that it took."""
+
+    point: P
+    predicted: float
+    length: float = 0.0
+    passes: int = 0
+
+
+@runtime_checkable
+class Proposals(Protocol[P, K, Y]):
+    """How steps are proposed from a known iterate."""
+
+    @property
+    def passes(self) -> float:
+        """Passes that `system` makes; a part of the rows counts as that part of a pass."""
+
+    def system(self, here: Iterate[P, K]) -> Y:
+        """What trial steps from here are computed from."""
+
+    def trial(self, system: Y, damping: float) -> Trial[P]:
+        """The step at a damping."""
+
+
+@runtime_checkable
+class Rule(Proposals[P, K, Y], Protocol[P, K, Y]):
+    """A kind of step, and the loss where it leads."""
+
+    def evaluate(self, point: P) -> Iterate[P, K]:
+        """The loss at a point, by one pass over the data; NaN if it overflows."""
+
+
+@dataclass(frozen=True, eq=False)
+class SolverResult(Generic[P, K]):
+    """The best iterate and the steps that led there."""
+
+    best: Iterate[P, K]
+    trace: Trace
+
+
+class FitScale(NamedTuple):
+    """Units of a fit: of the relative `loss`; `rows` that a pass touches; `passes` that were made before.
+
+    `overfit` is P / (N - P) for P unknowns in N equations, the share by which fitting noise lowers the loss.
+    """
+
+    loss: float
+    rows: int = 1
+    overfit: float = 1.0
+    passes: int = 0
+
+
+def damped_descent(
+    rule: Rule[P, K, Y], start: P, scale: FitScale, *, effort: Effort = Effort(), progress: Progress | None = None
+) -> SolverResult[P, K]:
+    """Lower the loss from `start` until one of the reasons above; raises if the loss at an accepted point is not finite."""
+    steps = damped_steps(rule, start, scale, effort=effort, progress=progress)
+    asked = next(steps)
+    try:
+        while True:
+            try:
+                there = rule.evaluate(asked)
+            except KeyboardInterrupt as stop:
+                asked = steps.throw(stop)
+            else:
+                asked = steps.send(there)
+    except StopIteration as end:
+        result: SolverResult[P, K] = end.value
+        return result
+
+
+def damped_steps(
+    rule: Proposals[P, K, Y], start: P, scale: FitScale, *, effort: Effort = Effort(), progress: Progress | None = None
+) -> Generator[P, Iterate[P, K], SolverResult[P, K]]:
+    """The same as a generator that yields points and is sent their iterates: several runs can then share their passes."""
+    begun, reason = time.perf_counter(), ""
+    here = yield start
+    check_finite(here.loss)
+    passes, damping = scale.passes + 1.0, effort.damping
+
+    def row(step: float) -> TraceRow:
+        return TraceRow(here.loss / scale.loss, step, damping, time.perf_counter() - begun, round(passes * scale.rows))
+
+    rows = [row(0.0)]
+    try:
+        for step in range(effort.max_steps):
+            reason = _reason_to_stop(rows, effort, scale.overfit)
+            if reason:
+                break
+            tried = yield from _try_dampings(rule, here, damping, effort, scale)
+            passes += rule.passes + tried.passes
+            if tried.there.loss < here.loss:
+                trial, gained, here = tried.trial, here.loss - tried.there.loss, tried.there
+                damping = next_damping(tried.damping, gained, trial.predicted, effort.damping_floor)
+                rows.append(row(trial.length))
+                if progress is not None:
+                    progress(Event("refining", step + 1, effort.max_steps, _detail(here.loss / scale.loss, trial.passes)))
+            reason = tried.reason
+            if reason:
+                break
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    return SolverResult(here, Trace(tuple(rows), reason or "steps"))
+
+
+@dataclass(frozen=True, eq=False)
+class _Trials(Generic[P, K]):
+    """Trials from one point: the last of them, where it led, its damping, the passes of all, and a reason to stop or ""."""
+
+    trial: Trial[P]
+    there: Iterate[P, K]
+    damping: float
+    passes: float
+    reason: str
+
+
+def _try_dampings(
+    rule: Proposals[P, K, Y], here: Iterate[P, K], damping: float, effort: Effort, scale: FitScale
+) -> Generator[P, Iterate[P, K], _Trials[P, K]]:
+    system, passes, growth = rule.system(here), 0.0, 2.0
+    small = effort.gain_tol * scale.overfit * here.loss
+    while True:
+        trial = rule.trial(system, damping)
+        there = yield trial.point
+        passes += trial.passes + 1
+        if damping <= effort.damping and abs(trial.predicted) <= small:
+            return _Trials(trial, there, damping, passes, "settled")
+        if there.loss < here.loss:  # NaN compares false: a non-finite trial is a rejected trial
+            return _Trials(trial, there, damping, passes, "")
+        if here.loss <= GRAM_LOSS * scale.loss and np.isfinite(there.loss):
+            return _Trials(trial, there, damping, passes, "floor")
+        if abs(trial.predicted) <= small and np.isfinite(there.loss):
+            return _Trials(trial, there, damping, passes, "flat")
+        damping, growth = damping * growth, growth * 2.0
+        if damping > effort.damping_limit:
+            if not np.isfinite(there.loss):
+                check_finite((yield here.point).loss)
+            return _Trials(trial, there, damping, passes, "flat")
+
+
+def next_damping(damping: float, gained: float, predicted: float, floor: float) -> float:
+    """Damping after an accepted step: less if the loss fell by at least half of what was predicted, else more (Nielsen 1999)."""
+    ratio = 1.0 if gained >= predicted else gained / predicted
+    return max(floor, damping * max(0.1, 1.0 - (2.0 * ratio - 1.0) ** 3))
+
+
+def _reason_to_stop(rows: list[TraceRow], effort: Effort, overfit: float) -> str:
+    """Why to stop here, or "": at the floor (or near it and not falling fast), settled, or stalled."""
+    now = rows[-1].loss
+    floor = max(effort.floor, START_LOSS) if len(rows) == 1 else effort.floor
+    if now <= floor or (len(rows) > 1 and now <= GRAM_LOSS and now > 0.1 * rows[-2].loss):
+        return "floor"
+    least = effort.kink_tol * overfit * now
+    if len(rows) > 2 and max(rows[-3].loss - rows[-2].loss, rows[-2].loss - now) <= least:
+        return "settled"
+    back = effort.stall_steps
+    return "stalled" if len(rows) > back and now > (1.0 - effort.stall_gain) * rows[-1 - back].loss else ""
+
+
+def _detail(loss: float, passes: int) -> str:
+    return f"relative loss {loss:.1e}" + (f", {passes} product{'s' * (passes != 1)}" if passes else "")
+
+
+def check_finite(loss: float) -> None:
+    """Raise where the loss is not finite."""
+    if not np.isfinite(loss):
+        raise InvalidInput(
+            f"The squared error is {loss}.", "Some block of the data is no longer finite, or an output of the network overflows.",
+            "Look for NaN in the data, for huge weights or targets, or rescale y.", loss=loss)

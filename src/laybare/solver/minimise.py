@@ -1,0 +1,130 @@
+"""One entry to the solvers. The choice depends on the cost of a step, for n rows, P unknowns and n·k·d operations per gradient:
+
+- few rows: the normal equations of all rows, n·P² per step (`dense.py`), formed once for several steps where that is expensive;
+- many rows per unknown: first the normal equations of a subsample, to its own minimum, then all rows: by conjugate gradients in
+  the metric of the subsample (`subsampled.py`), or by their own normal equations where P is so small that these cost no more;
+- more unknowns than a matrix is worth: conjugate gradients in a Kronecker metric (`matrix_free.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from laybare.numerics.shapes import Progress
+from laybare.solver import Effort, options
+from laybare.solver.dense import levenberg_marquardt
+from laybare.solver.matrix_free import matrix_free_newton
+from laybare.solver.normal import project_on
+from laybare.solver.point import FittedPoint, Point, overfit
+from laybare.solver.subsampled import ReducedNormal, SubsampledCurvature, subsampled_newton
+from laybare.source import Source
+from laybare.source.subsample import subsample
+from laybare.source.sums import balance_two_blocks
+
+
+def minimise(
+    source: Source, start: Point, scale: float, *, near: bool = False, effort: Effort = Effort(), progress: Progress | None = None
+) -> FittedPoint:
+    """Refine `start` to the nearest minimum of the squared error; `scale` is the centred sum of squares of y.
+
+    `near`: all rows, or as many as a subsample has, have been fitted already, so that only its curvature is of use.
+    """
+    if start.units.size > options.SOLVER.dense_limit:
+        return matrix_free_newton(source, start, scale, effort=effort, progress=progress)
+    rows = part_rows(source, start)
+    if source.size < options.SOLVER.part_ratio * rows or step_work(source, start) < options.SOLVER.cheap_step:
+        return _dense(source, start, scale, effort, progress)
+    if near and _by_products(source, start):
+        curvature = SubsampledCurvature(subsample(source, rows), source.size)
+        return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
+    return _part_first(source, subsample(source, rows), start, scale, effort, progress)
+
+
+def minimise_or_raise(
+    source: Source, start: Point, scale: float, *, nearby: ReducedNormal | None = None, effort: Effort = Effort(),
+    progress: Progress | None = None,
+) -> FittedPoint:
+    """The same for a refit whose loss decides something: an interrupt is raised, since a fit cut short would decide wrongly.
+
+    With the curvature of all rows `nearby` no subsample is fitted first.
+    """
+    if nearby is not None and (_by_products(source, start) or is_expensive(source, start)):
+        part = subsample(source, part_rows(source, start)) if _by_products(source, start) else source
+        curvature = SubsampledCurvature(part, source.size, nearby)
+        refined = subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
+    else:
+        refined = minimise(source, start, scale, effort=effort, progress=progress)
+    refined.trace.raise_if_interrupted()
+    return refined
+
+
+def _by_products(source: Source, point: Point) -> bool:
+    """Whether products with all rows are cheaper than their normal equations."""
+    limits = options.SOLVER
+    few = point.units.size <= limits.dense_limit and point.size > limits.products_from
+    return few and source.size >= limits.part_ratio * part_rows(source, point)
+
+
+def part_rows(source: Source, point: Point) -> int:
+    """Rows of the subsample: a number of equations for each unknown; units with few outputs share what a row tells of them.
+
+    Of very many rows more, as many as cost no more than a product with all rows: the minimum and the metric of the subsample are
+    then so near to those of all rows that few products are left to do.
+    """
+    limits, unknowns = options.SOLVER, point.size
+    equations = -(-limits.part_rows * unknowns // min(source.outputs, point.width))
+    return balance_two_blocks(max(equations, limits.product_operations * source.size // unknowns))
+
+
+def _part_first(
+    source: Source, part: Source, start: Point, scale: float, effort: Effort, progress: Progress | None
+) -> FittedPoint:
+    limits = options.SOLVER
+    rough = replace(
+        effort, gain_tol=max(effort.gain_tol, limits.part_gain_tol), kink_tol=max(effort.kink_tol, limits.part_kink_tol))
+    begun = _dense(part, start, scale * part.size / source.size, rough, progress)
+    if begun.trace.reason == "interrupted":
+        return FittedPoint(*project_on(source, begun.point), begun.trace)
+    point = start if _gained_only_noise(begun, overfit(part, start)) else begun.point
+    if start.size <= limits.products_from:
+        full = levenberg_marquardt(source, point, scale, effort=effort, progress=progress)
+    else:
+        curvature = SubsampledCurvature(part, source.size)
+        full = subsampled_newton(source, curvature, point, scale, effort=effort, progress=progress)
+    return full._replace(trace=begun.trace.then(full.trace))
+
+
+def _dense(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> FittedPoint:
+    """By the normal equations of all rows, formed again for every step if they are cheap."""
+    if not is_expensive(source, start):
+        return levenberg_marquardt(source, start, scale, effort=effort, progress=progress)
+    curvature = SubsampledCurvature(source, source.size)
+    return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
+
+
+def is_expensive(source: Source, point: Point) -> bool:
+    """Whether one set of normal equations should serve several steps."""
+    return step_work(source, point) >= options.SOLVER.expensive_step
+
+
+def step_work(source: Source, point: Point) -> float:
+    """n·P², the operations of a step by normal equations."""
+    return source.size * float(point.size) ** 2
+
+
+def _gained_only_noise(begun: FittedPoint, share: float) -> bool:
+    """Whether the subsample gained at most twice what noise grants: the start may have been better for all rows."""
+    return begun.trace.rows[0].loss <= (1.0 + 2.0 * share) * begun.trace.loss
+
+
+def exact_refit_effort(effort: Effort, point: Point) -> Effort:
+    """For exact data: a refit of kinked units must halve its loss in four steps; smooth units may be slower."""
+    return replace(effort, stall_steps=4, stall_gain=0.5) if point.activation.degree is not None else effort
+
+
+def stop_when_decided(effort: Effort, penalty: float, spare: int) -> Effort:
+    """For noisy data: stop when three steps gain less than a share of `penalty`, the log-likelihood that decides.
+
+    `spare` is the number of equations beyond the unknowns.
+    """
+    return replace(effort, stall_steps=3, stall_gain=options.SOLVER.decided_share * min(1.0, penalty / spare))

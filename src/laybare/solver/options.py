@@ -1,0 +1,50 @@
+"""The numbers that steer the solver, in one place. They choose between ways to the same minimum, not between minima."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverOptions:
+    """When to use single precision, a subsample, products instead of matrices. n rows, P unknowns; n·P² is the work of a step."""
+
+    dense_limit: int = 2000  # hidden parameters up to which the normal matrix (32 MB) is formed. Checked by `make bench`.
+    cheap_step: float = 5e8  # n·P² below which a step takes some milliseconds. Checked by `make bench`.
+    expensive_step: float = 1e9  # n·P² from which one normal matrix serves several steps. Checked by `make bench`.
+    products_from: int = 100  # unknowns up to which n·P² costs less than the products of a step. Checked by `make bench`.
+
+    part_rows: int = 8  # rows of the subsample per unknown. Derived: condition number ((1 + 8^-½) / (1 - 8^-½))² = 4.4.
+    part_ratio: int = 3  # a subsample is worth it if all rows are this many times as many. Checked by `make bench`.
+    product_operations: int = 6  # operations of a product with JᵀJ per row and unknown. Derived: in `products.py`.
+    part_gain_tol: float = 0.1  # `Effort.gain_tol` there: a tenth of what its noise makes. Checked by `pytest tests/solver`.
+    part_kink_tol: float = 0.01  # `Effort.kink_tol` there. Checked by `pytest tests/solver`.
+
+    single_above: float = 1e-3  # relative loss above which normal equations may be single. Checked by `pytest tests/solver`.
+    single_from: int = 200  # hidden parameters from which that saves time. Checked by `make bench`.
+    single_damping: float = 1e-5  # least damping that keeps such a matrix definite. Checked by `pytest tests/solver`.
+    held_single_above: float = 1e-4  # relative loss above which held rows give single steps. Checked by `pytest tests/search`.
+    single_metric_from: int = 300  # hidden parameters from which a metric is single precision. Checked by `make bench`.
+    single_range: float = 1e12  # largest readout, or its inverse. Derived: 1e14 squares of it are the largest float32.
+
+    cg_forcing: float = 0.25  # largest forcing term of CG. Checked by `pytest tests/solver`.
+    cg_tightest: float = 1e-4  # smallest forcing term. Derived: single-precision products carry CG to about 1e-5.
+    cg_products: int = 200  # most products of one step. Checked by `pytest tests/solver`.
+    cg_report_after: int = 10  # products of a step after which each is reported. Convention: a step may take minutes.
+
+    far_loss: float = 1e-2  # relative loss above which a matrix-free fit uses a subsample. Checked by `pytest tests/solver`.
+    far_rows: int = 4  # rows of that subsample per parameter. Checked by `pytest tests/solver`.
+
+    metric_products: int = 4  # products that CG takes in a new metric. Checked by `make bench`.
+    metric_steps: int = 4  # steps that a metric should serve before it is formed again. Checked by `make bench`.
+    metric_cost: int = 20  # unknowns whose normal matrix costs one product. Derived: 6 operations at a third of the speed.
+    metric_damping_ratio: float = 4.0  # dampings within this factor share a factorisation. Checked by `make bench`.
+    metric_small_damping: float = 1e-4  # dampings below this share one too. Checked by `make bench`.
+    metric_change: float = 3.0  # relative change that makes a metric useless. Derived: unit rows change by 2 at most.
+
+    decided_share: float = 0.1  # a tentative refit stops below this share of what decides. Checked by `make bench`.
+    diverged: float = 1e3  # growth of the loss at which descent has diverged. Checked by `pytest tests/solver`.
+
+
+SOLVER = SolverOptions()
+"""The options in use."""

@@ -1,0 +1,281 @@
+"""A black box behind an http(s) address that speaks JSON.
+
+    POST <url>     {"inputs": [[x00, x01, ...], [x10, ...], ...]}       Content-Type: application/json
+    200            {"outputs": [[y00, ...], [y10, ...], ...]}           or one number per row: {"outputs": [y0, y1, ...]}
+
+Numbers are sent with all digits of float64. After a dropped connection, a timeout, 429 or 5xx the request is repeated after a
+pause that doubles (or is what Retry-After says); anything else is an error at once. A host that was never reached is given up
+after `contact` seconds. Redirections are not followed: the token must not be sent to another address.
+
+A request runs on a thread of its own while the caller waits: names are looked up and servers drip by calls that nothing can
+interrupt, and so the timeout holds for the whole answer, and Ctrl-C is answered at once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import time
+from _thread import start_new_thread
+from base64 import b64encode
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from queue import Empty, SimpleQueue
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from laybare.errors import InvalidInput
+from laybare.numerics.redaction import redact, redact_address, secrets_of
+from laybare.numerics.shapes import Array
+
+SHOWN_CHARACTERS = 80
+"""Characters of an answer in an error message. Convention: about one line on a screen."""
+
+READ_BYTES = 1 << 16
+"""Bytes of an answer that are read at a time. Convention: the buffer of a socket."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An http(s) address that answers queries.
+
+    Parameters
+    ----------
+    url : http or https; user:password@ is sent as basic authorization; secrets in it are neither shown nor logged
+    batch : rows per request
+    timeout : seconds until the whole answer must be there
+    retries : further attempts after a failure that may be temporary
+    pause : seconds before the first further attempt; doubled each time
+    token : name of an environment variable whose value is sent as a bearer token; it is neither shown nor logged
+    contact : seconds within which the host must be reached for the first time
+    largest : bytes of an answer at most
+    """
+
+    url: str = field(repr=False)
+    batch: int = 256
+    timeout: float = 30.0
+    retries: int = 5
+    pause: float = 0.5
+    token: str = "LAYBARE_TOKEN"
+    contact: float = 2.5  # Convention: a connection takes a tenth of a second; a wrong name should be named within three.
+    largest: int = 1 << 26  # Derived: 256 rows of 10,000 outputs of 25 characters.
+    _reached: list[bool] = field(default_factory=list, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_address(self.url)
+        if self.batch < 1 or self.retries < 0 or not 0 < self.timeout < math.inf or not 0 <= self.pause < math.inf:
+            raise InvalidInput(
+                f"The endpoint has batch {self.batch}, timeout {self.timeout}, retries {self.retries}, pause {self.pause}.",
+                "Rows and seconds are positive.", "Give batch >= 1, timeout > 0, retries >= 0, pause >= 0.")
+        if self.largest < 1 or not 0 < self.contact < math.inf:
+            raise InvalidInput(
+                f"The endpoint has largest {self.largest} and contact {self.contact}.", "Bytes and seconds are positive.",
+                "Give largest >= 1 and contact > 0.")
+
+    @property
+    def name(self) -> str:
+        """The address without its secrets."""
+        return redact_address(self.url)
+
+    def ask(self, x: Array) -> Any:
+        """Outputs for one batch, as received."""
+        body, begun, attempt = json.dumps({"inputs": x.tolist()}).encode(), time.monotonic(), 0
+        headers = _headers(self)
+        while True:
+            answer = _request(self, headers, body)
+            attempt += 1
+            if answer.problem is None:
+                return _outputs(self, answer.body)
+            pause = max(self.pause * 2.0 ** (attempt - 1), min(answer.wait, self.timeout))
+            late = not self._reached and time.monotonic() - begun + pause > self.contact
+            if not answer.temporary or attempt > self.retries or late:
+                break
+            time.sleep(pause)
+        raise InvalidInput(
+            f"{self.name} did not answer {len(x)} queries: {answer.problem}.",
+            f"{attempt} {'attempt was' if attempt == 1 else 'attempts were'} made; the answers so far are kept.",
+            "Check the address, the token and the server, and call again.", url=self.name, tries=attempt)
+
+
+def _check_address(url: Any) -> None:
+    """Refuse what is no http(s) address before anything is asked."""
+    problem = ""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        if parts.scheme.lower() not in ("http", "https"):
+            problem = "only http and https are supported"
+        elif not parts.hostname:
+            problem = "there is no host in it"
+        elif any(not 32 < ord(letter) < 127 for letter in url):
+            problem = "a blank, a control character or a letter outside of ASCII is in it; write %20 and the like"
+        elif parts.port is not None and not 0 < parts.port < 1 << 16:
+            problem = "its port is none"
+        else:
+            parts.hostname.encode("idna")
+    except ValueError as error:
+        problem = redact(str(error), *secrets_of(url))
+    if problem:
+        shown = redact_address(url) if isinstance(url, str) and "://" in url else redact(repr(url)).strip("'")
+        raise InvalidInput(
+            f"The address is {shown!r}.", f"Nothing can be asked there: {problem}.",
+            "Give an address such as https://host:8000/predict.")
+
+
+def _headers(endpoint: Endpoint) -> dict[str, str]:
+    """Headers of a request; the token is stripped and checked here, because lower libraries print what they refuse."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    secret, parts = os.environ.get(endpoint.token, "").strip(), urlsplit(endpoint.url)
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+    elif secret:
+        wrong = next((place for place, letter in enumerate(secret) if not 32 <= ord(letter) < 127), None)
+        if wrong is not None:
+            raise InvalidInput(
+                f"Character {wrong + 1} of the token in ${endpoint.token} is a control character or outside of ASCII.",
+                "No header may hold it.", "Set the variable to the token alone.", token=endpoint.token)
+        headers["Authorization"] = f"Bearer {secret}"
+    return headers
+
+
+def _secrets(endpoint: Endpoint) -> tuple[str, ...]:
+    return (os.environ.get(endpoint.token, "").strip(), *secrets_of(endpoint.url))
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """The body, or the problem, whether it may be temporary, and how many seconds the server asks to wait."""
+
+    body: bytes = b""
+    problem: str | None = None
+    temporary: bool = True
+    wait: float = 0.0
+
+
+def _request(endpoint: Endpoint, headers: dict[str, str], body: bytes) -> _Reply:
+    """One request within its time. An abandoned one is shut down, so that its thread ends."""
+    replies: SimpleQueue[_Reply] = SimpleQueue()
+    connections: list[Any] = []
+
+    def work() -> None:
+        try:
+            replies.put(_exchange(endpoint, headers, body, connections))
+        except Exception as error:  # whatever a server makes a library raise is an answer that cannot be used
+            replies.put(_Reply(problem=type(error).__name__))
+
+    start_new_thread(work, ())
+    begun = time.monotonic()
+    try:
+        while True:
+            limit = endpoint.timeout if endpoint._reached else min(endpoint.timeout, endpoint.contact)
+            left = begun + limit - time.monotonic()
+            try:
+                return replies.get(timeout=max(0.0, left))
+            except Empty:
+                if endpoint._reached and limit < endpoint.timeout:  # reached meanwhile: the longer limit holds
+                    continue
+                return _Reply(problem=_late(endpoint, limit))
+    finally:
+        for connection in connections:
+            with suppress(OSError, AttributeError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _late(endpoint: Endpoint, limit: float) -> str:
+    host = urlsplit(endpoint.url).hostname
+    return f"no answer within {limit:g} seconds" if endpoint._reached else f"{host} was not reached within {limit:g} seconds"
+
+
+def _exchange(endpoint: Endpoint, headers: dict[str, str], body: bytes, connections: list[Any]) -> _Reply:
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request
+
+    try:
+        with _opener(endpoint, connections).open(
+            Request(_without_user(urlsplit(endpoint.url)), body, headers), timeout=endpoint.timeout
+        ) as reply:
+            return _read(endpoint, reply)
+    except HTTPError as error:
+        with error:
+            shown = redact(f"status {error.code} ({error.reason})", *_secrets(endpoint))
+            return _Reply(
+                problem=shown, temporary=error.code == 429 or error.code >= 500,
+                wait=_seconds_to_wait(error.headers.get("Retry-After", "")))
+    except TimeoutError:
+        return _Reply(problem=_late(endpoint, endpoint.timeout))
+    except (URLError, OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        return _Reply(problem=redact(str(text), *_secrets(endpoint))[: 2 * SHOWN_CHARACTERS])
+
+
+def _opener(endpoint: Endpoint, connections: list[Any]) -> Any:
+    """Follows no redirection, notes when the host was reached, and keeps its connections where they can be shut down."""
+    from http.client import HTTPConnection, HTTPSConnection
+    from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, build_opener
+
+    class Stay(HTTPRedirectHandler):
+        def redirect_request(self, *details: Any) -> None:
+            return None
+
+    def noted(kind: type[HTTPConnection]) -> Any:
+        class Noted(kind):  # type: ignore[valid-type,misc]
+            def connect(self) -> None:
+                connections.append(self)
+                super().connect()
+                endpoint._reached[:] = [True]
+
+        return Noted
+
+    class Plain(HTTPHandler):
+        def http_open(self, request: Any) -> Any:
+            return self.do_open(noted(HTTPConnection), request)
+
+    class Encrypted(HTTPSHandler):
+        def https_open(self, request: Any) -> Any:
+            return self.do_open(noted(HTTPSConnection), request)
+
+    return build_opener(Stay, Plain, Encrypted)
+
+
+def _without_user(parts: SplitResult) -> str:
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="", path=parts.path or "/"))
+
+
+def _read(endpoint: Endpoint, reply: Any) -> _Reply:
+    """The body, unless it is larger than allowed or cut short."""
+    parts, size = [], 0
+    while part := reply.read(READ_BYTES):
+        parts.append(part)
+        size += len(part)
+        if size > endpoint.largest:
+            return _Reply(problem=f"its answer has more than {endpoint.largest:,} bytes (largest=)", temporary=False)
+    if reply.length:
+        return _Reply(problem=f"its answer ended {reply.length:,} bytes too early")
+    return _Reply(b"".join(parts))
+
+
+def _seconds_to_wait(text: str) -> float:
+    """What Retry-After says: seconds, or a date; 0 for anything else."""
+    from email.utils import parsedate_to_datetime
+
+    with suppress(ValueError):
+        seconds = float(text)
+        return seconds if 0.0 < seconds < math.inf else 0.0
+    with suppress(ValueError, TypeError, OverflowError):
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    return 0.0
+
+
+def _outputs(endpoint: Endpoint, body: bytes) -> Any:
+    try:
+        return json.loads(body)["outputs"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        shown = redact(body[:SHOWN_CHARACTERS].decode(errors="replace").strip(), *_secrets(endpoint))
+        raise InvalidInput(
+            f"{endpoint.name} answered {shown!r}{'...' if len(body) > SHOWN_CHARACTERS else ''}.",
+            'A JSON object with the field "outputs" was expected.',
+            'Answer {"outputs": [...]}, one row or number for every input, in their order.', url=endpoint.name) from None

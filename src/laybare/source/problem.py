@@ -1,0 +1,197 @@
+"""The problem: rows to fit and held-out rows for the certificate, both white, the map back, and the scale of the outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import InvalidInput, TooFewSamples
+from laybare.networks import Network
+from laybare.numerics.shapes import Array, Progress, Sums, report_progress
+from laybare.source import Affine, Oracle, Source
+from laybare.source.duplicates import count_distinct_inputs, group_rows, split_groups
+from laybare.source.protocol import SplitSources
+from laybare.source.rounding import detect_grid
+from laybare.source.sums import GRAIN
+from laybare.source.whitening import whitening_map
+
+
+def total_variation(source: Source) -> float:
+    """Sum of squares of y about its mean; one pass, of differences to the first row, so that a large mean costs no digits."""
+    first = source.read(0, 1).y[0].copy()
+
+    def powers(x: Array, y: Array) -> Sums:
+        centred = y - first
+        return centred.sum(axis=0), np.einsum("no,no->o", centred, centred)
+
+    total, squares = source.sum(powers, stage="variance")
+    return float(np.sum(np.maximum(squares - total**2 / source.size, 0.0)))
+
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemOptions:
+    """How a problem is posed."""
+
+    max_variation: float = 1e280
+    """Largest sum of squares of the outputs. Derived: factors of 1e28 remain before float64 overflows."""
+    min_variation: float = 1e-280
+    """Smallest sum of squares of the outputs. Derived: factors of 1e-28 remain before float64 underflows."""
+    repeated_queries: int = 16
+    """First queries of a black box that are asked again at the end, to detect a drift.
+    Checked by `pytest tests/hostile/test_bad_oracles.py`."""
+    min_budget_ratio: int = 64
+    """Smallest ratio of the budget to the repeated queries. Derived: they cost at most 1/64 of the budget."""
+    min_held_out: int = 16
+    """Rows held out at least where they are few. Derived: 2⁻¹⁶ is half the normal tail beyond four standard deviations."""
+    spare_rows_per_held_out: int = 8
+    """Rows beyond the unknowns of which one is held out. Checked by `pytest tests/search/test_hops.py`."""
+    grid_rows: int = 4096
+    """Rows whose labels show to which grid all were rounded. Checked by `pytest tests/source/test_rounding.py`."""
+
+
+PROBLEM = ProblemOptions()
+
+
+class RepeatedAnswers(NamedTuple):
+    """Answers to the same inputs (n, outputs): at the beginning, and near the end."""
+
+    first: Array
+    last: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The data of a recovery, prepared once.
+
+    Attributes
+    ----------
+    used, fresh : Source
+        Whitened by one map; in memory if they fit, else streamed.
+    transform : Affine
+        From the given inputs to the white ones.
+    variation : float
+        Sum of squares of the used outputs about their mean: the unit of every relative loss.
+    biases : bool
+        Whether units have biases.
+    distinct : int
+        Number of different inputs among the used rows (which hold no exact copies).
+    rounding : float
+        Mean square rounding error of the labels: of float32, or of their number of decimals.
+    repeats : RepeatedAnswers or None
+        Answers of a black box to its first inputs, at the beginning and near the end.
+    """
+
+    used: Source
+    fresh: Source
+    transform: Affine
+    variation: float
+    biases: bool
+    distinct: int
+    rounding: float
+    repeats: RepeatedAnswers | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, used and fresh."""
+        return self.used.size + self.fresh.size
+
+    @property
+    def equations(self) -> int:
+        """Number of scalar equations: used rows times outputs."""
+        return self.used.size * self.used.outputs
+
+    def given(self, network: Network) -> Network:
+        """The network on the given inputs that equals `network` on white inputs."""
+        return self.transform.pull_back(network)
+
+    def white(self, network: Network) -> Network:
+        """The network on white inputs that equals `network` on the given inputs."""
+        return self.transform.inverse().pull_back(network)
+
+
+def pose(
+    source: Source, *, biases: bool, rng: Generator, unknowns: int | None = None, progress: Progress | None = None
+) -> Problem:
+    """Split, whiten, load into memory, measure the variation: at most six passes. `unknowns` of the fit, if known.
+
+    Exact copies of rows are left out, and rows with one input stay on one side of the split. Sixteen queries of a black box
+    repeat its first inputs.
+    """
+    report_progress(progress, "reading")
+    repeats = _repeat_queries(source) if isinstance(source, Oracle) else None
+    parts, distinct = _split(source, rng, unknowns)
+    return replace(pose_parts(*parts, biases=biases, distinct=distinct), repeats=repeats)
+
+
+def pose_parts(used: Source, fresh: Source, *, biases: bool, distinct: int | None = None) -> Problem:
+    """The problem for given used and fresh rows."""
+    transform, law = whitening_map(used, centred=biases), used.law.white()
+    white = used.mapped(transform, law).kept()
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        variation = total_variation(white)
+    _check_variation(variation, white)
+    return Problem(
+        white, fresh.mapped(transform, law).kept(), transform, variation, biases, distinct or white.size, _label_rounding(white))
+
+
+def held_out(size: int, spare: int | None = None) -> int:
+    """Rows held out for the certificate: n/20; n/10 up to 100; at most 20,000. Near the counting limit fewer.
+
+    `spare` is the number of rows beyond those that the unknowns take. Used rows beyond them tell right from wrong in the search,
+    held-out ones after it: these get an eighth of the spare ones, and at least 16. A wrong unit of ReLU is off on half of the
+    inputs or so, and where it is on it does not predict a label to nine digits: 16 exact predictions leave it a chance of 2⁻¹⁶,
+    half of that of `CertificateRules.sigmas`.
+    """
+    usual = max(1, min(20_000, max(size // 20, min(size // 10, 100))))
+    return usual if spare is None else min(usual, max(PROBLEM.min_held_out, spare // PROBLEM.spare_rows_per_held_out))
+
+
+def _split(source: Source, rng: Generator, unknowns: int | None = None) -> tuple[SplitSources, int]:
+    """Used and fresh rows, and the number of different inputs among the used ones. Drawn rows do not repeat."""
+    spare = None if unknowns is None else max(0, source.size - unknowns // source.outputs)
+    share = 1.0 - held_out(source.size, spare) / source.size
+    if source.exchangeable:
+        parts = source.split(share, rng=rng)
+        return parts, parts.first.size
+    groups = group_rows(source)
+    if groups is None:
+        parts = source.split(share, rng=rng)
+        return parts, parts.first.size
+    if groups.inputs < 2:
+        raise TooFewSamples(
+            f"All {source.size:,} rows have one input.", "One point does not determine a function.",
+            "Give samples at different inputs.", size=source.size)
+    parts = split_groups(source, groups, held_out(len(groups.first), spare), rng=rng)
+    return parts, count_distinct_inputs(parts.first)
+
+
+def _repeat_queries(source: Oracle) -> RepeatedAnswers | None:
+    """Ask the first rows again, after all others but the last grain. None if the budget is small or spent."""
+    count = PROBLEM.repeated_queries
+    if source.size < PROBLEM.min_budget_ratio * count or source.spent + count > source.budget:
+        return None
+    first = source.read(0, count)
+    x, y = first.x.copy(), first.y.copy()
+    source.ready(0, max(count, source.size - GRAIN - count), source.schedule.progress)
+    if source.spent + count > source.budget:
+        return None
+    return RepeatedAnswers(y, source.ask(x, purpose="asked again"))
+
+
+def _label_rounding(source: Source) -> float:
+    """Mean square rounding error of the labels. A uniform error has a third of its largest square."""
+    labels = source.read(0, min(source.size, PROBLEM.grid_rows)).y
+    grid = detect_grid(labels)
+    return float(np.mean((grid.absolute + grid.relative * np.abs(labels)) ** 2)) / 3.0
+
+
+def _check_variation(variation: float, source: Source) -> None:
+    if not PROBLEM.min_variation < variation < PROBLEM.max_variation:
+        raise InvalidInput(
+            f"The squares of the outputs of {source.size:,} rows, about their mean, sum to {variation:.3g}.",
+            "Numbers of that size overflow or underflow when squared again.",
+            "Give the outputs in another unit: divide them by their standard deviation.", variation=variation)

@@ -1,0 +1,132 @@
+"""Refits from nearby, rival activations, the bound from held-out rows, reasons: each against cases whose answer is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hostile_recoveries import failed, hostile, named
+
+import laybare as lb
+from laybare.certificate import local_minima
+from laybare.certificate.fitted_network import evaluate_fit, with_unit_rows
+from laybare.certificate.local_minima import NEARBY, NearbyMinima
+from laybare.solver import Effort
+from laybare.solver.point import point_of
+from laybare.source.problem import pose
+
+
+def test_spread_of_neighbours_counts_by_likelihood() -> None:
+    """Equally likely: half of the squared move, the fit itself being the other; far less likely: nothing."""
+    moves = np.array([[2.0, 0.0], [0.0, 3.0]])
+    covariance = NearbyMinima(moves, np.array([0.0, 1e3]), 0.0).covariance(2)
+    np.testing.assert_allclose(covariance, [[2.0, 0.0], [0.0, 0.0]], atol=1e-12)
+    np.testing.assert_array_equal(NearbyMinima().covariance(3), np.zeros((3, 3)))
+
+
+def test_rows_of_length_one_are_the_same_function(rng: np.random.Generator) -> None:
+    network = lb.random_network(3, 2, rng=rng)
+    point = point_of(network, biases=True, offset=True, linear=False)
+    longer = point.moved(3.0 * point.units, np.vstack([point.coefficients[:2] / 3.0, point.coefficients[2:]]))
+    unit, x = with_unit_rows(longer), rng.standard_normal((20, 3))
+    np.testing.assert_allclose(np.linalg.norm(unit.units[:, :3], axis=1), 1.0)
+    before, after = (p.features(x, p.extended(x) @ p.units.T) @ p.coefficients for p in (point, unit))
+    np.testing.assert_allclose(before, after, atol=1e-12)
+
+
+def test_a_minimum_next_to_a_better_one_is_no_longer_verified() -> None:
+    """The search had stopped where a number is many standard errors off: refits from nearby end elsewhere, and say so alone."""
+    found, _ = hostile("plain", 50171)
+    assert failed(found) == {"farthest refit that fits as well"}
+
+
+@pytest.mark.parametrize(("seed", "verdict"), [
+    (41028, "doubtful"), (40188, "refuted"), (70353, "doubtful"), (101958, "refuted"), (110493, "doubtful"),
+    (131523, "doubtful"), (180378, "refuted"), (201408, "doubtful"),
+    (210183, "doubtful")])
+def test_smooth_units_told_others_are_not_verified(seed: int, verdict: str) -> None:
+    """Each was verified by every other claim: 36 rows of a softplus unit told tanh; two softplus units as three ReLUs; four with
+    noise that fit as well as GELU; 36 rows of a GELU unit told ReLU, whose residual looked like noise; softplus told GELU; 255
+    noisy rows of smooth units told ReLU; a smooth unit as six ReLUs; a softplus unit with noise told GELU, and one told tanh."""
+    found, right = hostile("wrong activation", seed)
+    assert not right and found.certificate.verdict == verdict
+    assert "gain of another activation" in failed(found)
+
+
+def test_nearly_parallel_units_need_samples_between_their_kinks() -> None:
+    """99 samples of three units were fitted to rounding with a readout off by 0.03: six lay between two of the kinks."""
+    found, right = hostile("units", 110226)
+    assert not right and found.certificate.noise < 1e-12
+    assert failed(found) == {"samples between the two closest kinks"}
+
+
+def test_nearly_parallel_units_must_be_known_twice_as_well() -> None:
+    """Two units with a cosine of 0.99 and readouts of opposite sign, 6.5 standard errors off: weight is traded along a curve."""
+    found, right = hostile("wrong width", 521102)
+    assert not right and failed(found) == {"largest relative standard error of a unit"}
+
+
+def test_right_units_have_no_rival() -> None:
+    """A residual that looks suspicious by chance: rivals are tried, and all of them are worse."""
+    found, right = hostile("plain", 50000)
+    assert right and found.certificate.verdict == "verified"
+    assert named(found, "gain of another activation").value < 0.0
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_bound_from_held_out_rows_holds(noise: float, rng: np.random.Generator) -> None:
+    """The true root mean square error at 100,000 new inputs is below the bound, and the bound is not far above the noise."""
+    truth = lb.random_network(4, 3, readout="positive", rng=rng)
+    x = rng.standard_normal((600, 4))
+    y = truth(x)
+    found = lb.recover(x, y + noise * y.std() * rng.standard_normal(600), lb.RandomStart(), 3)
+    fresh = rng.standard_normal((100_000, 4))
+    error = float(np.sqrt(np.mean((found(fresh) - truth(fresh)) ** 2)) / y.std())
+    bound = named(found, "bound on the error of the outputs")
+    assert error <= bound.value <= max(1e-9, noise)
+
+
+@pytest.mark.parametrize(("function", "word"), [
+    (lambda x, rng: 1.0 / (1.0 + np.exp(-4.0 * np.maximum(x[:, 0], 0.0) + 3.0 * x[:, 1])), "logit"),
+    (lambda x, rng: rng.standard_normal(len(x)), "noise"),
+    (lambda x, rng: np.sign(x[:, 0]) + (x[:, 1] > 0.3), "few values")])
+def test_what_is_outside_of_the_class_is_told_why(function: object, word: str, rng: np.random.Generator) -> None:
+    x = rng.standard_normal((400, 3))
+    found = lb.recover(x, function(x, rng), lb.RandomStart(), 2)  # type: ignore[operator]
+    assert found.certificate.verdict == ("doubtful" if word == "noise" else "refuted")
+    assert word in found.certificate.reason
+    assert found.certificate.reason in found.certificate.meaning
+
+
+def test_widths_that_the_data_do_not_support_are_narrowed() -> None:
+    """K: single units, width not told, came out 3 to 6 wide: float32 labels, few samples of many inputs."""
+    for family, seed in (("single precision", 40179), ("single precision", 40239)):
+        found, right = hostile(family, seed)
+        assert right and found.certificate.verdict == "verified"
+
+
+def test_the_state_of_a_fit_has_unit_rows(rng: np.random.Generator) -> None:
+    truth = lb.random_network(3, 2, rng=rng)
+    x = rng.standard_normal((100, 3)) * [1.0, 5.0, 0.1]
+    fitted = evaluate_fit(truth, pose(lb.Samples(x, truth(x)), biases=True, rng=rng))
+    np.testing.assert_allclose(np.linalg.norm(fitted.point.units[:, :3], axis=1), 1.0)
+    assert fitted.exact
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(400, 405))
+def test_refits_from_nearby_come_back_where_none_are_tried(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty rows per parameter, noise a tenth: refits that are followed to their end come back (`smooth_rows_per_parameter`)."""
+    rng = np.random.default_rng(seed)
+    truth = lb.random_network(30, 20, rng=rng)
+    x = rng.standard_normal((34 * 661, 30))  # a twentieth is held out
+    y = truth(x)
+    samples = lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(len(y)))
+    assert named(lb.recover(samples, width=20, rng=seed), "farthest refit that fits as well").kind == "assumed"
+    long = Effort(max_steps=60, gain_tol=1e-5, kink_tol=1e-5)
+    options = replace(NEARBY, smooth_rows_per_parameter=np.inf, cheap_cost=np.inf, effort=long)
+    monkeypatch.setattr(local_minima, "NEARBY", options)
+    claim = named(lb.recover(samples, width=20, rng=seed), "farthest refit that fits as well")
+    print(f"{claim.value:.2f} standard errors")
+    assert claim.kind == "tested" and claim.value < 1.0

@@ -1,0 +1,144 @@
+"""Every command speaks in text, in one JSON object with documented keys, at length, or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import laybare as lb
+from laybare import cli
+from laybare.cli.wording import in_command_line_words
+from laybare.pipeline import plan as planning
+from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
+from laybare.studies import trained_mlp
+
+DOCS = Path(__file__).parents[2] / "docs"
+CALLS = {
+    "audit": "audit truth.safetensors --budgets 50,200",
+    "check": "check table.csv --target price --drop-columns id --drop-missing",
+    "compare": "compare truth.safetensors truth.safetensors",
+    "completion": "completion bash",
+    "demo": "demo --width 4 --queries 600",
+    "extract": "extract truth.safetensors",
+    "plan": "plan --rows 1e6 --dim 5 --width 3 --workers 2",
+    "recover": "recover table.csv --target price --drop-columns id --drop-missing",
+    "recover-layer": "recover-layer rare.npz --width 2",
+    "reproduce": "reproduce --list",
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network, samples of it in a table with a text column and holes, a rare layer, a module with a model."""
+    folder = tmp_path_factory.mktemp("data")
+    truth, rng = lb.random_network(4, 3, rng=1), np.random.default_rng(0)
+    x = rng.standard_normal((300, 4))
+    truth.save(folder / "truth.safetensors")
+    np.savez(folder / "data.npz", x=x, y=truth(x))
+    rows = [f"house {i},{','.join(map(repr, row.tolist()))},{'NA' if i == 7 else repr(float(y))}" for i, (row, y) in enumerate(
+        zip(x, truth(x), strict=True))]
+    (folder / "table.csv").write_text("\n".join(["id,area,rooms,[red]age[/],x" + chr(27) + ",price", *rows]) + "\n")
+    target = PlantedTarget(threshold_layer(4, 2, lb.relu, 2.0, rng=rng), polynomial_top(2, 2, rng=rng))
+    x = rng.standard_normal((6000, 4))
+    np.savez(folder / "rare.npz", x=x, y=target(x))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In that folder; rates are not measured for every call, and the demonstration trains from one start."""
+    monkeypatch.setattr(trained_mlp, "retrain", partial(trained_mlp.retrain, starts=1))
+    kinds = ("reading", "least squares", "gradients", "products", "normal equations", "other features")
+    monkeypatch.setattr(planning, "measured_rates", lambda *sizes: planning.Rates(dict.fromkeys(kinds, 1e9), 1e9))
+    monkeypatch.chdir(data)
+    return data
+
+
+def run(line: str, *options: str) -> Result:
+    return CliRunner().invoke(cli.commands, [*shlex.split(line), *options], env={"COLUMNS": "100"}, catch_exceptions=False)
+
+
+def documented(command: str) -> set[str]:
+    """Keys that the page lists under `laybare COMMAND`, the common ones with them."""
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    tables = dict(re.findall(r"^### (.+?)\n(.*?)(?=^#|\Z)", page, re.DOTALL | re.MULTILINE))
+    common = [text for heading, text in tables.items() if f"`{command}`" in heading]
+    return {key for text in common for key in re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_json_has_the_documented_keys(command: str) -> None:
+    told = json.loads(run(CALLS[command], "--json").stdout)
+    assert set(told) == documented(command)
+    assert told["command"] == command and told["version"] == lb.__version__
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_quiet_says_nothing(command: str) -> None:
+    result = run(CALLS[command], "--quiet")
+    assert result.exit_code == 0
+    if command == "plan":
+        assert float(result.output) > 0  # there is no verdict: the seconds are the answer
+    else:
+        assert result.output == ""
+
+
+@pytest.mark.parametrize(("line", "meant"), [("recove table.csv", "recover"), ("reproduce lins", "lines")])
+def test_what_is_misspelt_is_answered_with_what_was_meant(line: str, meant: str) -> None:
+    result = run(line)
+    assert result.exit_code == 2 and f"did you mean {meant}?" in result.output
+    assert "did you mean" not in run("zzzzzz").output
+
+
+def test_every_command_is_called_here() -> None:
+    assert set(cli.COMMANDS) == set(CALLS)
+
+
+@pytest.mark.parametrize(("command", "more"), [("check", "noise alone"), ("plan", "rates of one core")])
+def test_verbose_says_more(command: str, more: str) -> None:
+    assert more in run(CALLS[command], "--verbose").stdout and more not in run(CALLS[command]).stdout
+
+
+def test_check_speaks_the_words_of_the_command_line() -> None:
+    said = run(CALLS["check"]).stdout
+    assert "299 samples of 4 inputs" in said and "HighThreshold(" not in said
+
+
+def test_verbose_says_what_it_takes_to_run_it_again() -> None:
+    said = run(CALLS["recover"], "--verbose")
+    assert "fingerprint" in said.stdout and f"version: laybare {lb.__version__}" in said.stdout
+    assert "certifying" in said.stderr and "refining" in said.stderr
+
+
+def test_columns_have_their_names_and_names_are_text() -> None:
+    said = run(CALLS["recover"]).stdout
+    assert re.search(r"unit +readout +bias +area +rooms +\[red\]…e\[/\] +x\? *$|area +rooms", said, re.MULTILINE)
+    assert "[red" in said and chr(27) not in said
+    assert "from 299 samples" in said
+
+
+def test_claims_say_which_side_is_right() -> None:
+    claims = json.loads(run(CALLS["recover"], "--json").stdout)["claims"]
+    assert {claim["direction"] for claim in claims} == {"at most", "at least"}
+    assert set(claims[0]) == {"name", "value", "threshold", "direction", "passed", "kind", "explanation"}
+
+
+@pytest.mark.parametrize(("message", "meant"), [
+    ("Name the outputs with target=, and call the inputs x.", "Name the outputs with --target, and call the inputs x."),
+    ("width=0.", "--width 0."),
+    ("Give drop_missing=True, or drop='a'.", "Give --drop-missing, or --drop-columns 'a'."),
+    ("Use TensorInit() here.", "Use --method tensor-init here."),
+    ("Use GeneralReLU(activation=...), which fits.", "Use --method general-relu with --activation, which fits."),
+    ("Give lb.Gaussian() or lb.Symmetric().", "Give --law gaussian or --law symmetric."),
+    ("Give lb.leaky_relu(0.1).", "Give leaky_relu(0.1)."),
+    ("Use HighThreshold(activation=step).", "Use laybare recover-layer with --activation step."),
+])
+def test_messages_have_the_words_of_the_command_line(message: str, meant: str) -> None:
+    assert in_command_line_words(message) == meant

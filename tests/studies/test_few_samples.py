@@ -1,0 +1,45 @@
+"""The phase diagram: recovery over samples per degree of freedom."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from laybare.studies.few_samples import ARMS, HOPS, OVERWIDE, PHASE_DIAGRAM, FewCell, FewGrid, half_line, search_until
+
+
+def test_degrees_of_freedom_are_parameters_minus_the_gauge():
+    assert FewCell("relu", 20, 0.5, 2.0, HOPS, 1.0).degrees_of_freedom == 211
+    assert FewCell("tanh", 20, 0.5, 2.0, HOPS, 1.0).degrees_of_freedom == 221
+    assert FewCell("relu", 20, 0.5, 2.0, HOPS, 1.0).samples == 422
+
+
+@pytest.mark.parametrize(("shares", "line"), [
+    ((0.0, 0.0, 1.0), 1.75), ((1.0, 1.0, 1.0), 1.0), ((0.0, 0.0, 0.0), np.inf), ((1.0, 0.0, 0.5), 2.0)])
+def test_the_half_line_is_where_success_stays_above_one_half(shares, line):
+    assert half_line(list(zip((1.0, 1.5, 2.0), shares, strict=True))) == line
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_every_arm_recovers_from_plenty(arm):
+    run = search_until(FewCell("relu", 5, 0.4, 8.0, arm, 20.0), 1)
+    assert run.right and run.cpu < 20.0
+
+
+def test_too_few_samples_for_spares_are_a_failure_and_end_early():
+    run = search_until(FewCell("relu", 5, 0.4, 1.0, OVERWIDE, 20.0), 1)
+    assert not run.right and run.cpu < 5.0
+
+
+def test_time_ends_a_run_that_finds_nothing():
+    run = search_until(FewCell("relu", 10, 1.0, 1.2, HOPS, 0.3), 1)
+    assert not run.right and run.cpu <= 0.3
+
+
+def test_the_table_has_a_row_for_every_cell():
+    grid = FewGrid(("relu",), (5,), (0.4,), (3.0, 5.0), 1.0)
+    study = PHASE_DIAGRAM.settings([0])
+    result = PHASE_DIAGRAM.run(type(study)([0], grid))
+    assert len(result.rows) == 2 * len(ARMS)
+    assert "counting limit" in result.sentence
+    assert result.figure is not None
