@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
+import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: the cores belong to the test processes
 
@@ -23,6 +25,9 @@ import pytest
 import typechecker
 
 gc.disable()  # until all tests are collected (below): what is imported stays, and looking through it takes seconds
+
+LONGEST_SECONDS = {True: 7200.0, False: 900.0}
+"""Seconds after which a test (slow, or not) hangs: the stacks of all threads are printed, its process ends, others go on."""
 
 TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "rooms")
 
@@ -78,6 +83,16 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest test, mypy, begins first: at the end one process would wait for the other."""
     items.sort(key=lambda item: item.path.name != "test_house.py")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    slow = item.get_closest_marker("slow") is not None
+    faulthandler.dump_traceback_later(LONGEST_SECONDS[slow], exit=True, file=sys.__stderr__)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
+from signalled_programs import run as run_program
+from signalled_programs import start
 
 import laybare as lb
 from laybare import cli
@@ -267,7 +269,7 @@ sys.argv[1:] = ["compare", "truth.safetensors", "truth.safetensors"]
 main()
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    done = run_program([sys.executable, "-c", program], env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "laybare: interrupted\n")
 
 
@@ -370,9 +372,7 @@ def test_ctrl_c_keeps_what_was_found(target: str, dim: str, tmp_path: Path) -> N
     (tmp_path / "slow.py").write_text(SLOW_BOX)
     path = os.pathsep.join([str(tmp_path), *(path for path in sys.path if path)])
     arguments = ["extract", target, "--dim", dim, "--out", "found.npz", "--log", "answers", "--json"]
-    running = subprocess.Popen(
-        [*COMMAND, *arguments], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True)
+    running = start([*COMMAND, *arguments], tmp_path, env={**os.environ, "PYTHONPATH": path})
     until = time.monotonic() + 60.0
     while time.monotonic() < until and _bytes(tmp_path / "answers" / "answers.log") < 200 * 8 * int(dim):
         time.sleep(0.02)

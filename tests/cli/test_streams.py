@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.shell_completion import BashComplete
+from signalled_programs import ENVIRONMENT, start
 
 import laybare as lb
 from laybare.cli import commands
 
 COMMAND = [sys.executable, "-c", "from laybare.cli import main; main()"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "COLUMNS": "100"}
 HELP_SECONDS = 0.4
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals")
@@ -53,7 +53,7 @@ def test_a_full_disk_is_a_sentence(data: Path, form: str) -> None:
 
 def test_the_package_is_the_program() -> None:
     words = [sys.executable, "-m", "laybare", "--version"]
-    said = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    said = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout == f"laybare {lb.__version__}\n"
 
 
@@ -101,12 +101,9 @@ def test_ctrl_c_writes_what_was_found(tmp_path: Path) -> None:
     noise = np.random.default_rng(1).standard_normal(3000)
     np.savez(tmp_path / "data.npz", x=x, y=truth(x) + noise)
     files = ["--out", "found.npz", "--report", "page.html"]
-    running = subprocess.Popen(
-        [*COMMAND, "recover", "data.npz", "--verbose", "--width", "15", *files], cwd=tmp_path, env=ENVIRONMENT,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = start([*COMMAND, "recover", "data.npz", "--verbose", "--width", "15", *files], tmp_path)
     assert running.stderr is not None
-    until = time.monotonic() + 60.0
-    while time.monotonic() < until and "refining" not in (line := running.stderr.readline()):
+    while "refining" not in (line := running.stderr.readline()):
         assert line
     time.sleep(0.2)
     running.send_signal(signal.SIGINT)

@@ -62,7 +62,7 @@ def check_killed_workers(data: tuple[Array, Array], kills: int, seed: int = 1) -
             killer.start()
             for here, there in zip(expected, source.sum(slow_gram), strict=True):
                 assert_array_equal(here, there)
-            killer.join()
+            killer.join(30.0)
 
 
 def test_a_killed_worker_changes_nothing(data: tuple[Array, Array]) -> None:
@@ -189,7 +189,7 @@ def test_a_scheduler_that_is_lost_is_one_sentence(data: tuple[Array, Array]) -> 
         closing.start()
         with pytest.raises(lb.errors.ClusterFailure, match="checkpoint="):
             many_passes(source)
-        closing.join()
+        closing.join(30.0)
 
 
 def many_passes(source: lb.Source) -> None:
@@ -202,7 +202,8 @@ def test_a_cluster_without_workers_is_given_up(data: tuple[Array, Array], monkey
     with local_cluster(1, processes=False) as client:
         source = on(client, *chunked(data))
         client.cluster.scale(0)
-        while client.scheduler_info()["workers"]:
+        until = time.monotonic() + 30.0
+        while client.scheduler_info()["workers"] and time.monotonic() < until:
             time.sleep(0.05)
         with pytest.raises(lb.errors.ClusterFailure, match="no worker"):
             source.sum(gram)

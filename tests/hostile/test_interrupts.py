@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile_server import hostile_server
-from signalled_programs import ENVIRONMENT, PROGRAM, Ended, signalled, start
+from signalled_programs import ENVIRONMENT, PROGRAM, Ended, run, signalled, start
 
 import laybare as lb
 from laybare.cli.interrupts import STATE, keep_on_interrupt, note, results_saved
@@ -259,7 +259,7 @@ def test_an_ignored_signal_stays_ignored(folder: Path) -> None:
     """nohup, and background jobs of scripts, ignore signals that are meant for others."""
     program = "import signal; from laybare.cli.interrupts import listen; listen(); print(repr(signal.getsignal(signal.SIGHUP)))"
     words = ["/bin/sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", sys.executable, "-c", program]
-    said = subprocess.run(words, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
+    said = run(words, folder)
     assert "SIG_IGN" in said.stdout
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from signalled_programs import forked, run, start
 
 import laybare as lb
 from laybare.errors import InvalidInput
@@ -40,19 +41,6 @@ def logged_rows(folder: Path, dim: int = 3) -> int:
     return sum(len(record.x) for record in read_records(folder / "answers.log", dim))
 
 
-def forked(action: object) -> int:
-    """The status of a forked child that does this and ends as Python programs do, destructors and all."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            status = action()  # type: ignore[operator]
-        finally:
-            sys.stdout.flush()
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 @pytest.mark.parametrize("ending", ["close", "del", "nothing"])
 def test_a_forked_child_takes_nothing_from_the_log(tmp_path: Path, ending: str) -> None:
     """The child has an old idea of where the log ends, and used to cut it there."""
@@ -70,12 +58,11 @@ def test_a_forked_child_takes_nothing_from_the_log(tmp_path: Path, ending: str) 
             oracles.clear()
         return 0
 
-    number = os.fork()
-    if number == 0:
-        os._exit(child())
-    oracles[0].ask(points[10:])
-    os.write(writing, b".")
-    assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 0
+    def parent() -> None:
+        oracles[0].ask(points[10:])
+        os.write(writing, b".")
+
+    assert forked(child, parent) == 0
     os.close(reading)
     os.close(writing)
     assert logged_rows(tmp_path) == 40
@@ -255,12 +242,12 @@ def test_kills_while_asking(tmp_path: Path, kills: int) -> None:
     """kill -9 at random moments of the asking: rows asked twice are at most one call per kill, and the result is the same."""
     path, log, counter = [path for path in sys.path if path], tmp_path / "log", tmp_path / "count"
     plain = RUN.format(path=path, counter=os.devnull, log=str(tmp_path / "other"))
-    wanted = subprocess.run([sys.executable, "-c", plain], capture_output=True, text=True, check=True).stdout.split()[1:]
+    wanted = run([sys.executable, "-c", plain]).stdout.split()[1:]
     rng, done = np.random.default_rng(40), 0
     asked_at_kill: list[int] = []
     while done < kills:
         script = RUN.format(path=path, counter=str(counter), log=str(log))
-        running = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+        running = start([sys.executable, "-c", script])
         assert running.stdout is not None and running.stdout.readline() == "asking\n"
         goal = (counter.stat().st_size if counter.exists() else 0) + int(rng.integers(1, 40))
         while running.poll() is None and (not counter.exists() or counter.stat().st_size < goal):
@@ -278,7 +265,7 @@ def test_kills_while_asking(tmp_path: Path, kills: int) -> None:
         done += 1
         asked_at_kill.append(counter.stat().st_size - logged_rows(log, 8))
     script = RUN.format(path=path, counter=str(counter), log=str(log))
-    end = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    end = run([sys.executable, "-c", script])
     assert end.stdout.split()[1:] == wanted
     assert_same_end(tmp_path, wanted, asked_at_kill)
 

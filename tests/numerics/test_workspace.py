@@ -54,7 +54,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 def test_a_worker_that_gives_everything_back_is_told_to_keep_some() -> None:
     environment = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
     given, kept = (
-        int(subprocess.run([sys.executable, "-c", FAULTS, how], env=environment, capture_output=True, check=True).stdout)
+        int(subprocess.run(
+            [sys.executable, "-c", FAULTS, how], env=environment, capture_output=True, check=True, timeout=120).stdout)
         for how in ("give", "keep"))
     assert given > 5000 and kept < 500
 

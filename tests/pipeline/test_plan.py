@@ -71,7 +71,8 @@ def ratio(rows: int, dim: int, width: int) -> float:
     """Foreseen seconds over those that a recovery takes, on one thread, in seconds of the processor."""
     foreseen = plan_recovery(rows, dim, width, rates=measured_rates(dim, width, 1)).seconds
     took = float(subprocess.run(
-        [sys.executable, "-c", RUN, str(rows), str(dim), str(width)], capture_output=True, text=True, check=True).stdout)
+        [sys.executable, "-c", RUN, str(rows), str(dim), str(width)], capture_output=True, text=True, check=True,
+        timeout=600).stdout)
     print(f"{rows} rows, {dim} inputs, {width} units: foreseen {foreseen:.1f} s, took {took:.1f} s")
     return foreseen / took
 

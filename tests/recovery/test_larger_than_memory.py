@@ -41,7 +41,7 @@ class Measured(NamedTuple):
 
 def run(script: str, *arguments: object) -> Measured:
     done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=False)
+        [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=1800)
     assert done.returncode == 0, done.stderr
     return Measured(*map(float, done.stdout.split()))
 

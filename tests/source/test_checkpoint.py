@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from signalled_programs import start
 
 import laybare as lb
 from laybare.numerics.shapes import Array, Sums
@@ -181,7 +181,7 @@ def passes(folder: Path) -> int:
 
 def run_and_kill(folder: Path, out: Path, at: float) -> None:
     """Run the script, killed -9 as soon as so many passes were written; infinity lets it end."""
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder), str(out)])
+    process = start([sys.executable, "-c", SCRIPT, str(folder), str(out)], stdout=None, stderr=None)
     while process.poll() is None and passes(folder) < at:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from black_box_server import TOKEN, answer
 from numpy.testing import assert_array_equal
+from signalled_programs import start
 
 import laybare as lb
 from laybare.errors import InvalidInput
@@ -25,7 +25,7 @@ SERVER = Path(__file__).parent.parent / "support" / "black_box_server.py"
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    process = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True)
+    process = start([sys.executable, str(SERVER)], stderr=None)
     assert process.stdout is not None
     try:
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"

@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import time
 import zlib
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from signalled_programs import run, start
 
 import laybare as lb
 from laybare.errors import BudgetExhausted, InvalidInput
@@ -230,11 +230,11 @@ def test_kill_at_any_moment(tmp_path: Path, kills: int) -> None:
     """Kills of real processes: the same network in the end, to the last bit, and no answer in the log was asked for again."""
     script = RUN.format(path=[path for path in sys.path if path], counter=str(tmp_path / "count"), log=str(tmp_path / "log"))
     plain = RUN.format(path=[path for path in sys.path if path], counter=os.devnull, log=str(tmp_path / "other"))
-    wanted = subprocess.run([sys.executable, "-c", plain], capture_output=True, text=True, check=True).stdout.split()
+    wanted = run([sys.executable, "-c", plain]).stdout.split()
     rng = np.random.default_rng(int(time.time()))
     lost = 0
     for _ in range(kills):
-        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+        process = start([sys.executable, "-c", script])
         log = tmp_path / "log" / "answers.log"
         before = log.stat().st_size if log.exists() else 0
         while not log.exists() or log.stat().st_size == before:  # the process is at work
@@ -247,7 +247,7 @@ def test_kill_at_any_moment(tmp_path: Path, kills: int) -> None:
         process.communicate()
         logged = sum(len(record.x) for record in read_records(log, 3))
         lost = (tmp_path / "count").stat().st_size - logged  # answered, and killed before that was written
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    done = run([sys.executable, "-c", script]).stdout.split()
     assert done[:2] == wanted[:2]
     assert (tmp_path / "count").stat().st_size == int(done[1]) + lost  # whatever was in the log was not asked again
     assert lost <= 16  # one batch: of the kills at most one hits the microseconds between an answer and its record

@@ -31,8 +31,8 @@ def local_cluster(workers: int, *, processes: bool) -> Iterator[Any]:
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            client.close()
-            cluster.close()
+            client.close(timeout=20)
+            cluster.close(timeout=20)
 
 
 def _sendable(source: Any, leaf: Any, statistic: Any, rows: int) -> Any:

@@ -1,4 +1,4 @@
-"""Programs that are sent signals: started, signalled at a given moment, and what came of it."""
+"""Programs that are sent signals, and forked children: started, signalled, and what came of it. None is waited for forever."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+Program = subprocess.Popen[str]
 
 PROGRAM = (sys.executable, "-c", "from laybare.cli import main; main()")
 ENVIRONMENT = {
@@ -32,15 +36,48 @@ class Ended:
     err: str
 
 
-def start(words: Sequence[str], folder: Path, **options: object) -> subprocess.Popen[str]:
-    """A process that takes SIGINT, also where this one was told to ignore it (a background job of a shell)."""
+LONGEST_SECONDS = 120.0
+"""A program or a child that has not ended by then hangs: it is killed, and whoever waits for it or reads from it goes on."""
+
+
+def start(words: Sequence[str], folder: Path | None = None, *, seconds: float = LONGEST_SECONDS, **options: Any) -> Program:
+    """A process that takes SIGINT, also where this one was told to ignore it (a background job of a shell, CI)."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return subprocess.Popen(
-            list(words), cwd=folder, env=ENVIRONMENT, text=True,
-            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})  # type: ignore[call-overload,no-any-return]
+        running: Program = subprocess.Popen(
+            list(words), cwd=folder, text=True,
+            **{"env": ENVIRONMENT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
     finally:
         signal.signal(signal.SIGINT, before)
+    watch = threading.Timer(seconds, running.kill)
+    watch.daemon = True
+    watch.start()
+    return running
+
+
+def run(words: Sequence[str], folder: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """As subprocess.run, with its output, for a process that takes SIGINT."""
+    running = start(words, folder, **options)
+    out, err = running.communicate()
+    return subprocess.CompletedProcess(running.args, running.returncode, out, err)
+
+
+def forked(action: Callable[[], int], meanwhile: Callable[[], object] = lambda: None) -> int:
+    """The status of a forked child that does this, while the parent does something else; -9 if it had to be killed."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = action()
+        finally:
+            os._exit(status)
+    meanwhile()
+    until = time.monotonic() + LONGEST_SECONDS
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.001)
+    return os.waitstatus_to_exitcode(ended[1])
 
 
 def signalled(
