@@ -18,6 +18,22 @@ def reply(body: bytes, status: str = "200 OK", *, length: int | None = None, mor
     return head.encode() + b"\r\n" + body
 
 
+def whole_request(connection: socket.socket) -> bytes:
+    """Head and body: a connection that is closed with bytes unread is reset, and the answer may be lost."""
+    request = connection.recv(1 << 16)
+    while b"\r\n\r\n" not in request or len(request.split(b"\r\n\r\n", 1)[1]) < body_length(request):
+        more = connection.recv(1 << 16)
+        if not more:
+            break
+        request += more
+    return request
+
+
+def body_length(request: bytes) -> int:
+    lengths = [line.split(b":")[1] for line in request.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+    return int(lengths[0]) if lengths else 0
+
+
 class HostileServer:
     """Answers one row; counts the requests, and keeps what was sent."""
 
@@ -35,7 +51,7 @@ class HostileServer:
 
     def answer(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            request = connection.recv(1 << 16)
+            request = whole_request(connection)
             self.requests.append(request)
             getattr(self, "at_" + request.split(b" ", 2)[1].decode().strip("/").split("?")[0])(connection, request)
 
