@@ -23,6 +23,7 @@ from laybare import cli
 from laybare.cli.interrupts import STATE, keep_on_interrupt
 from laybare.cli.literal_forms import literal_method
 from laybare.errors import Interrupted
+from laybare.methods.lines import error_bars
 from laybare.networks import max_angle
 from laybare.planted import random_network
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
@@ -98,7 +99,9 @@ def test_tables_fit_any_terminal(columns: int, dim: int, capsys: pytest.CaptureF
     network = random_network(dim, 3, biases=40.0, outputs=2, rng=0)
     console = Console(width=columns)
     console.print(cli._pairs_table(pair_units(network, network), dim, columns))
-    console.print(cli._units_table(network, columns))
+    above = lb.Layer(np.ones((dim, 3)), np.ones(dim))
+    for given in (network, lb.Network((network.layer, above), np.ones((dim, 2)))):
+        console.print(*cli.network_tables(given, columns, error_bars(1e-3, given)))
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= columns
     assert "…" not in text  # nothing cut off

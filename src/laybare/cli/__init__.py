@@ -16,7 +16,7 @@ from laybare.numerics.lazy import homes_of, on_demand
 __all__ = ["commands", "main"]
 
 __getattr__ = on_demand(__name__, homes_of({
-    "laybare.cli.output": "_pairs_table _units_table", "laybare.cli.program": "COMMANDS commands run suggest"}))
+    "laybare.cli.output": "_pairs_table network_tables", "laybare.cli.program": "COMMANDS commands run suggest"}))
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ def _oracle_options(command: Any) -> Any:
     "laybare extract sklearn_model:predict --dim 4 --log answers"))
 @_oracle_options
 @click.option("--budget", default=BUDGET, show_default=True, type=click.IntRange(2), help="Queries granted; rarely all spent.")
-@click.option("--depth", default="1", show_default=True, help="Hidden layers; 'all': as many as there are.")
+@click.option("--depth", default="all", show_default=True, help="Hidden layers; 'all': as many as there are.")
 @result_options(*WRITERS)
 def extract(
     target: str, *, activation: str | None, budget: int, depth: str, result: ResultOptions, **asking: Any,
@@ -109,9 +109,9 @@ def audit(
 
 
 def _lines_method(depth: str, units: lb.Activation | None) -> lb.Lines | None:
-    """None for one layer: the method is then chosen by `recover`. Otherwise Lines of that depth."""
-    if depth == "1":
+    """Lines of that depth; None for all layers, of which `recover` finds out whether lines apply and how many there are."""
+    if depth == "all":
         return None
-    if depth != "all" and not (depth.isdigit() and int(depth) > 0):
+    if not (depth.isdigit() and int(depth) > 0):
         raise click.BadParameter("give a number of hidden layers, or 'all'.", param_hint="--depth")
-    return lb.Lines(activation=units, depth=None if depth == "all" else int(depth))
+    return lb.Lines(activation=units, depth=int(depth))

@@ -11,15 +11,17 @@ from textwrap import fill
 from typing import Any
 
 import click
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 import laybare as lb
+from laybare.certificate import StandardErrors
 from laybare.numerics.progress import progress_bar
 from laybare.numerics.redaction import redact
-from laybare.numerics.shapes import Progress
+from laybare.numerics.shapes import Array, Progress
 from laybare.report import Pair, Unit
 from laybare.source.arrays import ColumnNames
 
@@ -142,13 +144,49 @@ def _pairs_table(pairs: list[Pair], dim: int, columns: int) -> Table:
     return table
 
 
-def _units_table(network: lb.Network, columns: int, named: ColumnNames = ColumnNames(), listed: int = LISTED_UNITS) -> Table:
-    """The recovered units, with as many weights as fit."""
+def network_tables(
+    network: lb.Network, columns: int, errors: StandardErrors, named: ColumnNames = ColumnNames(), listed: int = LISTED_UNITS
+) -> Iterator[Table]:
+    """The recovered units, rounded by their errors, with as many weights as fit; of a deep network a table for every layer."""
+    if network.depth == 1 and network.top is None:
+        yield _units_table(network, columns, errors, named, listed)
+        return
+    error = _relative_error(network, errors)
+    for level, layer in enumerate(network.layers):
+        inputs = named.inputs if level == 0 else ()
+        yield _rows_table(f"layer {level + 1} of {network.depth}: {layer.width} units", layer.rows, error, columns, listed, inputs)
+    if network.top is None:
+        rows = np.column_stack([network.readout.reshape(network.widths[-1], -1).T, np.ravel(network.offset)])
+        yield _rows_table("readout", rows, error, columns, listed, first="output", last="offset")
+
+
+def _relative_error(network: lb.Network, errors: StandardErrors) -> float:
+    """The largest error of a weight of the lowest layer in units of its row; NaN where none was measured."""
+    rows = np.linalg.norm(network.layer.weights, axis=1, keepdims=True)
+    return float(np.max(np.asarray(errors.weights) / np.where(rows > 0.0, rows, np.nan), initial=0.0))
+
+
+def _rows_table(
+    title: str, rows: Array, error: float, columns: int, listed: int, inputs: Sequence[str] = (), *, first: str = "unit",
+    last: str = "bias",
+) -> Table:
+    """Rows of weights with a constant at their end, rounded by an error relative to the row."""
+    table, shown = _table(title, rows.shape[1] - 1, columns - 18, first, last, inputs=inputs)
+    for j, row in enumerate(rows[:listed]):
+        size = error * float(np.linalg.norm(row[:-1]))
+        table.add_row(str(j), *(_rounded(float(value), size) for value in (row[-1], *row[:shown])))
+    return _with_rest(table, len(rows) - listed)
+
+
+def _units_table(network: lb.Network, columns: int, errors: StandardErrors, named: ColumnNames, listed: int) -> Table:
+    """The units of a single layer, with their readouts."""
     readout, _, _ = network.columns
     name = "readout" if network.outputs == 1 else "readout 0"
     table, shown = _table("recovered units", network.dim, columns - 28, "unit", name, "bias", inputs=named.inputs)
-    for j, row in enumerate(network.layer.rows[:listed]):
-        table.add_row(str(j), *_numbers(Unit(row[:-1], float(row[-1]), readout[j]), shown))
+    sizes = np.column_stack([np.reshape(errors.readout, readout.shape)[:, 0], errors.biases, errors.weights])
+    values = np.column_stack([readout[:, 0], network.layer.rows[:, -1], network.layer.weights])
+    for j, (row, size) in enumerate(zip(values[:listed], sizes, strict=False)):
+        table.add_row(str(j), *(_rounded(float(v), float(e)) for v, e in zip(row[: shown + 2], size, strict=False)))
     return _with_rest(table, network.width - listed)
 
 
@@ -186,6 +224,13 @@ def short_name(name: str) -> str:
 def _numbers(unit: Unit, shown: int) -> list[str]:
     """Readout (of the first output), bias and the first weights, eight characters each."""
     return [_in_eight_characters(float(value)) for value in (unit.readout[0], unit.bias, *unit.weights[:shown])]
+
+
+def _rounded(value: float, error: float) -> str:
+    """A number without digits that its error does not support, and with five decimals at most."""
+    if not (1e-5 < error < 1.0 and abs(value) < 1000.0):
+        return _in_eight_characters(value)
+    return f"{value:+.{min(int(np.ceil(-np.log10(error))), 5 if abs(value) < 10.0 else 3)}f}"
 
 
 def _in_eight_characters(value: float) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 import laybare as lb
 from laybare.cli.interrupts import STATE, results_saved
-from laybare.cli.output import LISTED_UNITS, Output, _units_table, examples, output_options, print_path, print_summary
+from laybare.cli.output import LISTED_UNITS, Output, examples, network_tables, output_options, print_path, print_summary
 from laybare.networks.storage import write_atomically
 from laybare.report import write_report
 
@@ -116,7 +116,7 @@ def finish(found: lb.Recovery, result: ResultOptions, *, remarks: tuple[str, ...
     network = found.network
     result.output.emit_json(
         **shared_json_facts(found, result, status), interrupted=interrupted, dim=network.dim, width=network.width,
-        outputs=network.outputs, depth=network.depth, activation=network.activations,
+        outputs=network.outputs, depth=network.depth, widths=list(network.widths), activation=network.activations,
         method=None if found.method is None else type(found.method).__name__)
     _print(found, result, remarks)
     if interrupted:
@@ -167,8 +167,8 @@ def _print(found: lb.Recovery, result: ResultOptions, remarks: tuple[str, ...]) 
     output = result.output
     if not output.in_text:
         return
-    listed = found.network.width if output.verbose else LISTED_UNITS
-    output.say(_units_table(found.network, output.width, found.columns, listed), *remarks)
+    listed = max(found.network.widths) if output.verbose else LISTED_UNITS
+    output.say(*network_tables(found.network, output.width, found.certificate.standard_errors, found.columns, listed), *remarks)
     print_summary(str(found), found.certificate.verdict)
     if output.verbose:
         print_provenance(output, found.provenance)
