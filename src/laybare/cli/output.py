@@ -153,8 +153,8 @@ def network_tables(
         return
     error = _relative_error(network, errors)
     for level, layer in enumerate(network.layers):
-        inputs = named.inputs if level == 0 else ()
-        yield _rows_table(f"layer {level + 1} of {network.depth}: {layer.width} units", layer.rows, error, columns, listed, inputs)
+        title, inputs = f"layer {level + 1} of {network.depth}: {layer.width} units", named.inputs if level == 0 else ()
+        yield _rows_table(title, layer.rows, error, columns, listed, inputs)
     if network.top is None:
         rows = np.column_stack([network.readout.reshape(network.widths[-1], -1).T, np.ravel(network.offset)])
         yield _rows_table("readout", rows, error, columns, listed, first="output", last="offset")
