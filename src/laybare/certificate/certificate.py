@@ -204,7 +204,9 @@ class Certificate:
     `visible` the smallest unit that would have been seen: the standard deviation of what it adds, relative to that of y.
     `held_out` is the mean square of the residual on held-out rows, relative to the variance of y, `held_out_error` its standard
     error. They are NaN where they were not measured (a single layer under an unknown top). `reason` is the likeliest reason of a
-    refutation. `assurance` is what fresh answers of a black box show about its inputs; None for samples.
+    refutation. `assurance` is what fresh answers of a black box show about its inputs; None for samples. `covariance` is that of
+    all parameters, in the order (w, b) of every unit, then readout, offset and linear part (each for all outputs); None where it
+    was not computed, or for more than a few hundred parameters.
     """
 
     claims: tuple[Claim, ...]
@@ -216,6 +218,7 @@ class Certificate:
     held_out_error: float = nan
     reason: str = ""
     assurance: Assurance | None = None
+    covariance: Array | None = None
 
     @property
     def verdict(self) -> str:

@@ -43,6 +43,9 @@ class ErrorOptions:
     single_precision_condition: float = 1e4
     """Norm of the inverse information of unit diagonal up to which single precision errs by less than a hundredth.
     Derived: rounding of a single (1.2e-7) times this norm, and ten for the sums."""
+    max_kept_parameters: int = 300
+    """Parameters up to which the covariance of all of them is kept with the certificate. Convention: 0.7 MB, and a
+    twentieth of a second."""
     min_residual_share: float = 1e-3
     """Least 1 - h: a row that one unit follows entirely has no residual. Checked by `laybare reproduce coverage`."""
 
@@ -150,6 +153,36 @@ def propagate_errors(covariance: Array, point: Point, transform: Affine) -> Prop
     A row obeys w_x = matrix w_z and b_x = b_z - mean·w_x, the linear part and the offset alike; readouts change by the scale of
     homogeneous units alone, whose rows have length one on both sides. So each unit is propagated by itself.
     """
+    k, p = point.units.shape
+    there, own, jacobians, others, rest = _propagation(point, transform)
+    errors = np.empty(len(covariance))
+    errors[own] = _propagated_deviations(jacobians, covariance[own[:, :, None], own[:, None]])
+    errors[others] = _propagated_deviations(rest, covariance[np.ix_(others, others)])
+    if point.activation.degree is not None:
+        errors[: k * p] = _errors_on_sphere(errors[: k * p].reshape(k, p), there).ravel()
+    return PropagatedErrors(errors, there)
+
+
+def propagate_covariance(covariance: Array, point: Point, transform: Affine) -> Array:
+    """The whole covariance on inputs x with z = transform(x), to first order."""
+    _, own, jacobians, others, rest = _propagation(point, transform)
+    whole = np.zeros_like(covariance)
+    whole[own[:, :, None], own[:, None]] = jacobians
+    whole[np.ix_(others, others)] = rest
+    return np.asarray(whole @ covariance @ whole.T)
+
+
+class _Propagation(NamedTuple):
+    """The point on other inputs; places of each unit's parameters and their Jacobian; the same for what belongs to no unit."""
+
+    there: Point
+    own: Array
+    jacobians: Array
+    others: Array
+    rest: Array
+
+
+def _propagation(point: Point, transform: Affine) -> _Propagation:
     rows, rest = _transform_jacobians(transform, point)
     k, p = point.units.shape
     q, m = point.coefficients.shape
@@ -160,15 +193,10 @@ def propagate_errors(covariance: Array, point: Point, transform: Affine) -> Prop
         back[:k] = scale**-degree
     there = point.moved(scale[:, None] * (point.units @ rows.T), back[:, None] * np.vstack([
         point.coefficients[:k], rest @ point.coefficients[k:]]))
-    hidden, readouts, others = np.split(np.arange(len(covariance)), [k * p, k * (p + m)])
+    hidden, readouts, others = np.split(np.arange(point.size), [k * p, k * (p + m)])
     own = np.hstack([hidden.reshape(k, p), readouts.reshape(k, m)])
-    errors = np.empty(len(covariance))
     jacobians = _unit_jacobians(there, scale[:, None, None] * rows, back[:k])
-    errors[own] = _propagated_deviations(jacobians, covariance[own[:, :, None], own[:, None]])
-    errors[others] = _propagated_deviations(np.kron(rest, np.eye(m)), covariance[np.ix_(others, others)])
-    if degree is not None:
-        errors[: k * p] = _errors_on_sphere(errors[: k * p].reshape(k, p), there).ravel()
-    return PropagatedErrors(errors, there)
+    return _Propagation(there, own, jacobians, others, np.kron(rest, np.eye(m)))
 
 
 def _propagated_deviations(carriers: Array, covariance: Array) -> Array:

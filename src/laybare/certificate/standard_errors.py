@@ -21,6 +21,7 @@ from laybare.certificate.error_propagation import (
     InverseInformation,
     constrained_inverse,
     information_matrix,
+    propagate_covariance,
     propagate_errors,
     standard_deviations,
     standardising_transform,
@@ -49,13 +50,15 @@ from laybare.source.subsample import subsample_or_all
 
 class ErrorEstimate(NamedTuple):
     """Standard errors on the given inputs; the largest of a unit relative to its row or readout, columns of variance one, and
-    which unit that is; the largest step to the minimum in standard errors (0 for an exact fit); minima nearby."""
+    which unit that is; the largest step to the minimum in standard errors (0 for an exact fit); minima nearby; the covariance of
+    all parameters on the given inputs (`Certificate.covariance`)."""
 
     errors: StandardErrors
     largest_relative: float
     worst_unit: int
     steps_to_minimum: float
     nearby: NearbyMinima
+    covariance: Array | None = None
 
 
 def standard_errors_at(network: Network, source: Source, noise: float, *, biases: bool, offset: bool) -> StandardErrors:
@@ -100,7 +103,11 @@ def estimate_errors(fitted: FittedNetwork, information: Information | None, *, r
     relative = _relative_errors(*propagate_errors(covariance, point, standardising_transform(transform)), undetermined)
     worst = int(np.argmax(relative)) if len(relative) else 0
     errors = _as_standard_errors(given, fitted.network, point)
-    return ErrorEstimate(errors, float(relative.max(initial=0.0)), worst, steps, nearby)
+    kept = None
+    if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
+        units = np.repeat([1.0, unit], [point.units.size, point.coefficients.size])
+        kept = propagate_covariance(covariance, point, transform) * units[:, None] * units
+    return ErrorEstimate(errors, float(relative.max(initial=0.0)), worst, steps, nearby, kept)
 
 
 class Information(NamedTuple):
@@ -235,7 +242,8 @@ def _covariance(fitted: FittedNetwork, point: Point, unit: float, inverse: Inver
     rows = max(ERRORS.min_sandwich_rows_per_parameter * parameters, rows)
     part = subsample_or_all(fitted.curvature_rows, rows)  # rows that H is made of: the Wishart factor holds for these
     dtype = fitted.precision if inverse.condition < ERRORS.single_precision_condition else np.float64
-    statistic = _Sandwich(point, inverse.matrix, unit, dtype, whole=searches_nearby(fitted, parameters))
+    whole = parameters <= ERRORS.max_kept_parameters or searches_nearby(fitted, parameters)
+    statistic = _Sandwich(point, inverse.matrix, unit, dtype, whole=whole)
     (covariance,) = part.sum(statistic, stage="robust errors")
     return np.asarray(covariance * (fitted.used.size / part.size))
 

@@ -68,7 +68,8 @@ def certify(
     noise = float(np.sqrt(fitted.noise_variance))
     found = Certificate(
         (*claims, *tighten_run_limit(extra, fewer, fresh, structure)), errors.errors, noise, fitted.explained,
-        _smallest_visible_unit(fitted), held_out.fresh, held_out.fresh_error)
+        _smallest_visible_unit(fitted), held_out.fresh, held_out.fresh_error,
+        covariance=errors.covariance)
     unexplained = found.verdict == "doubtful" and fitted.explained < RULES.min_explained
     if not unexplained and found.verdict != "refuted":
         return found

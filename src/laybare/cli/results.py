@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -36,8 +37,41 @@ WRITERS: dict[str, Callable[[lb.Network, str], Any]] = {
     ".onnx": lambda network, path: lb.to_onnx(network, path),
     ".pt": _torch_file,
     ".json": lambda network, path: lb.export.to_json(network, path),
+    ".csv": lambda network, path: None,
 }
-"""How a network is written, by the ending of the file."""
+"""How a network is written, by the ending of the file; a table needs the recovery (`_write_out`)."""
+
+
+def _write_out(found: lb.Recovery, path: str) -> None:
+    """The network; with names, standard errors, verdict and summary where the format has room for them."""
+    ending = Path(path).suffix
+    if ending == ".csv":
+        write_atomically(path, found.summary().to_csv().encode())
+        return
+    WRITERS[ending](_storable(found.network), path)
+    if ending == ".json":
+        held = json.loads(Path(path).read_text(encoding="utf-8"))
+        write_atomically(path, (json.dumps(
+            held | {"recovery": {"verdict": found.certificate.verdict, **parameters_as_json(found)}}) + "\n").encode())
+
+
+def parameters_as_json(found: lb.Recovery) -> dict[str, Any]:
+    """Names, verdict, parameters of the lowest layer and of the readout with their standard errors, and the summary."""
+    errors = {name: finite_list(part) for name, part in found.certificate.standard_errors._asdict().items()}
+    network = found.network
+    return {
+        "inputs": list(found.columns.inputs), "output_names": list(found.columns.outputs),
+        "loss": found.loss.name, "weights": finite_list(network.layer.weights), "biases": finite_list(network.layer.biases),
+        "readout": finite_list(network.readout), "offset": finite_list(network.offset), "standard_errors": errors,
+        "summary": found.summary().to_dict()}
+
+
+def finite_list(values: Any) -> Any:
+    """Nested lists, None for what is not finite."""
+    array = np.asarray(values, dtype=float)
+    held = array.astype(object)
+    held[~np.isfinite(array)] = None
+    return held.tolist()
 
 NEEDED = {".onnx": "onnx", ".pt": "torch"}
 """Packages that must be there for an ending, each an extra of the same name."""
@@ -107,7 +141,7 @@ def finish(found: lb.Recovery, result: ResultOptions, *, remarks: tuple[str, ...
     """Write what is wanted, print the rest, give the exit status."""
     found = with_typed_command(found, result)
     if result.out is not None:
-        WRITERS[Path(result.out).suffix](_storable(found.network), result.out)
+        _write_out(found, result.out)
         remarks = (*remarks, *((UNREAD,) if found.network.top is not None else ()))
     results_saved()
     if result.report is not None:
@@ -117,7 +151,7 @@ def finish(found: lb.Recovery, result: ResultOptions, *, remarks: tuple[str, ...
     result.output.emit_json(
         **shared_json_facts(found, result, status), interrupted=interrupted, dim=network.dim, width=network.width,
         outputs=network.outputs, depth=network.depth, widths=list(network.widths), activation=network.activations,
-        method=None if found.method is None else type(found.method).__name__)
+        method=None if found.method is None else type(found.method).__name__, **parameters_as_json(found))
     _print(found, result, remarks)
     if interrupted:
         click.echo("laybare: interrupted; this is what was found until then", err=True)
@@ -152,7 +186,7 @@ def shared_json_facts(found: Any, result: ResultOptions, status: int) -> dict[st
     return {
         "verdict": found.certificate.verdict, "status": status, "seed": result.seed, "samples": found.samples_used,
         "queries": found.queries, "seconds": found.seconds, "noise": finite(found.certificate.noise),
-        "claims": claims_as_json(found.certificate), "inputs": list(found.columns.inputs),
+        "claims": claims_as_json(found.certificate),
         "fingerprint": None if origin is None else origin.fingerprint or None, "out": result.out, "report": result.report}
 
 
@@ -168,7 +202,9 @@ def _print(found: lb.Recovery, result: ResultOptions, remarks: tuple[str, ...]) 
     if not output.in_text:
         return
     listed = max(found.network.widths) if output.verbose else LISTED_UNITS
-    output.say(*network_tables(found.network, output.width, found.certificate.standard_errors, found.columns, listed), *remarks)
+    bends = found.summary().sentences[:listed] if found.profile is not None else ()
+    tables = network_tables(found.network, output.width, found.certificate.standard_errors, found.columns, listed)
+    output.say(*tables, *bends, *remarks)
     print_summary(str(found), found.certificate.verdict)
     if output.verbose:
         print_provenance(output, found.provenance)

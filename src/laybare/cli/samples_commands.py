@@ -131,7 +131,8 @@ def _finish_layer(found: lb.lowest_layer.LayerRecovery, result: ResultOptions) -
         found.report(result.report)
     layer, output, status = found.layer, result.output, status_of(found.certificate)
     output.emit_json(
-        **shared_json_facts(found, result, status), dim=layer.dim, width=layer.width, activation=layer.activation.name,
+        **shared_json_facts(found, result, status), inputs=list(found.columns.inputs), dim=layer.dim,
+        width=layer.width, activation=layer.activation.name,
         weights=np.asarray(layer.weights).tolist(), thresholds=np.asarray(found.thresholds).tolist())
     if output.in_text:
         output.say(layer_table(layer, output.width, found.columns, layer.width if output.verbose else LISTED_UNITS))

@@ -27,6 +27,7 @@ from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
 from laybare.pipeline.black_box import chosen_lines, read_black_box, restrict_to_unsaturated_box
+from laybare.pipeline.data_profile import profile_data
 from laybare.pipeline.guess_activation import candidate_activations, check_not_piecewise_constant
 from laybare.pipeline.monitor import (
     LONGEST_CHOSEN_SECONDS,
@@ -186,19 +187,21 @@ def _certify(
     call: _Call, problem: Problem, fit: NetworkFit, start: Network, method: Method | None = None, claims: tuple[Claim, ...] = ()
 ) -> Recovery:
     """The fit in canonical form on the given inputs, with its certificate; after an interrupt without tests."""
-    network, extra = problem.given(fit.network).canonical(), (*fit.claims, *claims)
+    network, extra, profile = problem.given(fit.network).canonical(), (*fit.claims, *claims), None
     if fit.interrupted and not stopped_by_clock(call.progress):
         certificate = unfinished_certificate(network, extra)
     else:
         try:
             report_progress(call.progress, "certifying")
             certificate = certify(network, problem, rng=call.rng, extra=extra, progress=call.progress)
+            profile = profile_data(network, problem)
             report_progress(call.progress, "certified")
         except KeyboardInterrupt:
             certificate = unfinished_certificate(network, extra)
     queries = dict(call.source.queries) if isinstance(call.source, Oracle) else {}
     traces = () if fit.trace is None else (fit.trace,)
-    return Recovery(network, start, certificate, method, time.perf_counter() - call.begun, problem.rows, traces, queries)
+    return Recovery(
+        network, start, certificate, method, time.perf_counter() - call.begun, problem.rows, traces, queries, profile=profile)
 
 
 def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:

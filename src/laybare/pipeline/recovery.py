@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
 from laybare.certificate import Assurance, Certificate, Claim, ClaimName, StandardErrors
 from laybare.errors import InvalidInput
@@ -20,15 +21,19 @@ from laybare.methods import Lines, Method
 from laybare.networks import Network
 from laybare.networks.network_files import contents_of, network_in
 from laybare.networks.storage import Contents, read_contents, write_contents
+from laybare.numerics.checks import as_rows, check_number
 from laybare.numerics.shapes import Array
+from laybare.pipeline.data_profile import DataProfile, Prediction, predict_rows
 from laybare.solver import Trace, TraceRow
 from laybare.source import Samples
 from laybare.source.arrays import ColumnNames
 from laybare.source.checkpoint import fingerprint
+from laybare.source.losses import Loss
 from laybare.version import __version__
 
 if TYPE_CHECKING:
     from laybare.report.recovery_plots import RecoveryPlots
+    from laybare.report.summary import Summary
 
 
 FINGERPRINT_BYTES = 64 << 20
@@ -113,6 +118,10 @@ class Recovery:
         How it was found, in words, for a recovery that was loaded: its method is not stored.
     provenance : Provenance, optional
         Version, call, seed, fingerprint of the data and names of their columns.
+    profile : DataProfile, optional
+        What is kept of the samples: spread of the columns, rows beyond each kink, residuals of fresh rows; None for black boxes.
+    loss : Loss
+        What was minimised; the network answers log means of counts and log odds of labels.
     """
 
     network: Network
@@ -125,6 +134,8 @@ class Recovery:
     queries: dict[str, int] = field(default_factory=dict)
     by: str = ""
     provenance: Provenance | None = None
+    profile: DataProfile | None = None
+    loss: Loss = Loss()
 
     @property
     def columns(self) -> ColumnNames:
@@ -170,6 +181,17 @@ class Recovery:
 
         save(self, path)
 
+    def predict(self, x: ArrayLike, interval: float = 0.95) -> Prediction:
+        """Means of y at the rows of x, with intervals of the mean (delta method) and of new answers (conformal, fresh rows)."""
+        level = check_number("interval", interval, most=1.0 - 1e-9, above=0)
+        return predict_rows(self, as_rows("x", x, self.network.dim, "network"), level)
+
+    def summary(self) -> Summary:
+        """Where every unit bends, in the columns and units of the data, and what it adds, with standard errors."""
+        from laybare.report.summary import summarise
+
+        return summarise(self)
+
     @property
     def plot(self) -> RecoveryPlots:
         """Drawings as matplotlib axes: plot.weights(), plot.convergence(), plot.residual(x, y), …; plot() for several at once."""
@@ -192,6 +214,8 @@ class Recovery:
 FORMAT, FORMAT_VERSION = "recovery", 1
 """Convention: how a file says what it is."""
 NUMBERS = ("value", "threshold")
+PROFILE_ARRAYS, PROFILE_NUMBERS = ("means", "spreads", "beyond", "scores"), ("used", "fresh", "unexplained")
+"""What of a profile is saved: no row of the data."""
 MEASURED = ("noise", "explained", "visible", "held_out", "held_out_error")
 
 
@@ -200,6 +224,10 @@ def save(found: Recovery, path: str | PathLike[str]) -> None:
     parts = {"network": contents_of(found.network), "start": contents_of(found.start)}
     arrays = {f"{name}.{key}": array for name, part in parts.items() for key, array in part.arrays.items()}
     arrays |= {f"errors.{key}": np.asarray(array) for key, array in found.certificate.standard_errors._asdict().items()}
+    if found.certificate.covariance is not None:
+        arrays["covariance"] = found.certificate.covariance
+    if found.profile is not None:
+        arrays |= {f"profile.{key}": getattr(found.profile, key) for key in PROFILE_ARRAYS}
     rows = [row for trace in found.traces for row in trace.rows]
     arrays["trace"] = np.array(rows, dtype=float).reshape(len(rows), len(TraceRow._fields))
     certificate = found.certificate
@@ -210,7 +238,8 @@ def save(found: Recovery, path: str | PathLike[str]) -> None:
         "certificate": {key: repr(float(getattr(certificate, key))) for key in MEASURED},
         "assurance": None if certificate.assurance is None else list(certificate.assurance),
         "because": certificate.reason, "reason": found.traces[-1].reason if found.traces else None,
-        "provenance": None if found.provenance is None else asdict(found.provenance),
+        "provenance": None if found.provenance is None else asdict(found.provenance), "loss": asdict(found.loss),
+        "profile": None if found.profile is None else {key: getattr(found.profile, key) for key in PROFILE_NUMBERS},
         "parts": {name: part.description for name, part in parts.items()}}
     write_contents(path, Contents(arrays, description))
 
@@ -243,12 +272,16 @@ def _recovery(contents: Contents, path: str) -> Recovery:
     errors, reason = StandardErrors(**_under(arrays, "errors")), str(description.get("because", ""))
     assured = description.get("assurance")
     assurance = None if assured is None else Assurance(float(assured[0]), float(assured[1]), int(assured[2]))
-    certificate = Certificate(claims, errors, **measured, reason=reason, assurance=assurance)
+    certificate = Certificate(
+        claims, errors, **measured, reason=reason, assurance=assurance, covariance=arrays.get("covariance"))
+    numbers = description.get("profile")
+    profile = None if numbers is None else DataProfile(**_under(arrays, "profile"), **numbers, rows=None)
     rows = tuple(TraceRow(*row)._replace(samples=int(row[-1])) for row in arrays["trace"].tolist())
     traces = () if description["reason"] is None else (Trace(rows, str(description["reason"])),)
     return Recovery(
         network, start, certificate, None, float(description["seconds"]), int(description["samples_used"]), traces,
-        dict(description["queries"]), str(description["by"]), _provenance(description.get("provenance")))
+        dict(description["queries"]), str(description["by"]), _provenance(description.get("provenance")), profile,
+        Loss(**description.get("loss", {})))
 
 
 def _provenance(description: dict[str, Any] | None) -> Provenance | None:
