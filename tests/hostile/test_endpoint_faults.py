@@ -196,6 +196,13 @@ def test_redacted_addresses(address: str, shown: str) -> None:
     assert all(secret not in shown for secret in secrets_of(address) if len(secret) > 1)
 
 
+@pytest.mark.parametrize(("text", "shown"), [
+    ("Authorization: Bearer abc.def", "Authorization: Bearer ***"), ("basic dXNlcg==", "basic ***"), ("Token abc", "Token ***"),
+    ("token ghp_a1b2", "token ***"), ("Check the token and the server.", "Check the token and the server.")])
+def test_credentials_are_hidden_and_sentences_are_not(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
 # what a failure costs
 
 

@@ -21,7 +21,7 @@ SHORTEST_SECRET = 4
 """Characters of a secret that is looked for inside other texts. Convention: shorter ones stand in every second word."""
 
 _ADDRESS = re.compile(r"\b([a-z][a-z0-9+.\-]*:/+)([^\s'\"<>]*)", re.IGNORECASE)  # a path of an address has one slash less
-_CREDENTIAL = re.compile(r"\b(Bearer|Basic|Token)\s+[^\s'\",;)}\]]+", re.IGNORECASE)
+_CREDENTIAL = re.compile(r"\b(Token|(?i:Bearer|Basic)|token(?=\s+\S*[\d_]))\s+[^\s'\",;)}\]]+")  # not "the token and"
 _ASSIGNED = re.compile(r"([?&;])([^=&;#\s'\"]+)=([^&;#\s'\"]*)")
 
 
