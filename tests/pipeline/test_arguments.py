@@ -75,7 +75,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "inputs alone": ((X,), {}, "Write recover\\(x, y\\)"),
     "outputs beside a source": ((lb.Samples(X, Y), Y), {}, "recover\\(x, y, method\\)"),
     "a function of unknown dimension": ((lambda x: x[:, 0],), {}, "Oracle\\(target, dim\\)"),
-    "method as text": ((X, Y, "tensor-init"), {}, "lb.TensorInit\\(\\)"),
+    "method as text": ((X, Y, "tensor-unit"), {}, "No method has that name.*tensor-init.*lb.TensorInit\\(\\)"),
     "method of a layer": ((X, Y, lb.HighThreshold), {}, "recover_layer"),
     "family without its number": ((X, Y), {"activation": lb.leaky_relu}, "leaky_relu\\(0.1\\)"),
     "no such activation": ((X, Y), {"activation": "swish"}, "Known are relu"),
@@ -95,3 +95,9 @@ def test_the_rest_is_one_sentence(name: str) -> None:
     arguments, options, told = WRONG[name]
     with pytest.raises(lb.errors.InvalidInput, match=told):
         lb.recover(*arguments, **options)
+
+
+@pytest.mark.parametrize("name", ["tensor-init", "tensor_init", "TensorInit"])
+def test_methods_are_known_by_name(name: str) -> None:
+    assert parse_arguments((X, Y), (name,)).method == lb.TensorInit()
+    assert parse_arguments((X, Y), method=name, activation="tanh").method == lb.TensorInit(activation=lb.tanh)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,6 +13,7 @@ from laybare.certificate import StandardErrors
 from laybare.report import render
 from laybare.report.tables import format_decimals
 from laybare.solver import Trace, TraceRow
+from laybare.source.arrays import ColumnNames
 
 
 class Words(HTMLParser):
@@ -93,3 +95,38 @@ def test_report_of_a_deep_network_shows_every_layer(deep, known):
     assert "Layer 2: 4 relu units" in page.words
     assert ("24 of 24" in " ".join(page.words.split())) == known
     assert page.tags.count("script") == 2 and "<script src" not in text  # the network as data, and what sorts tables
+
+
+@pytest.fixture(scope="module")
+def found() -> lb.Recovery:
+    x = np.random.default_rng(0).standard_normal((300, 3))
+    return lb.recover(x, lb.random_network(3, 2, rng=1)(x), width=2)
+
+
+def test_a_recovery_shows_itself_in_a_few_lines(found: lb.Recovery) -> None:
+    shown = repr(found)
+    assert shown.startswith("3-2-1 network of relu units, by RandomStart from 300 samples in ")
+    assert "verdict: verified" in shown and shown.count("\n") <= 4 and len(shown) < 700
+    assert repr(found.certificate) in shown
+
+
+def test_what_failed_is_named_by_a_certificate(found: lb.Recovery) -> None:
+    failed = replace(found.certificate.claims[0], passed=False)
+    shown = repr(replace(found.certificate, claims=(failed, *found.certificate.claims[1:])))
+    assert f"not: {failed.name}" in shown and "verified" not in shown.splitlines()[0]
+
+
+def test_sources_looks_and_audits_show_themselves() -> None:
+    net = lb.random_network(2, 1, rng=2)
+    x = np.random.default_rng(0).standard_normal((20, 2))
+    samples = lb.Samples(x, net(x), columns=ColumnNames(("age", "<b>"), ("price",)))
+    assert repr(samples) == "Samples(20 rows, 2 inputs, 1 output, law=Gaussian(mean=None, cov=None))"
+    assert "age, &lt;b&gt;" in samples._repr_html_()
+    oracle = lb.Oracle(net, budget=500)
+    look = lb.first_look(oracle)
+    assert repr(oracle).endswith(f"2 inputs, {oracle.spent} of 500 queries spent)") and "first look" in oracle._repr_html_()
+    assert repr(look).startswith(f"first look, {look.queries} queries: piecewise linear\n  kind: ")
+    assert "It has 1 output." in Words(look._repr_html_()).words
+    audit = lb.audit(net, (40,))
+    assert repr(audit) == str(audit) and audit.rows[0].verdict in audit._repr_html_()
+    assert np.array_equal(net.predict(x), net(x))

@@ -260,6 +260,12 @@ class Certificate:
     def __str__(self) -> str:
         return self.explain()
 
+    def __repr__(self) -> str:
+        failed = [claim.name for claim in self.claims if not claim.passed]
+        held = f"{len(self.claims) - len(failed)} of {len(self.claims)} checks hold"
+        shown = f"{held}; not: {', '.join(failed)}" if failed else held
+        return f"verdict: {self.verdict} ({shown}; print it to read them)" + f"\n{self.meaning}" * bool(self.meaning)
+
     def _repr_html_(self) -> str:
         from laybare.report.notebook import certificate_html
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,19 +24,13 @@ from laybare.cli.results import (
     status_of,
     with_typed_command,
 )
-from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
+from laybare.methods import Method
 from laybare.networks.storage import write_atomically
+from laybare.pipeline.arguments import METHOD_NAMES
 from laybare.source import as_law
 
-METHODS: dict[str, Callable[..., Method]] = {
-    "general-relu": GeneralReLU,
-    "landscape-design": LandscapeDesign,
-    "random-start": RandomStart,
-    "symmetric-inputs": SymmetricInputs,
-    "tensor-init": TensorInit,
-    "tensor-init-literal": TensorInit.literal,
-}
-"""Names of methods on the command line; the only place where a name stands for an object."""
+METHODS = {name: made for name, made in METHOD_NAMES.items() if name != "lines"}
+"""Those that start from samples."""
 
 FORM = click.option("--form", metavar="NAME", help="Which of the paper's algorithms --literal runs; a wrong name lists them.")
 
@@ -155,7 +148,7 @@ def _save_layer(found: lb.lowest_layer.LayerRecovery, out: str) -> None:
     write_atomically(Path(out), contents.getvalue())
 
 
-def _method(name: str | None, form: str | None, units: lb.Activation | None, *, literal: bool) -> Method | None:
+def _method(name: str | None, form: str | None, units: lb.Activation | None, *, literal: bool) -> Method | lb.Lines | None:
     """The object that a name stands for; nothing if the data are to decide."""
     if literal:
         return literal_method(name or "random-start", form, units or lb.relu)

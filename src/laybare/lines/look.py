@@ -93,6 +93,15 @@ class Insight:
         """All sentences."""
         return " ".join(finding.sentence for finding in self.findings)
 
+    def __repr__(self) -> str:
+        rows = [f"  {finding.name}: {finding.sentence}" for finding in self.findings]
+        return "\n".join([f"first look, {self.queries:,} queries: {self.kind}", *rows])
+
+    def _repr_html_(self) -> str:
+        from laybare.report.notebook import insight_html
+
+        return insight_html(self)
+
 
 @np.errstate(all="ignore")
 def first_look(oracle: Oracle, *, most: int = LOOK.max_queries, rng: Generator | int = 0) -> Insight:

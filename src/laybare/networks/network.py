@@ -144,6 +144,10 @@ class Network:
         y += self.offset
         return y
 
+    def predict(self, x: Array) -> Array:
+        """The same as calling it, as scikit-learn names it."""
+        return self(x)
+
     def features(self, x: Array) -> Array:
         """Activations of the highest layer at the rows of x, (n, width of that layer)."""
         for layer in self.layers:

@@ -91,6 +91,9 @@ class Match:
             lines += _without_partner(layer, "  ")
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         from laybare.report.notebook import match_html
 

@@ -1,6 +1,7 @@
 """The arguments of `recover`: models, pairs and files become sources, names and classes become objects.
 
-    recover(model)   recover(x, y)   recover((x, y))   recover("data.npz")   activation="tanh"   TensorInit without parentheses
+    recover(model)   recover(x, y)   recover((x, y))   recover("data.npz")   activation="tanh"
+    method="tensor-init"   TensorInit without parentheses
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from laybare.activations import Activation, as_activation
 from laybare.errors import InvalidInput
-from laybare.methods import Method
+from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
 from laybare.methods.lines import Lines
 from laybare.networks import Network
 from laybare.numerics.checks import check_memory, check_number, check_whole, show_value
@@ -28,6 +29,11 @@ from laybare.source.protocol import is_source
 TABLES = (".npz", ".npy", ".csv", ".parquet")
 """Endings of files that hold pairs; any other text names a black box."""
 
+
+METHOD_NAMES: dict[str, Callable[..., Method | Lines]] = {
+    "general-relu": GeneralReLU, "landscape-design": LandscapeDesign, "lines": Lines, "random-start": RandomStart,
+    "symmetric-inputs": SymmetricInputs, "tensor-init": TensorInit, "tensor-init-literal": TensorInit.literal}
+"""Names of methods, here and on the command line."""
 
 SEARCH_COPIES = 10
 """Copies of all weights in a search. Derived: at least the point, its trial, gradients, steps, and spare units, of two runs."""
@@ -43,8 +49,8 @@ SourceLike: TypeAlias = (
     Source | tuple[ArrayLike, ArrayLike] | str | PathLike[str] | Network | Predictor | Callable[[Array], ArrayLike])
 """A source, pairs (x, y), a file, or a black box: anything that an Oracle asks."""
 
-MethodLike: TypeAlias = Method | Lines | type[Method] | type[Lines] | None
-"""A method, or its class for the defaults."""
+MethodLike: TypeAlias = Method | Lines | type[Method] | type[Lines] | str | None
+"""A method, or its class or name for the defaults."""
 
 
 class RecoverArguments(NamedTuple):
@@ -111,11 +117,9 @@ def _source(source: Any, pair: tuple[Any, Any] | None, law: Any) -> Any:
 
 
 def as_method(method: Any, activation: Activation | None) -> Method | Lines | None:
-    """A method, or its class for the defaults; None for a choice by the data."""
+    """A method, or its class or name for the defaults; None for a choice by the data."""
     if isinstance(method, str):
-        raise InvalidInput(
-            f"The method is {method!r}.", "Methods are objects that carry their choices.",
-            "Give one, for example lb.TensorInit() or lb.RandomStart().")
+        return _method_named(method, activation)
     if _is_array(method):
         raise InvalidInput(
             f"{show_value(method)} stands where the method belongs.",
@@ -129,6 +133,17 @@ def as_method(method: Any, activation: Activation | None) -> Method | Lines | No
             f"The method is {show_value(method)}.", "It does not find whole networks.",
             "Use recover_layer() with HighThreshold, or a method such as lb.RandomStart() here.")
     return method
+
+
+def _method_named(name: str, activation: Activation | None) -> Method | Lines:
+    """"tensor-init", "tensor_init" or "TensorInit", with its defaults."""
+    known = {one.replace("-", ""): made for one, made in METHOD_NAMES.items()}
+    made = known.get(name.strip().lower().replace("-", "").replace("_", ""))
+    if made is None:
+        raise InvalidInput(
+            f"The method is {show_value(name)}.", "No method has that name.",
+            f"Give one of {', '.join(METHOD_NAMES)}, or an object such as lb.TensorInit() that carries its choices.")
+    return made() if activation is None else made(activation=activation)
 
 
 def as_width(width: Any, dim: int) -> int | None:

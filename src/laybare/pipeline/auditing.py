@@ -69,6 +69,14 @@ class Audit:
 
         return audit_text(self)
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from laybare.report.notebook import audit_html
+
+        return audit_html(self)
+
     def figure(self) -> str:
         """Units, error bars and functional error against queries, as SVG text."""
         from laybare.report.page import audit_figure

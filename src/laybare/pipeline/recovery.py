@@ -70,13 +70,10 @@ def provenance_of(verb: str, source: Any, rng: Generator | int, **choices: Any) 
 
 def describe_source(source: Any) -> str:
     """A source in words, without its rows: those of a black box would cost queries."""
-    kind = type(source).__name__
     if isinstance(source, Samples):
-        inputs, outputs = (f"{count} {name}{'s' * (count > 1)}" for count, name in (
-            (source.dim, "input"), (source.outputs, "output")))
-        return f"{kind}({source.size:,} rows, {inputs}, {outputs}, law={source.law})"
+        return repr(source)
     budget = getattr(source, "budget", None)
-    return f"{kind}({source.dim} inputs{'' if budget is None else f', budget={budget:,}'})"
+    return f"{type(source).__name__}({source.dim} inputs{'' if budget is None else f', budget={budget:,}'})"
 
 
 def sampled_fingerprint(source: Samples) -> str:
@@ -168,12 +165,19 @@ class Recovery:
         """Queries without those of the assurance, which only check the result."""
         return sum(self.queries.values()) - self.queries.get("assurance", 0)
 
-    def __str__(self) -> str:
-        net = self.network
+    @property
+    def headline(self) -> str:
+        """What was found, how, from what, in one line."""
+        net, kind = self.network, "queries" if self.queries else "samples"
         return (
             f"{net.architecture} network of {net.activations} units, by {self.found_by} "
-            f"from {self.samples_used:,} {'queries' if self.queries else 'samples'} in {self.seconds:.1f} s\n"
-            f"{self.certificate.explain()}")
+            f"from {self.samples_used:,} {kind} in {self.seconds:.1f} s")
+
+    def __str__(self) -> str:
+        return f"{self.headline}\n{self.certificate.explain()}"
+
+    def __repr__(self) -> str:
+        return f"{self.headline}\n{self.certificate!r}"
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write network, start, certificate and solver's steps to one safetensors file; `lb.load(path)` reads it back."""

@@ -1,4 +1,4 @@
-"""What a notebook shows for a network, a match, a certificate, a recovery: headings and small tables, no script."""
+"""What a notebook shows for a network, a result, a source: headings and small tables, no script."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from laybare.report.tables import ListingOptions, format_decimals, format_digits
 
 if TYPE_CHECKING:
     from laybare.certificate import Certificate
+    from laybare.lines.look import Insight
     from laybare.networks import Layer, LayerMatch, Match, Network
     from laybare.numerics.shapes import Array
-    from laybare.pipeline import Recovery
+    from laybare.pipeline import Audit, Recovery
+    from laybare.source import Oracle, Samples
 
 LISTED = ListingOptions(units=8, inputs=6, outputs=6)
 """Print the network's arrays for all of them."""
@@ -36,8 +38,7 @@ def network_html(network: Network) -> str:
 
 def recovery_html(found: Recovery) -> str:
     """How it was found, the certificate, and the network."""
-    line = str(found).split("\n", 1)[0]
-    return _box(escape(line), certificate_html(found.certificate) + network_html(found.network))
+    return _box(escape(found.headline), certificate_html(found.certificate) + network_html(found.network))
 
 
 def match_html(match: Match) -> str:
@@ -48,6 +49,34 @@ def match_html(match: Match) -> str:
     rows = [[str(number), *_counts(layer)] for number, layer in enumerate(match.layers, 1)]
     heads = ["layer", "matched", "missing", "spurious", "weight error", "bias error"]
     return _box("Match", errors + _table("Units", heads, rows))
+
+
+def audit_html(audit: Audit) -> str:
+    """A line for every budget."""
+    heads = ["budget", "queries", "verdict", "units", "activation", "largest error bar", "functional error"]
+    rows = [
+        [f"{row.budget:,}", f"{row.queries:,}", row.verdict, str(row.units), row.activation, format_size(row.error_bar),
+         format_size(row.functional_error)] for row in audit.rows]
+    return _box(escape(f"Audit of {audit.model}, {audit.dim} inputs"), _table(f"{audit.paid:,} queries were asked", heads, rows))
+
+
+def insight_html(insight: Insight) -> str:
+    """What the first answers of a black box showed."""
+    rows = [[finding.name, finding.sentence] for finding in insight.findings]
+    return _box("First look", _table(f"{insight.kind}, {insight.queries:,} queries", ["", "what was seen"], rows))
+
+
+def samples_html(samples: Samples) -> str:
+    """Shape, law and names of columns."""
+    names = [("inputs", samples.columns.inputs), ("outputs", samples.columns.outputs)]
+    rows = [[kind, ", ".join(some[: LISTED.units]) + " …" * (len(some) > LISTED.units)] for kind, some in names if some]
+    return _box(escape(repr(samples)), _table("Columns", ["", "names"], rows) if rows else "")
+
+
+def oracle_html(oracle: Oracle) -> str:
+    """Who is asked, and what the queries were spent on."""
+    rows = [[purpose, f"{count:,}"] for purpose, count in oracle.queries.items()]
+    return _box(escape(repr(oracle)), _table("Queries", ["for", "queries"], rows) if rows else "")
 
 
 def certificate_html(certificate: Certificate) -> str:

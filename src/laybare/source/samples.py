@@ -51,6 +51,16 @@ class Samples(ArraySource):
         self.law.check(self.dim)
         _check_values(self)
 
+    def __repr__(self) -> str:
+        inputs, outputs = (
+            f"{count} {name}{'s' * (count > 1)}" for count, name in ((self.dim, "input"), (self.outputs, "output")))
+        return f"{type(self).__name__}({self.size:,} rows, {inputs}, {outputs}, law={self.law})"
+
+    def _repr_html_(self) -> str:
+        from laybare.report.notebook import samples_html
+
+        return samples_html(self)
+
     @property
     def exchangeable(self) -> bool:
         return False

@@ -122,6 +122,15 @@ class Oracle(SourceMethods):
         transport = QueryTransport(asked, batch=most, log=opened, labels=link is not None)
         object.__setattr__(self, "_ledger", Ledger(transport, chosen, budget, dim, memory))
 
+    def __repr__(self) -> str:
+        limits = "" if self.box is None else ", in a box"
+        return f"Oracle({self.name}, {self.dim} inputs{limits}, {self.spent:,} of {self.budget:,} queries spent)"
+
+    def _repr_html_(self) -> str:
+        from laybare.report.notebook import oracle_html
+
+        return oracle_html(self)
+
     @property
     def budget(self) -> int:
         """Largest number of queries; those that were answered, once the black box answers no more (an interrupt)."""
