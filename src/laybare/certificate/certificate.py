@@ -184,15 +184,20 @@ class StandardErrors(NamedTuple):
 
 
 class Assurance(NamedTuple):
-    """What fresh answers of a black box show: at most this `share` of its inputs is answered otherwise, at this `level`."""
+    """What fresh answers of a black box show: at most this `share` of its inputs is answered otherwise, at this `level`.
+
+    `where` completes "inputs ...", such as "like the 569 rows given"; empty for inputs of the law.
+    """
 
     level: float
     share: float
     answers: int
+    where: str = ""
 
     def __str__(self) -> str:
+        inputs = f"inputs {self.where}" if self.where else "inputs"
         return (
-            f"wrong on at most {100.0 * self.share:.2g} % of inputs ({100.0 * (1.0 - self.level):.3g} %): "
+            f"wrong on at most {100.0 * self.share:.2g} % of {inputs} ({100.0 * (1.0 - self.level):.3g} %): "
             f"{self.answers:,} fresh answers were predicted")
 
 

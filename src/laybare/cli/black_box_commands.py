@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -12,20 +12,75 @@ from laybare.cli.interrupts import STATE, InterruptState, keep_on_interrupt, res
 from laybare.cli.output import Output, examples, output_options, print_path
 from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, result_options
 from laybare.source import Target, as_target
+from laybare.source.oracle.regions import read_rows
 
 BUDGET = 100_000
 """Queries granted by default. Convention: the same as `lb.Oracle`."""
 
 
-def _box(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
-    """'-1,1' -> (-1.0, 1.0)."""
-    if text is None:
-        return None
+class RegionOptions(NamedTuple):
+    """Where to ask, as it was typed; `keywords` has the arguments of an Oracle."""
+
+    inputs: str | None
+    box: tuple[str, ...]
+    law: str | None
+
+    def keywords(self) -> dict[str, Any]:
+        """inputs, box and law, where they were given."""
+        given = {"inputs": self.inputs, "box": self._box(), "law": None if self.law is None else _law(self.law)}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _box(self) -> tuple[Any, Any] | None:
+        if not self.box:
+            return None
+        if any("=" in part for part in self.box):
+            return self._named_box()
+        parts = self.box[0].split(",")
+        try:
+            if len(self.box) != 1 or len(parts) != 2:
+                raise ValueError
+            low, high = ((_row_of(part) if part.endswith(TABLES) else float(part)) for part in parts)
+        except ValueError:
+            raise click.BadParameter(BOX_FORMS, param_hint="--box") from None
+        return low, high
+
+    def _named_box(self) -> tuple[Any, Any]:
+        """Ranges of single inputs, by name or number; all others have the range of the rows of --inputs."""
+        if self.inputs is None:
+            raise click.BadParameter("the other inputs need a range: give --inputs as well.", param_hint="--box")
+        rows = read_rows(self.inputs, None)
+        low, high = rows.x.min(axis=0), rows.x.max(axis=0)
+        for part in self.box:
+            name, _, ends = part.partition("=")
+            at = rows.names.index(name) if name in rows.names else int(name) if name.isdigit() and int(name) < len(low) else None
+            try:
+                if at is None:
+                    raise ValueError
+                low[at], high[at] = (float(end) for end in ends.split(":"))
+            except ValueError:
+                raise click.BadParameter(f"{part!r} names no input of {self.inputs}. {BOX_FORMS}", param_hint="--box") from None
+        return low, high
+
+
+TABLES = (".csv", ".tsv", ".npy", ".npz", ".parquet")
+BOX_FORMS = "Give LOW,HIGH as two numbers or two files of one row each, or NAME=LOW:HIGH, as often as needed."
+
+
+def _row_of(path: str) -> Any:
+    """The only row of a file. read_rows asks for two, so that a scale can be seen; a limit needs none."""
+    return read_rows(path, None, least=1).x[0]
+
+
+def _law(text: str) -> lb.Gaussian:
+    """'normal:5,2' -> Gaussian(mean 5, standard deviation 2); 'normal' -> the standard one."""
+    name, _, ends = text.partition(":")
     try:
-        low, high = (float(part) for part in text.split(","))
+        mean, deviation = (float(part) for part in ends.split(",")) if ends else (0.0, 1.0)
+        if name not in ("normal", "gaussian") or not deviation > 0.0:
+            raise ValueError
     except ValueError:
-        raise click.BadParameter("give LOW,HIGH, for example --box=-1,1.", context, parameter) from None
-    return low, high
+        raise click.BadParameter("give normal:MEAN,SD, for example normal:5,2.", param_hint="--law") from None
+    return lb.Gaussian(mean, deviation**2)
 
 
 def _budgets(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:
@@ -36,13 +91,17 @@ def _budgets(context: click.Context, parameter: click.Parameter, text: str) -> t
 
 
 def _oracle_options(command: Any) -> Any:
-    """Add TARGET and the options about how it is asked; the command gets dim, log, link and box as `**asking`."""
+    """Add TARGET and the options about how it is asked; the command gets dim, log and link as `**asking`, and where to ask."""
     for option in reversed((
         click.argument("target"),
         click.option("--dim", type=click.IntRange(1), help="Number of inputs, where the target does not know it."),
         click.option("--log", type=click.Path(file_okay=False), help="Folder of answers: a later call repeats none of them."),
         click.option("--link", type=click.Choice(["identity", "logit", "softmax"]), help="What answers are; seen if left out."),
-        click.option("--box", callback=_box, metavar="LOW,HIGH", help="No query leaves it, for example --box=-1,1."),
+        click.option("--inputs", type=click.Path(dir_okay=False), metavar="FILE",
+                     help="Rows of inputs (.csv, .parquet, .npy): their location, scale and range say where to ask."),
+        click.option("--box", multiple=True, metavar="LOW,HIGH",
+                     help="No query leaves it: two numbers (--box=-1,1), two files, or NAME=LOW:HIGH, as often as needed."),
+        click.option("--law", metavar="normal:MEAN,SD", help="Law of the inputs, where no rows of them are given."),
         click.option("--activation", help="Units, for example tanh; found out if not given."),
     )):
         command = option(command)
@@ -57,7 +116,8 @@ def _oracle_options(command: Any) -> Any:
 @click.option("--depth", default="all", show_default=True, help="Hidden layers; 'all': as many as there are.")
 @result_options(*WRITERS)
 def extract(
-    target: str, *, activation: str | None, budget: int, depth: str, result: ResultOptions, **asking: Any,
+    target: str, *, activation: str | None, budget: int, depth: str, result: ResultOptions, inputs: str | None,
+    box: tuple[str, ...], law: str | None, **asking: Any,
 ) -> int:
     """Recover the network behind a black box, with no more queries than it takes.
 
@@ -66,7 +126,8 @@ def extract(
     """
     units = None if activation is None else lb.activations.activation_named(activation)
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
-        oracle = lb.Oracle(_guarded(target, interrupts), budget=budget, rng=result.seed, **asking)
+        where = RegionOptions(inputs, box, law).keywords()
+        oracle = lb.Oracle(_guarded(target, interrupts), budget=budget, rng=result.seed, **where, **asking)
         found = lb.recover(
             oracle, method=_lines_method(depth, units), activation=units, rng=result.seed, progress=interrupts.progress)
     return finish(found, result, remarks=oracle.remarks)
@@ -87,15 +148,17 @@ def _guarded(target: str, interrupts: InterruptState) -> Target:
 @output_options
 def audit(
     target: str, *, activation: str | None, budgets: tuple[int, ...], report: str | None, seed: int, output: Output,
-    **asking: Any,
+    inputs: str | None, box: tuple[str, ...], law: str | None, **asking: Any,
 ) -> None:
     """How much of a black box can be read from how many queries: units, error bars, functional error, verdicts.
 
     TARGET is a file .onnx or .safetensors, 'module:function', or an http(s) address. Ctrl-C keeps the budgets that are done.
     """
     with output.bar() as progress, keep_on_interrupt(progress) as interrupts:
+        where = RegionOptions(inputs, box, law).keywords()
         found = lb.audit(
-            _guarded(target, interrupts), budgets, activation=activation, rng=seed, progress=interrupts.progress, **asking)
+            _guarded(target, interrupts), budgets, activation=activation, rng=seed, progress=interrupts.progress, **where,
+            **asking)
     if report is not None:
         found.report(report)
     results_saved()

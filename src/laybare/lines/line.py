@@ -11,7 +11,7 @@ piece, and where two pieces intersect, are questions with error bars instead of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -45,6 +45,9 @@ class KinkOptions:
     min_end: float = 1e-12  # an end nearer to t = 0, in units of the scale, has no length. Derived: 4,500 float64 roundings.
     end_points: tuple[float, ...] = (0.0, 0.02, 0.1)
     """Points of an end piece, as shares of its distance from t = 0. Checked by `pytest tests/lines/test_kinks.py`."""
+    min_reach: float = 1e-3  # of a line on which a class soon becomes certain. Checked by `pytest tests/recovery`.
+    max_halvings: int = 10  # of a point at which a class is certain, towards the middle. Checked by `pytest tests/recovery`.
+    reach_factor: float = 2.0  # by which a line is shortened until its ends can be used. Convention: bisection.
     ray_batches: int = 6  # groups in which points of a ray are asked. Checked by `pytest tests/lowest_layer`.
 
 
@@ -108,6 +111,24 @@ def random_direction(line: Line, reach: float, box: QueryBox | None = None, *, r
     corner = rng.random() < 0.8
     share = rng.integers(0, 2, dim) if corner else rng.random(dim)
     return line_through(line.point, box.low + (box.high - box.low) * share - line.point, reach, np.inf, box)
+
+
+def within_answers(queries: QueryCounter, line: Line) -> Line:
+    """The part of a line around t = 0 on which probabilities tell log-odds; the line itself for other answers."""
+    if queries.resolution is None or queries.box is not None:
+        return line
+    for _ in range(KINK.max_halvings):
+        if len(queries.ask_usable(line.point[None], "recognise").x):
+            break
+        line = replace(line, point=line.point / KINK.reach_factor)
+    size, ends = min(line.high - line.low, 2.0 * queries.reach), [line.low, line.high]
+    for side, sign in enumerate((-1.0, 1.0)):
+        t = min(abs(ends[side]), size)
+        while t > KINK.min_reach * line.scale and not len(queries.ask_usable(line(sign * t), "recognise").x):
+            t /= KINK.reach_factor
+        ends[side] = sign * t
+    queries.reach = max(-ends[0], ends[1])
+    return replace(line, low=ends[0], high=ends[1], scale=min(line.scale, (ends[1] - ends[0]) / 6.0))
 
 
 class LineValues(NamedTuple):

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.feature_space import FeatureSpace
 from laybare.lines.kinks import LineProfile, read_profile
-from laybare.lines.line import Line
+from laybare.lines.line import Line, within_answers
 from laybare.lines.partial_network import SAME_HYPERPLANE
 from laybare.lines.query import QueryContext
 from laybare.lines.surfaces import PieceGradient, Surface, changes_along, classify_surface, measure_gradient, measure_surface
@@ -112,7 +112,7 @@ def follow_line(
     """Read a line and measure what no known unit explains; with `all_gradients`, the gradients on all of its pieces."""
     space = observed.space
     try:
-        profile = read_profile(context, line)
+        profile = read_profile(context, within_answers(context.queries, line))
     except (NotSeparated, AssumptionViolated):
         return replace(observed, lines=observed.lines + 1, quiet=0)
     new = [i for i in range(len(profile.kinks)) if not _is_explained(observed.known, space, profile, i)]

@@ -7,7 +7,7 @@ smooth function fall to 1/256 and stay equal to each other, and those of noise d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +67,8 @@ def check_piecewise_linear(queries: QueryCounter, line: Line) -> LineCheck:
     centres = line.scale * np.tan(CLUSTER_ANGLES)
     clusters = _ask_clusters(queries, line, centres, 1.0)
     _check_repeatable(queries, clusters)
-    unit = replace(detect_grid(_distinct_answers(queries, line, clusters)), log_odds=queries.log_odds)
+    grid = None if queries.resolution is None else queries.resolution()
+    unit = detect_grid(_distinct_answers(queries, line, clusters)) if grid is None else grid
     good, smooth, before = [c for c in clusters if _is_linear(c, unit)], 0, 0
     bad = [c for c in clusters if not _is_linear(c, unit)]
     for round_ in range(1, LOOK.max_shrinks + 1):
@@ -127,7 +128,8 @@ def _check_repeatable(queries: QueryCounter, clusters: list[_Cluster]) -> None:
     x, y = np.vstack([c.x[0] for c in clusters[:2]]), np.vstack([c.y[0] for c in clusters[:2]])
     again = queries.ask(x, "recognise")
     moved = float(np.abs(again - y).max())
-    unit = detect_grid(np.vstack([c.y for c in clusters])).unit
+    grid = None if queries.resolution is None else queries.resolution()
+    unit = detect_grid(np.vstack([c.y for c in clusters])).unit if grid is None else grid.unit
     if moved > LOOK.linear_roundings * unit * max(c.size for c in clusters):  # sums may depend on the number of rows per call
         raise AssumptionViolated(
             f"The same question had answers that differ by {moved:.2g}: the black box is noisy.",

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.random import Generator
 
-from laybare.errors import BudgetExhausted, InvalidInput
+from laybare.errors import BudgetExhausted, InvalidInput, NotSeparated
 from laybare.lines.assurance import AssurancePlan
 from laybare.numerics.shapes import Array
 from laybare.source.rounding import Rounding
@@ -21,6 +21,13 @@ from laybare.source.rounding import Rounding
 BlackBox: TypeAlias = Callable[[Array], Array]
 PurposeContext: TypeAlias = Callable[[str], AbstractContextManager[object]]
 Purpose: TypeAlias = Literal["recognise", "kinks", "gradients", "checks", "polish", "verify", "assurance"]
+
+
+Resolution: TypeAlias = Callable[[], Rounding | None]
+"""The grid of probabilities seen so far."""
+
+LARGEST_SD = 0.1
+"""Of log-odds that are used, in units of the root of their roundoff. Derived: second differences then keep half of the digits."""
 
 
 class QueryBox(NamedTuple):
@@ -53,18 +60,23 @@ class Stencil(NamedTuple):
 
 
 class QueryCounter:
-    """Asks a black box, counts queries by purpose and stores all answers. `log_odds`: answers were probabilities."""
+    """Asks a black box, counts queries by purpose and stores all answers.
+
+    `resolution` gives the grid of the probabilities behind log-odds; None for outputs. `reach` is how far from their middle lines
+    could be asked so far.
+    """
 
     def __init__(
         self, black_box: BlackBox, *, budget: int | None = None, box: QueryBox | None = None,
-        purpose: PurposeContext = nullcontext, log_odds: bool = False, assurance: AssurancePlan | None = None,
+        purpose: PurposeContext = nullcontext, resolution: Resolution | None = None, assurance: AssurancePlan | None = None,
     ) -> None:
         self._black_box = black_box
         self._purpose = purpose
         self._blocks: list[Answers | Stencil] = []
         self.budget = budget
         self.box = box
-        self.log_odds = log_odds
+        self.resolution = resolution
+        self.reach = np.inf
         self.assurance = assurance
         self.spent: dict[str, int] = {}
 
@@ -84,6 +96,20 @@ class QueryCounter:
         self._blocks.append(Answers(x, y))
         return y
 
+    def ask_usable(self, x: Array, purpose: Purpose) -> Answers:
+        """Points and answers where these can be used: probabilities that are not 0 or 1 to rounding, nor nearly."""
+        x = x if self.box is None else np.clip(x, self.box.low, self.box.high)
+        if not len(x):
+            return Answers(x, np.empty((0, 1)))
+        y = self._answered(x, purpose)
+        good = np.isfinite(y).all(axis=1)
+        grid = None if self.resolution is None else self.resolution()
+        if grid is not None:
+            good &= (grid.level(np.nan_to_num(y)) <= LARGEST_SD * np.sqrt(grid.unit)).all(axis=1)
+        kept = Answers(x[good], y[good])
+        self._blocks.append(kept)
+        return kept
+
     def ask_stencil(self, centre: Array, axes: Array, steps: Array, purpose: Purpose) -> Array:
         """Answers (n, outputs) at centre + steps[i] · e_axes[i], all inside the box."""
         stencil = Stencil(centre, axes, steps, np.empty((0, 0)))
@@ -97,7 +123,9 @@ class QueryCounter:
         if self.assurance is None:
             return Answers(np.empty((0, dim)), np.empty((0, 1))), 0
         x, of_law = self.assurance.points(begun, self.total - begun, self.left, rng)
-        return Answers(x, self.ask(x, "assurance") if len(x) else np.empty((0, 1))), of_law
+        asked = self.ask_usable(x, "assurance") if self.resolution is not None else Answers(
+            x, self.ask(x, "assurance") if len(x) else np.empty((0, 1)))
+        return asked, min(of_law, len(asked.x))
 
     def count(self, queries: int, purpose: Purpose) -> None:
         """Count queries that were asked of the same black box elsewhere."""
@@ -108,16 +136,27 @@ class QueryCounter:
         for block in self._blocks:
             yield block if isinstance(block, Answers) else Answers(block.points, block.y)
 
-    def _checked(self, x: Array, purpose: Purpose) -> Array:
-        if self.left is not None and len(x) > self.left:
-            raise BudgetExhausted(
-                f"{len(x)} more queries were needed and {self.left} are left.",
-                f"{self.total} of the {self.budget} queries that were granted are spent.", "Grant more queries.",
-                spent=self.total, asked=len(x))
+    def _answered(self, x: Array, purpose: Purpose) -> Array:
+        """Answers (n, outputs), counted, as they are."""
+        self._check_budget(len(x))
         with self._purpose(purpose):
             y = np.asarray(self._black_box(x), dtype=float)
         self.count(len(x), purpose)
-        y = y.reshape(len(x), -1)
+        return y.reshape(len(x), -1)
+
+    def _check_budget(self, asked: int) -> None:
+        if self.left is not None and asked > self.left:
+            raise BudgetExhausted(
+                f"{asked} more queries were needed and {self.left} are left.",
+                f"{self.total} of the {self.budget} queries that were granted are spent.", "Grant more queries.",
+                spent=self.total, asked=asked)
+
+    def _checked(self, x: Array, purpose: Purpose) -> Array:
+        y = self._answered(x, purpose)
+        if self.resolution is not None and not np.isfinite(y).all():
+            raise NotSeparated(
+                "A class is certain to rounding where the black box was asked.", "Its log-odds carry no information there.",
+                "Ask nearer to inputs at which several classes are possible: give inputs=, or a box.")
         if not np.isfinite(y).all():
             raise InvalidInput(
                 "The black box answered with NaN or infinity.", "All weights are computed from the answers.",

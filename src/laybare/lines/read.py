@@ -27,7 +27,7 @@ from laybare.lines.deep_fit import DeepFit, DeepParameters
 from laybare.lines.feature_space import FeatureSpace, RemainingBlackBox, input_space
 from laybare.lines.fresh_check import NetworkChecker
 from laybare.lines.layer import LayerEstimate, choose_units, decide_sides, estimate_layer, read_wide_last_layer
-from laybare.lines.line import Line
+from laybare.lines.line import Line, within_answers
 from laybare.lines.model_fit import (
     FIT,
     ask_random_points,
@@ -40,7 +40,7 @@ from laybare.lines.model_fit import (
 from laybare.lines.observations import LayerObservations, follow_line, line_across, one_sided_surfaces
 from laybare.lines.partial_network import PartialNetwork, decide_activation_and_signs
 from laybare.lines.piecewise_linear import check_piecewise_linear
-from laybare.lines.query import BlackBox, PurposeContext, QueryBox, QueryContext, QueryCounter
+from laybare.lines.query import BlackBox, PurposeContext, QueryBox, QueryContext, QueryCounter, Resolution
 from laybare.lines.remeasure import remeasure_units
 from laybare.lines.single_layer import ReaderOptions, SingleLayerState, check_line_through, estimate_queries, read_single_layer
 from laybare.lines.upper_layer import read_upper_layer
@@ -113,7 +113,7 @@ def read_network(
     """
     within = None if box is None else QueryBox(*(np.broadcast_to(np.asarray(side, dtype=float), (dim,)) for side in box))
     queries = QueryCounter(
-        black_box, budget=budget, box=within, purpose=purpose, log_odds=options.log_odds, assurance=assurance)
+        black_box, budget=budget, box=within, purpose=purpose, resolution=options.resolution, assurance=assurance)
     found = _read_once(queries, dim, options, rng)
     for _ in range(options.max_attempts - 1):
         if found.complete or found.ended:
@@ -218,16 +218,17 @@ class DeepReadResult:
 
 def read_deep(
     black_box: BlackBox, dim: int, *, depth: int | None = None, budget: int | None = None, spread: float = 1.0,
-    purpose: PurposeContext = nullcontext, assurance: AssurancePlan | None = None, rng: Generator,
+    purpose: PurposeContext = nullcontext, assurance: AssurancePlan | None = None, resolution: Resolution | None = None,
+    rng: Generator,
 ) -> DeepReadResult:
     """Read a ReLU network of unknown depth and widths out of a black box.
 
     `depth`: the largest number of hidden layers, if it is known. AssumptionViolated if the box is noisy, smooth or made of
     steps; BudgetExhausted if the budget ends before the first layer is complete. Otherwise `failure` says what is missing.
     """
-    queries = QueryCounter(black_box, budget=budget, purpose=purpose, assurance=assurance)
+    queries = QueryCounter(black_box, budget=budget, purpose=purpose, assurance=assurance, resolution=resolution)
     space = input_space(dim, spread)
-    rounding = check_piecewise_linear(queries, space.line(0, rng)).rounding
+    rounding = check_piecewise_linear(queries, within_answers(queries, space.line(0, rng))).rounding
     reader = DeepReader(QueryContext(queries, rounding, rng), depth or DEEP.max_layers, spread)
     return reader.read(DeepState((LayerObservations(space),), ()))
 

@@ -18,10 +18,20 @@ from laybare.activations import Activation, relu
 from laybare.errors import AssumptionViolated, BudgetExhausted, LaybareError, NotSeparated
 from laybare.lines.gradients import initial_model, measure_gradients, units_from_jumps
 from laybare.lines.kinks import LineFunction, LineProfile, answers_along, end_piece, find_kinks
-from laybare.lines.line import KINK, Line, LinearPiece, LineValues, line_through, random_direction, random_line, residual_rms
+from laybare.lines.line import (
+    KINK,
+    Line,
+    LinearPiece,
+    LineValues,
+    line_through,
+    random_direction,
+    random_line,
+    residual_rms,
+    within_answers,
+)
 from laybare.lines.partial_network import PartialNetwork, UnitEstimates
 from laybare.lines.piecewise_linear import LineCheck, check_piecewise_linear
-from laybare.lines.query import Purpose, QueryContext, QueryCounter
+from laybare.lines.query import Purpose, QueryContext, QueryCounter, Resolution
 from laybare.numerics.shapes import Array
 from laybare.source.rounding import Rounding
 
@@ -50,7 +60,7 @@ class ReaderOptions:
     spread : scale of the inputs
     patience : when to stop; None: after 4 quiet lines, more in a box or with coarse answers
     depth_check : sees the kinks of the first line, and may refuse the black box
-    log_odds : answers are log-odds of probabilities, so that large ones are less exact
+    resolution : the grid of the probabilities behind log-odds; None for outputs
     """
 
     activation: Activation | None = relu
@@ -58,7 +68,7 @@ class ReaderOptions:
     spread: float = 1.0  # Convention: white inputs.
     patience: Patience | None = None
     depth_check: DepthCheck | None = None
-    log_odds: bool = False
+    resolution: Resolution | None = None
     fresh_share: float = 1.2  # queries of the fit per parameter, at most. Checked by `laybare reproduce lines`.
     line_reach: float = 1e5  # of a line, in units of its scale. Checked by `pytest tests/lines/test_read_network.py`.
     coarse_reach: float = 0.01
@@ -124,7 +134,7 @@ def read_single_layer(
     try:
         while state.quiet < state.patience.quiet_lines and state.lines < state.patience.max_lines and not state.inconsistent:
             line = random_direction(state.first, state.first.high - state.first.low, queries.box, rng=rng)
-            state = check_line(queries, state, line, rng=rng)
+            state = check_line(queries, state, within_answers(queries, line), rng=rng)
     except BudgetExhausted as error:
         return replace(state, budget_error=error)
     return state
@@ -134,7 +144,7 @@ def check_line_through(queries: QueryCounter, state: SingleLayerState, target: A
     """One more line, through a point whose answer contradicts the model."""
     first = state.first
     line = line_through(first.point, target - first.point, first.high - first.low, first.scale, queries.box)
-    return check_line(queries, state, line, rng=rng)
+    return check_line(queries, state, within_answers(queries, line), rng=rng)
 
 
 def check_line(queries: QueryCounter, state: SingleLayerState, line: Line, *, rng: Generator) -> SingleLayerState:
@@ -193,7 +203,7 @@ def _first_usable_line(queries: QueryCounter, dim: int, options: ReaderOptions, 
 def _first_line(queries: QueryCounter, dim: int, options: ReaderOptions, *, strict: bool, rng: Generator) -> SingleLayerState:
     """The first line, read completely or as far as the budget goes."""
     spread = options.spread
-    line = random_line(dim, options.line_reach * spread * np.sqrt(dim), spread, queries.box, rng=rng)
+    line = within_answers(queries, random_line(dim, options.line_reach * spread * np.sqrt(dim), spread, queries.box, rng=rng))
     check = check_piecewise_linear(queries, line)
     patience = options.patience or _default_patience(queries, check.rounding)
     coarse = options.coarse_reach / np.sqrt(max(check.rounding.unit, check.rounding.absolute))

@@ -9,6 +9,7 @@ network, if it predicts fresh answers. Neither test sees a unit that was inactiv
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -91,19 +92,20 @@ class Lines:
         report_progress(progress, "lines", oracle.spent, oracle.budget)
         options = ReaderOptions(
             activation=self.activation, precision=self.precision, spread=self.spread, patience=self.patience,
-            depth_check=depth_check, log_odds=oracle.spent > 0 and oracle.link_in_use != "identity")
+            depth_check=depth_check, resolution=oracle.resolution)
         box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
         return read_network(
-            oracle.ask, oracle.dim, options, budget=oracle.budget - oracle.spent, box=box, purpose=oracle.purpose,
-            assurance=AssurancePlan(self.assurance, oracle.fresh_inputs), rng=rng)
+            partial(oracle.ask, gaps=True), oracle.dim, options, budget=oracle.budget - oracle.spent, box=box,
+            purpose=oracle.purpose, assurance=AssurancePlan(self.assurance, oracle.fresh_inputs), rng=rng)
 
     def read_deep(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepReadResult:
         """The layers behind the black box, from the lowest up."""
         _check_deep(self, oracle)
         report_progress(progress, "lines", oracle.spent, oracle.budget)
         return read_deep(
-            oracle.ask, oracle.dim, depth=self.depth, budget=oracle.budget - oracle.spent, spread=self.spread,
-            purpose=oracle.purpose, assurance=AssurancePlan(self.assurance, oracle.fresh_inputs), rng=rng)
+            partial(oracle.ask, gaps=True), oracle.dim, depth=self.depth, budget=oracle.budget - oracle.spent, spread=self.spread,
+            purpose=oracle.purpose, resolution=oracle.resolution,
+            assurance=AssurancePlan(self.assurance, oracle.fresh_inputs), rng=rng)
 
     def read_folds(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> FoldsResult:
         """The layers behind the black box, of any widths, from the surfaces of their units."""
@@ -202,14 +204,18 @@ def _assurance(found: ReadResult | DeepReadResult, level: float) -> Assurance | 
     return Assurance(level, largest_share(found.assured, level), found.assured) if found.assured else None
 
 
-def error_bars(bar: float, network: Network) -> StandardErrors:
-    """The largest error bar of the units, for every parameter of the lowest layer and the readout in proportion to its size."""
-    rows = np.linalg.norm(network.layer.weights, axis=1)
-    biases = np.asarray(network.layer.biases)
+def error_bars(bar: float, network: Network, location: Array | float = 0.0, scale: Array | float = 1.0) -> StandardErrors:
+    """The largest error bar of the units, for every parameter of the lowest layer and the readout in proportion to its size.
+
+    Units were read in standard units (x - location) / scale; a row's size is that which it has there.
+    """
+    w, b = network.layer.weights, np.asarray(network.layer.biases)
+    rows = np.linalg.norm(w * scale, axis=1)
+    weights: Array = np.asarray(bar * rows[:, None] / np.broadcast_to(scale, w.shape))
+    biases = bar * np.maximum(rows, np.abs(b + w @ np.broadcast_to(location, network.dim)))
     size = float(np.abs(network.readout).max(initial=0.0)) * float(rows.max(initial=1.0))
-    weights: Array = bar * np.repeat(rows[:, None], network.dim, axis=1)
     return StandardErrors(
-        weights, bar * np.maximum(rows, np.abs(biases)), bar * np.abs(network.readout),
+        weights, np.hypot(biases, np.linalg.norm(weights * location, axis=1)), bar * np.abs(network.readout),
         np.full(np.shape(network.offset), bar * size))
 
 

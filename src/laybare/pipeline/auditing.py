@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -138,21 +138,21 @@ class _AuditSetting:
     options: dict[str, Any]
 
     def oracle(self, budget: int, seed: int) -> Oracle:
-        target = Target(self.cached, self.target.name, self.dim, self.target.batch)
+        target = replace(self.target, ask=self.cached, dim=self.dim)
         return Oracle(target, budget=budget, rng=np.random.default_rng([seed, 0]), **self.options)
 
 
 @np.errstate(all="ignore")
 def audit(
     target: Any, budgets: Sequence[int] = BUDGETS, *, dim: int | None = None, law: Law = Gaussian(), link: str | None = None,
-    box: Any = None, log: str | PathLike[str] | None = None, method: Any = None, activation: Any = None, rng: int = 0,
-    progress: Any = None,
+    box: Any = None, inputs: Any = None, log: str | PathLike[str] | None = None, method: Any = None, activation: Any = None,
+    rng: int = 0, progress: Any = None,
 ) -> Audit:
     """How much of a model can be read from how many queries.
 
     Parameters
     ----------
-    target, dim, law, link, box, log : as for Oracle
+    target, dim, law, link, box, inputs, log : as for Oracle
     budgets : queries granted, from few to many
     method, activation : as for recover
     rng : seed; the runs differ in their budgets alone
@@ -169,9 +169,10 @@ def audit(
     activation = None if activation is None else as_activation(activation)
     method = as_method(method, activation)
     payer = Oracle(
-        target, dim, law=law, budget=sum(sizes) + CHECK_QUERIES, log=log, link="identity", box=box, rng=rng)
+        target, dim, law=law, budget=sum(sizes) + CHECK_QUERIES, log=log, link="identity", box=box, inputs=inputs, rng=rng)
     setting = _AuditSetting(
-        CachedBlackBox(lambda x: payer.ask(x, gaps=True)), as_target(target), payer.dim, {"law": law, "link": link, "box": box})
+        CachedBlackBox(lambda x: payer.ask(x, gaps=True)), as_target(target), payer.dim,
+        {"law": law, "link": link, "box": box, "inputs": inputs})
     check = _check_rows(setting, rng)
     with resolve_progress(progress) as listener:
         options = {"method": method, "activation": activation, "rng": rng, "progress": listener}

@@ -1,12 +1,12 @@
 """A black box that is asked at chosen points: read along lines, or passed to the loop on samples with the reason.
 
-A classifier is read inside a box: where its probabilities are 0 or 1 to rounding, nothing is left of its log-odds.
+A classifier is read along lines that end where its probabilities are 0 or 1 to rounding: nothing is left of its log-odds there.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
@@ -23,14 +23,16 @@ from laybare.methods.lines import (
     Lines,
     deep_certificate,
     deep_lines_apply,
+    error_bars,
     folds_certificate,
     lines_apply,
     lines_certificate,
 )
+from laybare.networks import Network
 from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.pipeline.recovery import Recovery
-from laybare.source import GRAIN, Oracle
+from laybare.source import Oracle
 
 
 def read_black_box(
@@ -62,10 +64,12 @@ def recover_by_lines(
     begun, before = time.perf_counter(), oracle.spent
     with single_blas_thread():
         found = method.read(oracle, depth_check=depth_check, rng=rng, progress=progress)
-        network = found.network.canonical()
-        certificate = _with_drift(lines_certificate(found, network, width, method.assurance.level), oracle)
+        start = oracle.on_given_inputs(found.network)
+        network = start.canonical()
+        certified = lines_certificate(found, network, width, method.assurance.level)
+        certificate = _completed(certified, found.error_bar, network, oracle)
     return Recovery(
-        network, found.network, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
+        network, start, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
 
 
 def recover_layers(
@@ -81,36 +85,50 @@ def recover_layers(
             folded = _recover_by_folds(oracle, method, begun, before, rng=rng, progress=progress)
             if folded is not None:
                 return folded
-        hyperplanes = found.network.top is None and not np.any(found.network.readout)
-        network = found.network if hyperplanes else found.network.canonical()  # a unit without readout would be lost
-        certificate = _with_drift(deep_certificate(found, network, method.depth, method.assurance.level), oracle)
+        start = oracle.on_given_inputs(found.network)
+        hyperplanes = start.top is None and not np.any(start.readout)
+        network = start if hyperplanes else start.canonical()  # a unit without readout would be lost
+        certified = deep_certificate(found, network, method.depth, method.assurance.level)
+        certificate = _completed(certified, found.error_bar, network, oracle)
     return Recovery(
-        network, found.network, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
+        network, start, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
 
 
 def _recover_by_folds(
     oracle: Oracle, method: Lines, begun: float, before: int, *, rng: Generator, progress: Progress | None
 ) -> Recovery | None:
     """Read by folds what layer after layer did not give; None if that does not predict fresh answers either."""
-    found = method.read_folds(oracle, rng=rng, progress=progress)
+    try:
+        found = method.read_folds(oracle, rng=rng, progress=progress)
+    except InvalidInput:
+        if oracle.resolution is None:
+            raise
+        return None  # surfaces lead to where a class is certain to rounding
     if found.network is None or not found.complete:
         return None
-    network = found.network.canonical()
+    start = oracle.on_given_inputs(found.network)
+    network = start.canonical()
     x, of_law = AssurancePlan(method.assurance, oracle.fresh_inputs).points(
         0, oracle.spent - before, oracle.budget - oracle.spent, rng)
     misfit, limit = found.fresh, FoldOptions().predicted
     if len(x):
         answers = oracle.ask(x, purpose="assurance")
-        misfit = max(misfit, float(np.abs(network(x).reshape(answers.shape) - answers).max() / np.abs(answers).max()))
+        misfit = max(misfit, float(np.abs(found.network(x).reshape(answers.shape) - answers).max() / np.abs(answers).max()))
     level = method.assurance.level
     assurance = Assurance(level, largest_share(of_law, level), of_law) if of_law and misfit <= limit else None
-    certificate = _with_drift(folds_certificate(found, network, misfit, limit, assurance), oracle)
+    certificate = _completed(folds_certificate(found, network, misfit, limit, assurance), float("nan"), network, oracle)
     return Recovery(
-        network, found.network, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
+        network, start, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
 
 
-def _with_drift(certificate: Certificate, oracle: Oracle) -> Certificate:
-    return replace(certificate, claims=(*certificate.claims, *drift_claims_of_reading(oracle)))
+def _completed(certificate: Certificate, bar: float, network: Network, oracle: Oracle) -> Certificate:
+    """With error bars on the inputs as they are given, the region of the assurance, and the claim on drift."""
+    region = oracle.region
+    if oracle is not oracle.as_given and region is not None:
+        certificate = replace(certificate, standard_errors=error_bars(bar, network, region.location, region.scale))
+    if region is not None and certificate.assurance is not None:
+        certificate = replace(certificate, assurance=certificate.assurance._replace(where=region.said))
+    return replace(certificate, claims=(*certificate.claims, *drift_claims_of_reading(oracle.as_given)))
 
 
 def chosen_lines(method: Lines | None, activation: Activation | None, assurance: AssuranceOptions | None) -> Lines:
@@ -133,39 +151,3 @@ def _lines_refused_claim(refusal: AssumptionViolated, oracle: Oracle) -> Claim:
     return Claim(
         "queries of lines before samples", float(oracle.spent), 0.0, True, "tested",
         f"the black box was not read along lines: {refusal.seen} {refusal.why} Samples were drawn from it instead.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnsaturatedBoxOptions:
-    """How a box is found in which no class is certain."""
-
-    half_side: float = 2.0  # half of the first side, in standard deviations. Checked by `pytest tests/recovery`.
-    halvings: int = 8  # Most halvings of the box. Checked by `pytest tests/recovery`.
-    corners: int = 8  # Random corners that are asked each time. Checked by `pytest tests/recovery`.
-    log_odds: float = 12.0  # largest at a corner. Derived: beyond it a float64 keeps fewer than eleven digits.
-
-
-BOX = UnsaturatedBoxOptions()
-"""The options in use."""
-
-
-def restrict_to_unsaturated_box(oracle: Oracle, *, rng: Generator) -> Oracle:
-    """The oracle inside a box where no class is certain, if it gives probabilities and has no box; `BOX.corners` queries per try.
-
-    Lines reach far out, where the probabilities of every network are 0 or 1.
-    """
-    if oracle.box is not None or oracle.link == "identity" or oracle.budget - oracle.spent < 2 * BOX.corners * BOX.halvings:
-        return oracle
-    if oracle.spent == 0:
-        oracle.ask(oracle.typical(1), purpose="first look", gaps=True)
-    if oracle.link_in_use == "identity":
-        return oracle
-    x = oracle.typical(GRAIN)
-    middle, side = x.mean(axis=0), BOX.half_side * x.std(axis=0)
-    for _ in range(BOX.halvings):
-        corners = middle + side * rng.choice([-1.0, 1.0], size=(BOX.corners, oracle.dim))
-        odds = oracle.ask(corners, purpose="first look", gaps=True)
-        if np.isfinite(odds).all() and np.abs(odds).max() < BOX.log_odds:
-            break
-        side = side / 2.0
-    return oracle.inside((middle - side, middle + side))

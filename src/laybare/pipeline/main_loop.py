@@ -18,7 +18,7 @@ from laybare.certificate.unit_support import has_unsupported_unit
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.lines.assurance import AssuranceLike, AssuranceOptions, as_assurance
 from laybare.methods import Method
-from laybare.methods.lines import Lines, lines_apply
+from laybare.methods.lines import Lines
 from laybare.methods.start import Start, required_network
 from laybare.networks import Network
 from laybare.numerics.blas import single_blas_thread
@@ -26,7 +26,7 @@ from laybare.numerics.checks import as_generator, check_instance
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
-from laybare.pipeline.black_box import chosen_lines, read_black_box, restrict_to_unsaturated_box
+from laybare.pipeline.black_box import chosen_lines, read_black_box
 from laybare.pipeline.data_profile import profile_data
 from laybare.pipeline.guess_activation import candidate_activations, check_not_piecewise_constant
 from laybare.pipeline.monitor import (
@@ -226,10 +226,10 @@ def _recover_by_lines(
     """Read along lines where that applies, layer after layer; else the reason. Steps and trees are refused early."""
     if method is None and call.activation is None:
         check_not_piecewise_constant(oracle, rng=call.rng, progress=call.progress)
-    asked = restrict_to_unsaturated_box(oracle, rng=call.rng) if lines_apply(call.activation) else oracle
+    oracle = oracle.standardised()
     chosen = chosen_lines(method, call.activation, call.assurance)
     named = method is not None
-    return read_black_box(asked, chosen, call.width, call.activation, named=named, rng=call.rng, progress=call.progress)
+    return read_black_box(oracle, chosen, call.width, call.activation, named=named, rng=call.rng, progress=call.progress)
 
 
 def _recover_in_rounds(call: _Call, oracle: Oracle, reason: tuple[Claim, ...]) -> Recovery:

@@ -275,7 +275,8 @@ def _recovery(contents: Contents, path: str) -> Recovery:
     claims = tuple(Claim(**_claim_from_json(claim)) for claim in description["claims"])
     errors, reason = StandardErrors(**_under(arrays, "errors")), str(description.get("because", ""))
     assured = description.get("assurance")
-    assurance = None if assured is None else Assurance(float(assured[0]), float(assured[1]), int(assured[2]))
+    assurance = None if assured is None else Assurance(
+        float(assured[0]), float(assured[1]), int(assured[2]), *map(str, assured[3:]))
     certificate = Certificate(
         claims, errors, **measured, reason=reason, assurance=assurance, covariance=arrays.get("covariance"))
     numbers = description.get("profile")

@@ -68,7 +68,8 @@ class Rounding:
     The last term is the rounding of the sums inside a network, which may cancel in y; it is 0 unless measured by
     `calibrate_rounding`. `kind` is float64, float32, float16, "k decimals" or noise; `unit` is the unit roundoff of that kind;
     `queries` is the number that the measurement took. For log-odds, absolute and relative are those of the probabilities;
-    `level` and `sd` convert them.
+    `level` and `sd` convert them. Log-odds far below and far above 0 are `lossy` if the digits of the smaller class end at the
+    roundoff of 1.
     """
 
     kind: str
@@ -79,18 +80,20 @@ class Rounding:
     steepness: float = 0.0
     queries: int = 0
     log_odds: bool = False
+    lossy: tuple[bool, bool] = (True, True)
 
     def level(self, y: Array) -> Array:
         """Standard deviation of every answer, without the inner term."""
         if not self.log_odds:
             return np.asarray(self.absolute + self.relative * np.abs(y))
-        smaller = 1.0 / (1.0 + np.exp(np.minimum(np.abs(y), 700.0)))  # of p and 1 - p
-        return np.asarray((self.absolute + self.relative) / smaller)
+        over = 1.0 + np.exp(np.minimum(np.abs(y), 700.0))  # one over the smaller of p and 1 - p
+        ends = np.where(y < 0.0, *self.lossy)
+        return np.asarray(self.absolute * over + self.relative * np.where(ends, over, 2.0 + np.abs(y)))
 
     def sd(self, x: Array, y: Array) -> Array:
         """Standard deviations (n,) of the worst output, for answers y (n, outputs) at x (n, dim)."""
         inside = self.inner * self.steepness * np.linalg.norm(x, axis=1)
-        return np.asarray(self.level(np.abs(y).max(axis=1)) + inside)
+        return np.asarray(self.level(y).max(axis=1) + inside)
 
     def coarser(self, factor: float) -> Rounding:
         """With the inner rounding multiplied by `factor`."""

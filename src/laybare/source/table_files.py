@@ -155,7 +155,7 @@ def _stack(chunks: Iterable[Array], header: TableHeader, path: Path) -> ArrayPai
     x, y, outputs = [], [], header.outputs
     for chunk in chunks:
         x.append(np.delete(chunk, outputs, axis=1))
-        y.append(chunk[:, outputs] if len(outputs) > 1 else chunk[:, outputs[0]].copy())
+        y.append(chunk[:, outputs[0]].copy() if len(outputs) == 1 else chunk[:, outputs])
     if not x:
         raise InvalidInput(
             f"{path} has a header and no rows.", "There are no samples.", "Give samples.", path=str(path))

@@ -4,12 +4,14 @@ For logits z and p = softmax(z), log p_k - log p_0 = z_k - z_0: differences of l
 logits are, and a common shift of all logits, which probabilities do not show, cancels. One probability p = 1/(1 + exp(-z)) gives
 z = log p - log(1 - p). So a classifier with K classes is a network with K - 1 outputs.
 
-An error ε of p is an error ε / (p (1 - p)) of its log-odds: where p is 0 or 1 to rounding, they carry no information.
+A floating-point number keeps its relative digits however small it is: probabilities of a softmax tell log-odds to rounding until
+they underflow (1e-38 in float32, 1e-308 in float64). Where a class is computed as 1 - p, its digits end at the roundoff of 1,
+and small multiples of it carry no information. Of two classes the smaller one tells the log-odds, point by point.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,7 +19,7 @@ import numpy as np
 from laybare.errors import InvalidInput
 from laybare.numerics.checks import show_value
 from laybare.numerics.shapes import Array
-from laybare.source.rounding import UNIT_ROUNDOFF
+from laybare.source.rounding import UNIT_ROUNDOFF, Rounding, detect_grid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,11 @@ class LinkOptions:
     sum_tol: float = 5e-3  # Largest |sum - 1| of a row of probabilities. Derived: three decimals of ten classes are within it.
     strict_sum_tol: float = 1e-6
     """The same if there are fewer than `min_rows` rows. Derived: float32 probabilities are within it, coincidences are not."""
+    left_over: float = 64.0  # roundoffs: fewer are what 1 - p leaves. Derived: log-odds are then known to a per cent at best.
+    small: float = 2.0**-6  # probabilities that show where digits end. Derived: a full one is a multiple by chance once in 16.
+    finer: float = 4.0  # 1 - p and 1/2 + q end at roundoff over this. Derived: the last digit of numbers just below 1/2.
+    min_small: int = 8  # of these that are no multiples of that. Derived: 16^-8 by chance.
+    remembered: int = 512  # rows of answers that are looked at. Convention: half a block.
     min_rows: int = 8
     """Rows from which `sum_tol` is used. Derived: eight rows sum to one within it by chance with probability below (1e-2)^8."""
 
@@ -76,15 +83,19 @@ class Identity(NamedTuple):
             row=query, output=output)
 
 
-class Logit(NamedTuple):
+@dataclass(eq=False)
+class Logit:
     """Every column is a probability of its own; two columns that sum to one count as one."""
 
     name: str = "logit"
+    seen: list[Array] = field(default_factory=list)
 
     def __call__(self, given: Array) -> Array:
         if given.shape[1] == 2 and _sum_to_one(given, LINKS.sum_tol).all():
-            return Softmax()(given)
-        p = np.where((given > 0) & (1.0 - given > 4 * _roundoff(given)), given, np.nan)
+            return Softmax(seen=self.seen)(given)
+        _remember(self.seen, given)
+        other = 1.0 - given
+        p = np.where(_has_digits(given) & _has_digits(other, _roundoff(given)), given, np.nan)
         return np.asarray(np.log(p) - np.log1p(-p))
 
     def inverse(self, y: Array) -> Array:
@@ -94,14 +105,22 @@ class Logit(NamedTuple):
         return _unusable_error(given, query, outside=bool(((given < 0) | (given > 1)).any()))
 
 
-class Softmax(NamedTuple):
+@dataclass(eq=False)
+class Softmax:
     """A row holds the probabilities of all classes; outputs are log-odds of each class against the first."""
 
     name: str = "softmax"
+    seen: list[Array] = field(default_factory=list)
 
     def __call__(self, given: Array) -> Array:
-        usable = _sum_to_one(given, LINKS.sum_tol) & (given > 0).all(axis=1) & (1.0 - given.max(axis=1) > 4 * _roundoff(given))
-        logs = np.log(np.where(usable[:, None], given, np.nan))
+        _remember(self.seen, given)
+        usable = _sum_to_one(given, LINKS.sum_tol) & _has_digits(given).all(axis=1)
+        p = np.where(usable[:, None], given, np.nan)
+        if given.shape[1] == 2:
+            first = p[:, :1] < p[:, 1:]
+            smaller = p.min(axis=1, keepdims=True)
+            return np.asarray(np.where(first, -1.0, 1.0) * (np.log(smaller) - np.log1p(-smaller)))
+        logs = np.log(p)
         return np.asarray(logs[:, 1:] - logs[:, :1])
 
     def inverse(self, y: Array) -> Array:
@@ -111,6 +130,42 @@ class Softmax(NamedTuple):
 
     def explain(self, given: Array, query: int) -> InvalidInput:
         return _unusable_error(given, query, outside=not _sum_to_one(given[None], LINKS.sum_tol).all())
+
+
+def resolution_of(link: Link) -> Rounding | None:
+    """The grid of the probabilities seen so far, and on which sides small ones keep their digits; None for outputs."""
+    chosen = link.link if isinstance(link, AutoLink) else link
+    if not isinstance(chosen, Logit | Softmax) or not chosen.seen:
+        return None
+    p = np.vstack(chosen.seen)
+    first, others = (1.0 - p, p) if p.shape[1] == 1 or (chosen.name == "logit" and p.shape[1] > 2) else (p[:, :1], p[:, 1:])
+    lossy = _ends_at_roundoff(others, p), (isinstance(chosen, Logit) and p.shape[1] != 2) or _ends_at_roundoff(first, p)
+    return replace(detect_grid(p[(p > 0.0) & (p < 1.0)][None]), log_odds=True, lossy=lossy)
+
+
+def _remember(seen: list[Array], given: Array) -> None:
+    if sum(map(len, seen)) < LINKS.remembered:
+        seen.append(given[: LINKS.remembered])
+
+
+def _has_digits(p: Array, roundoff: float | None = None) -> Array:
+    """Whether probabilities are neither 0 nor below the normal numbers, nor a few roundoffs left over by 1 - p."""
+    unit = _roundoff(p) if roundoff is None else roundoff
+    tiny = float(np.finfo(np.float32 if unit > UNIT_ROUNDOFF["float64"] else np.float64).tiny)
+    return np.asarray((p >= tiny) & ~_left_over(p, unit))
+
+
+def _left_over(p: Array, unit: float) -> Array:
+    """Whether they are so small and whole multiples of the roundoff: by chance one number in 2^18 is."""
+    steps = p / (unit / LINKS.finer)
+    return np.asarray((steps < LINKS.finer * LINKS.left_over) & (steps == np.round(steps)))
+
+
+def _ends_at_roundoff(p: Array, all_p: Array) -> bool:
+    """Whether small probabilities are whole multiples of the roundoff, as 1 - p is; also if too few are small to tell."""
+    unit = _roundoff(all_p) / LINKS.finer
+    small = p[(p > 0.0) & (p < LINKS.small)] / unit
+    return bool(np.sum(small != np.round(small)) < LINKS.min_small)
 
 
 class AutoLink:

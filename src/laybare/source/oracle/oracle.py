@@ -11,10 +11,11 @@ Source: Ge, Kuditipudi, Li and Wang (2019), introduction: inputs augmented by th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import BudgetExhausted, InvalidInput
+from laybare.networks import Network
 from laybare.numerics.checks import (
     as_generator,
     check_instance,
@@ -31,17 +33,18 @@ from laybare.numerics.checks import (
     check_whole,
 )
 from laybare.numerics.shapes import Array, Event, Progress, report_progress
-from laybare.source.arrays import as_numeric, row_keys
+from laybare.source.arrays import ColumnNames, as_numeric, row_keys
 from laybare.source.derived import JoinedSource, StackedRows
-from laybare.source.laws import Box, Gaussian, as_law
+from laybare.source.laws import Box, Gaussian, Unknown, as_law
 from laybare.source.oracle import links
 from laybare.source.oracle.ledger import Ledger, merge_ranges
 from laybare.source.oracle.log import QueryLog
+from laybare.source.oracle.regions import InputRegion, RowMixture, check_inputs, read_rows
 from laybare.source.oracle.targets import as_target, digest
 from laybare.source.oracle.transport import QueryTransport, RemoteTarget
 from laybare.source.protocol import Law, Rows, Source
 from laybare.source.rounding import Rounding, measure_rounding
-from laybare.source.simulation import InputSampler, InputStream, RedrawnRows, check_sampler, sampling_law
+from laybare.source.simulation import InputSampler, InputStream, RedrawnRows, sampling_law
 from laybare.source.sums import GRAIN, Schedule
 from laybare.source.views import SourceMethods
 
@@ -68,7 +71,10 @@ class Oracle(SourceMethods):
     box : (low, high), numbers or arrays, optional; no query leaves it
     rng : seed or Generator, determines every drawn input
     schedule : Schedule, how passes are carried out; with an engine, workers draw and ask, and are counted here
-    inputs : callable (rng, n) -> x (n, dim), optional; draws the inputs instead of the law, which then only describes them
+    inputs
+        Rows that the black box is meant for: an array, a DataFrame or a file (.csv, .parquet, .npy, .npz). Location, scale and
+        range of every input come from them, and fresh inputs are drawn between them. Or a callable (rng, n) -> x (n, dim) that
+        draws; the law then only describes them. Without inputs, law and box, the model's own scaler is read where it has one.
     batch : largest number of rows per call; by default that of the target, else all
     name : name of the target in the log, if its own name is not unique
     memory
@@ -87,34 +93,47 @@ class Oracle(SourceMethods):
     box: Box | None = field(repr=False)
     schedule: Schedule
     name: str
+    region: InputRegion | None = field(repr=False)
+    columns: ColumnNames = field(repr=False)
+    _remark: str = field(repr=False)
+    _standardised: bool = field(repr=False)
     _stream: InputStream = field(repr=False)
     _ledger: Ledger = field(repr=False)
 
     def __init__(
         self, target: Any, dim: int | None = None, *, law: Law = Gaussian(), budget: int = 100_000,
         log: str | PathLike[str] | None = None, link: str | None = None, box: Any = None, rng: Generator | int = 0,
-        schedule: Schedule = Schedule(), inputs: InputSampler | None = None, batch: int | None = None, name: str | None = None,
+        schedule: Schedule = Schedule(), inputs: Any = None, batch: int | None = None, name: str | None = None,
         memory: int = 1 << 30,
     ) -> None:
         resolved = as_target(target)
-        dim = _check_dim(dim, resolved.dim)
+        rows = None if check_inputs(inputs) else read_rows(inputs, resolved.dim if dim is None else dim)
+        dim = _check_dim(dim, resolved.dim, None if rows is None else rows.x.shape[1])
         budget, memory = check_whole("budget", budget, 2), check_whole("memory", memory, 0)
         check_memory(f"A budget of {budget:,} answers", budget, "Give a smaller budget.")
         check_memory(f"A block of {GRAIN} inputs of dimension {dim}", GRAIN * dim, "Give a smaller dim.")
         batch = None if batch is None else check_whole("batch", batch)
         name = None if name is None else check_text("name", name)
         check_instance("schedule", schedule, Schedule, "Give Schedule(workers=...), or leave it out.")
-        check_sampler(inputs)
         box = None if box is None else Box.of(box, dim)
         law = as_law(law)
         law.check(dim)
+        own = resolved.region if inputs is None and box is None and law == Gaussian() else None
+        if rows is not None:
+            inputs, law = RowMixture(_rows_inside(rows.x, box)), Unknown() if law == Gaussian() else law
+        elif own is not None:
+            law = Gaussian(own.location, np.diag(own.scale**2))
         law = sampling_law(law, box) if inputs is None else law
+        link = resolved.link if link is None else link
         key = as_generator(rng).integers(2**64, size=2, dtype=np.uint64)
         values = {
             "target": target, "dim": dim, "law": law, "link": link, "box": box, "schedule": schedule,
-            "name": name or resolved.name, "_stream": InputStream(dim, law, box, inputs, key)}
+            "name": name or resolved.name, "_stream": InputStream(dim, law, box, inputs, key),
+            "columns": ColumnNames() if rows is None else ColumnNames(rows.names, ()), "_remark": resolved.remark,
+            "_standardised": False, "region": None}
         for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
+        object.__setattr__(self, "region", own or self._region(None if rows is None else rows.x))
         chosen = links.link_named(link)
         opened = None if log is None else QueryLog(check_path("log", log), self._identity())
         ask, engine, most = resolved.ask, schedule.engine, batch or resolved.batch
@@ -179,10 +198,18 @@ class Oracle(SourceMethods):
         return self._ledger.link.name or "identity"
 
     @property
+    def resolution(self) -> Callable[[], Rounding | None] | None:
+        """Gives the grid of the probabilities seen so far; None if answers are outputs. Asks one point if nothing was asked."""
+        if self.link != "identity" and self._ledger.link.name is None:
+            self.ask(self.typical(1), purpose="first look", gaps=True)
+        return None if self._ledger.link.name in (None, "identity") else partial(links.resolution_of, self._ledger.link)
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences about the answers: their link, and their resolution if it was measured."""
         measured = (self.rounding.sentence,) if "rounding" in self.__dict__ else ()
-        return (links.describe(self._ledger.link), *measured)
+        where = () if self.region is None else (self.region.sentence,)
+        return (links.describe(self._ledger.link), *measured, *where, *((self._remark,) if self._remark else ()))
 
     @cached_property
     def rounding(self) -> Rounding:
@@ -199,12 +226,52 @@ class Oracle(SourceMethods):
 
     def typical(self, rows: int) -> Array:
         """The first drawn inputs; no queries."""
-        return self._stream.rows(0, rows)
+        return self._in_units(self._stream.rows(0, rows))
 
     def fresh_inputs(self, start: int, rows: int) -> Array:
         """Inputs that no pass draws: from row `start` beyond the budget, moved into the box. No queries."""
-        x = self._stream.rows(self.size + start, self.size + start + rows)
+        x = self._in_units(self._stream.rows(self.size + start, self.size + start + rows))
         return x if self.box is None else np.clip(x, self.box.low, self.box.high)
+
+    def standardised(self) -> Oracle:
+        """The same black box with the same budget and answers, asked in standard units of its region; itself without one."""
+        if self.region is None or self.region.standard:
+            return self
+        view = copy(self)
+        box = None if self.box is None else Box(self.region.white(self.box.low), self.region.white(self.box.high))
+        for attribute, value in (("_standardised", True), ("box", box)):
+            object.__setattr__(view, attribute, value)
+        return view
+
+    @property
+    def as_given(self) -> Oracle:
+        """The same black box, asked at inputs as they are given."""
+        if not self._standardised or self.region is None:
+            return self
+        view = copy(self)
+        box = None if self.box is None else Box(self.region.given(self.box.low), self.region.given(self.box.high))
+        for attribute, value in (("_standardised", False), ("box", box)):
+            object.__setattr__(view, attribute, value)
+        return view
+
+    def on_given_inputs(self, network: Network) -> Network:
+        """A network that was read from this view, on the inputs as they are given."""
+        return self.region.network_on_given(network) if self._standardised and self.region is not None else network
+
+    def _in_units(self, x: Array) -> Array:
+        return self.region.white(x) if self._standardised and self.region is not None else x
+
+    def _region(self, rows: Array | None) -> InputRegion | None:
+        """Of the user's rows, of a law that is not the standard one, or of a box with unequal sides."""
+        if rows is not None:
+            return InputRegion.of_rows(rows, f"like the {len(rows):,} rows given")
+        sides = None if self.box is None else self.box.high - self.box.low
+        if sides is not None and np.ptp(sides) <= 1e-9 * sides.max():
+            return None
+        if sides is None and self.law == Gaussian().complete() and self._stream.inputs is None:
+            return None
+        said = "in the box" if sides is not None else "of the law given" if self._stream.inputs is None else "as they are drawn"
+        return InputRegion.of_rows(self._stream.grain(0), said)
 
     def unsaturated(self, rows: int) -> Array:
         """The same, moved towards the mean of the inputs until the answers can be used; one query per row and move."""
@@ -258,6 +325,8 @@ class Oracle(SourceMethods):
             self.box.check(rows)
         if not len(rows):
             return np.empty((0, self._ledger.outputs or 1))
+        if self._standardised and self.region is not None:
+            rows = np.ascontiguousarray(self.region.given(rows))
         with self._ledger.lock:
             answers = self._ask_reusing(rows, purpose, gaps) if reuse else self._ledger.ask(rows, purpose, gaps=gaps)
         report_progress(self.schedule.progress, "queries", self.spent, self.budget, "queries")
@@ -340,7 +409,20 @@ class Oracle(SourceMethods):
             "link": self.link, "inputs": digest([self._stream.grain(0)])}
 
 
-def _check_dim(given: int | None, known: int | None) -> int:
+def _rows_inside(x: Array, box: Box | None) -> Array:
+    """Rows that lie in the box; at least two are needed."""
+    if box is None:
+        return x
+    inside = np.delete(x, box.outside(x), axis=0)
+    if len(inside) < 2:
+        raise InvalidInput(
+            f"{len(inside)} of the {len(x)} rows of inputs lie inside of the box.", "Fresh inputs are drawn between them.",
+            "Give a box that holds the rows, or leave one of the two out.", inside=len(inside))
+    return inside
+
+
+def _check_dim(given: int | None, known: int | None, of_rows: int | None = None) -> int:
+    known = of_rows if known is None and given is None else known
     if given is None and known is None:
         raise InvalidInput(
             "The dimension of the inputs is not known.", "The black box does not have it.", "Give it: Oracle(target, dim).")

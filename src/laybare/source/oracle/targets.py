@@ -11,7 +11,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
@@ -25,16 +25,25 @@ from laybare.numerics.redaction import redact
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.endpoint import Endpoint
 from laybare.source.oracle.links import CLASSES_ARE_NOT_ENOUGH
+from laybare.source.oracle.onnx_models import is_session, open_file, open_session
+from laybare.source.oracle.regions import InputRegion, batch_norm_region, scaler_region
 
 
 @dataclass(frozen=True)
 class Target:
-    """A black box: the function x (n, dim) -> answers, its name in logs, its dimension if known, its largest batch."""
+    """A black box: the function x (n, dim) -> answers, its name in logs, its dimension if known, its largest batch.
+
+    What a model says about itself: `region`, where its own scaler puts inputs; `link`, what its last operator does; `remark`,
+    what it is, if that is no chain of layers.
+    """
 
     ask: Callable[[Array], Any]
     name: str
     dim: int | None = None
     batch: int | None = None
+    region: InputRegion | None = None
+    link: str | None = None
+    remark: str = ""
 
 
 def digest(arrays: Iterable[Any]) -> str:
@@ -64,7 +73,7 @@ def sklearn_model(model: Any) -> Target:
             CLASSES_ARE_NOT_ENOUGH,
             "Give its decision_function as the black box, or a model with probabilities.", model=name)
     ask = _without_name_warning(model.predict_proba if classifies else model.predict)
-    return Target(ask, f"{name} {digest(_parameters(model))}", int(dim))
+    return Target(ask, f"{name} {digest(_parameters(model))}", int(dim), region=scaler_region(model))
 
 
 def _without_name_warning(predict: Callable[[Array], Any]) -> Callable[[Array], Any]:
@@ -119,53 +128,7 @@ def torch_module(module: Any) -> Target:
 
     dims = (getattr(part, "in_features", None) for part in module.modules())
     name = f"{type(module).__name__} {digest(tensor.double().cpu().numpy() for tensor in tensors)}"
-    return Target(ask, name, next((int(dim) for dim in dims if dim is not None), None))
-
-
-ONNX_TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
-
-
-def is_session(given: Any) -> bool:
-    """Whether it has the methods of an onnxruntime session."""
-    return all(callable(getattr(given, name, None)) for name in ("run", "get_inputs", "get_outputs"))
-
-
-def onnx_file(path: Path) -> Target:
-    """A model on disk, run by onnxruntime on the CPU."""
-    if not path.is_file():
-        raise InvalidInput(f"{path} does not exist.", "There is no model.", "Check the path.", path=str(path))
-    try:
-        import onnxruntime
-    except ImportError:
-        raise InvalidInput(
-            f"{path} is an ONNX model, and onnxruntime is not installed.", "It runs such models.",
-            "Run pip install 'laybare[onnx]'.", path=str(path)) from None
-    try:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    except Exception as error:  # its exceptions have no common public base
-        raise InvalidInput(
-            f"{path} cannot be loaded ({str(error).splitlines()[0]}).", "It is damaged or not an ONNX model.", "Export it again.",
-            path=str(path)) from None
-    return onnx_session(session, f"{path.name} {blake2b(path.read_bytes(), digest_size=8).hexdigest()}")
-
-
-def onnx_session(session: Any, name: str | None = None) -> Target:
-    """A session with one input (n, dim); of several outputs the last real one (probabilities come after labels)."""
-    inputs = session.get_inputs()
-    outputs = [output for output in session.get_outputs() if output.type in ONNX_TYPES]
-    if len(inputs) != 1 or inputs[0].type not in ONNX_TYPES or not outputs:
-        shown = ", ".join(f"{part.name}: {part.type}" for part in (*inputs, *session.get_outputs()))
-        raise InvalidInput(
-            f"The ONNX model has {shown}.", "One input and at least one output of real numbers are needed.",
-            "Export it with one input tensor and without label maps (zipmap=False).")
-    input_name, answer, precision = inputs[0].name, outputs[-1].name, ONNX_TYPES[inputs[0].type]
-    shape = list(inputs[0].shape)
-
-    def ask(x: Array) -> Array:
-        return np.asarray(session.run([answer], {input_name: x.astype(precision)})[0])
-
-    whole = [size if isinstance(size, int) else None for size in shape]
-    return Target(ask, name or f"ONNX session {input_name} -> {answer}", whole[-1] if len(whole) == 2 else None, whole[0])
+    return Target(ask, name, next((int(dim) for dim in dims if dim is not None), None), region=batch_norm_region(module))
 
 
 ACCEPTED_KINDS = (
@@ -201,7 +164,7 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Target]], ...] = (
     (lambda given: isinstance(given, Endpoint), _endpoint),
     (lambda given: isinstance(given, Network), _network),
     (is_module, torch_module),
-    (is_session, onnx_session),
+    (is_session, lambda given: Target(*open_session(given))),
     (is_estimator, sklearn_model),
 )
 
@@ -210,9 +173,14 @@ def _named(text: str) -> Target:
     if "://" in text:
         return _endpoint(Endpoint(text))
     if text.lower().endswith(".onnx"):
-        return onnx_file(Path(text))
+        return Target(*open_file(Path(text)))
     if text.lower().endswith(".safetensors"):
         return as_target(load(text))
+    if text.lower().endswith((".pt", ".pth", ".pkl", ".pickle", ".joblib")):
+        raise InvalidInput(
+            f"{text} is a pickle.", "Whoever opens one runs the program inside of it, so laybare does not.",
+            "Export the model to ONNX (torch.onnx.export), or name a function that loads and calls it: module:function.",
+            target=text)
     module, _, attribute = text.partition(":")
     if not attribute or not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
         raise InvalidInput(
@@ -231,7 +199,7 @@ def _imported(text: str, module: str, attribute: str) -> Target:
             f"{text!r} cannot be imported ({redact(str(error))}).", "Before the colon stands a module, after it a name in it.",
             "Check both, and that the module can be imported from here (PYTHONPATH).", target=text) from None
     target = as_target(found)
-    return Target(target.ask, text if target.ask is found else f"{text} {target.name}", target.dim, target.batch)
+    return replace(target, name=text if target.ask is found else f"{text} {target.name}")
 
 
 def _name_of(given: Callable[..., Any]) -> str:
