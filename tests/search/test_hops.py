@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from planted_problems import full_point, perturbed, planted
 
 import laybare as lb
+from laybare.certificate import ClaimName
 from laybare.errors import TooFewSamples
 from laybare.search.hops import search_by_hops
 from laybare.search.settings import SearchContext
@@ -77,6 +78,23 @@ def test_a_time_limit_ends_the_hops():
     assert time.perf_counter() - begun < 20.0  # without a limit it takes minutes
     assert found.network.width == 20
     assert found.certificate.verdict != "verified"
+
+
+def test_time_that_ends_is_the_first_reason_and_refutes_nothing():
+    problem = few_samples(20, 20, 1.2, 303)
+    found = lb.recover(*_arrays(problem), width=20, seconds=0.5)
+    assert found.certificate.verdict == "doubtful"
+    assert found.certificate.claims[0].name == ClaimName.TIME_LIMIT
+    assert "Most likely time ended" in found.certificate.meaning
+    assert found.network.activation == lb.relu  # not in the form without signs
+
+
+@pytest.mark.parametrize("seed", [320, 321])
+def test_the_width_is_found_from_few_samples(seed):
+    problem = few_samples(10, 5, 3.0, seed)
+    found = lb.recover(*_arrays(problem))
+    assert found.certificate.verdict == "verified"
+    assert lb.compare(found.network, problem.truth).max_error < 1e-10
 
 
 def test_fewer_equations_than_parameters_are_refused(rng):
@@ -150,6 +168,20 @@ def test_rates_at_two_samples_per_degree_of_freedom(dim, width, ratio, least):
     for seed in range(500, 510):
         problem = few_samples(dim, width, ratio, seed)
         found = lb.recover(*_arrays(problem), width=width)
+        error = lb.compare(found.network, problem.truth).max_error
+        right += error < 1e-10
+        assert error < 1e-10 or found.certificate.verdict != "verified"
+    assert right >= least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dim", "width", "ratio", "least"), [(20, 10, 2.5, 8), (10, 50, 4.0, 9)])
+def test_rates_if_the_width_is_not_given(dim, width, ratio, least):
+    """Ten networks each."""
+    right = 0
+    for seed in range(520, 530):
+        problem = few_samples(dim, width, ratio, seed)
+        found = lb.recover(*_arrays(problem))
         error = lb.compare(found.network, problem.truth).max_error
         right += error < 1e-10
         assert error < 1e-10 or found.certificate.verdict != "verified"

@@ -36,6 +36,7 @@ class ClaimName:
     DRIFT = "drift of the black box"
     CERTIFICATE_FINISHED = "certificate finished"
     REFINEMENT_FINISHED = "refinement finished"
+    TIME_LIMIT = "seconds until time ended"
     SIGN_PATTERNS = "sign patterns that fit"
     METHODS_TRIED = "methods tried"
     TIED_ACTIVATIONS = "activations that fit as well"

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from laybare.activations import Activation
-from laybare.certificate import Claim, certify, unfinished_certificate
+from laybare.certificate import Certificate, Claim, ClaimName, certify, unfinished_certificate
 from laybare.certificate.unit_support import has_unsupported_unit
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.lines.assurance import AssuranceLike, AssuranceOptions, as_assurance
@@ -196,12 +196,25 @@ def _certify(
             certificate = certify(network, problem, rng=call.rng, extra=extra, progress=call.progress)
             profile = profile_data(network, problem)
             report_progress(call.progress, "certified")
+            if fit.interrupted:
+                certificate = _ended_by_time(certificate, call)
         except KeyboardInterrupt:
             certificate = unfinished_certificate(network, extra)
     queries = dict(call.source.queries) if isinstance(call.source, Oracle) else {}
     traces = () if fit.trace is None else (fit.trace,)
     return Recovery(
         network, start, certificate, method, time.perf_counter() - call.begun, problem.rows, traces, queries, profile=profile)
+
+
+def _ended_by_time(certificate: Certificate, call: _Call) -> Certificate:
+    """The certificate of a search that time ended: its fit may be far from the best, so no test of it speaks against the data."""
+    taken = time.perf_counter() - call.begun
+    late = Claim(
+        ClaimName.TIME_LIMIT, taken, taken, False, "proved",
+        "time ended before the search did: this is the best fit until then, and what fails below may be for that reason alone.")
+    advice = "time ended before the search did: give more seconds, or the width if you know it."
+    return replace(
+        certificate, claims=(late, *(replace(claim, decisive=False) for claim in certificate.claims)), reason=advice)
 
 
 def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:

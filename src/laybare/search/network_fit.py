@@ -193,18 +193,18 @@ def finish_fit(problem: Problem, searched: SearchResult, activation: Activation,
     """
     found, rules = searched.fit, settings.SEARCH
     network = network_of(found.point, vector=problem.used.outputs == 1)
+    matched = match_signs(network, activation, found.loss, problem.variation) if found.point.linear else None
     if found.trace.reason == "interrupted":
-        return _interrupted(problem, network, searched)
+        return _interrupted(problem, network if matched is None else matched.network, searched)
     claims: tuple[Claim, ...] = ()
-    if found.point.linear:
-        matched = match_signs(network, activation, found.loss, problem.variation)
+    if matched is not None:
         if not searched.whole and not matched.signs.unique:
             return finish_fit(problem, _fit_all_rows(problem, searched, progress), activation, progress)
         try:
             network, claim = choose_signs(
                 problem.used, network, matched, found.loss, problem.variation, biases=problem.biases)
         except KeyboardInterrupt:
-            return _interrupted(problem, network, searched)
+            return _interrupted(problem, matched.network, searched)
         claims = (claim,)
     effort = Effort(gain_tol=rules.last_gain_tol, kink_tol=rules.last_kink_tol)
     effort = effort if searched.whole else replace(effort, damping=rules.last_damping)

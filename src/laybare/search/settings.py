@@ -52,6 +52,8 @@ class SearchSettings:
     hops_at_double: int = 20  # hops per unit at 2 equations each, ... Checked by `pytest -m slow tests/search/test_hops.py`.
     most_hops: int = 300  # ... per unit near one, ... Checked by `pytest -m slow tests/search/test_hops.py`.
     most_hop_work: float = 4e11  # ... and the most n·P² that they add up to. Convention: some minutes on one core.
+    equations_to_hop: float = 1.4  # per parameter, to look for the width. Checked by `pytest -m slow tests/search/test_hops.py`.
+    hops_per_width: int = 25  # hops at each width if it is not given. Checked by `pytest -m slow tests/search/test_hops.py`.
     hop_steps: int = 200  # steps of a hop at most. Checked by `laybare reproduce phase`.
     hop_gain: float = 1e-4  # least relative gain of each of them. Checked by `laybare reproduce phase`.
     hop_blur: float = 0.7  # sd of the logarithm of what blurs removal costs. Checked by `laybare reproduce phase`.
@@ -172,10 +174,10 @@ class SearchContext(NamedTuple):
     def count_parameters(self, width: int) -> int:
         return parameter_count(self.start(np.zeros((width, self.source.dim + self.model.biases))))
 
-    def largest_width(self) -> int:
-        """Largest width that leaves at least a sixth of the equations over."""
+    def largest_width(self, per_parameter: float = 1.2) -> int:
+        """Largest width with this many equations per free parameter: by default a sixth of the equations is left over."""
         one, two = self.count_parameters(1), self.count_parameters(2)
-        return int((self.equations / 1.2 - (2 * one - two)) // (two - one))
+        return int((self.equations / per_parameter - (2 * one - two)) // (two - one))
 
     def check_counting_limit(self, width: int) -> None:
         """Raise unless there are more equations than free parameters at this width."""

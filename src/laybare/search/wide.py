@@ -45,11 +45,17 @@ def search_with_spares(
 
 
 def search_few_equations(context: SearchContext, width: int | None, known: Array, trust: Trust) -> FittedPoint:
-    """`search_with_spares`; where the width is given, the number of spares is not, and equations are few, hops before it.
+    """`search_with_spares`, and hops where equations are few: before it if the width is given, else after it, in vain.
 
     With noise no hop fits exactly: they are in vain, or find a better fit than runs with spares, if these can be made at all.
     """
-    if width is None or context.search.spares is not None or not _has_few_equations(context, width):
+    if context.search.spares is not None or not context.search.hops:
+        return search_with_spares(context, width, known, trust)
+    if width is None:
+        wide = search_with_spares(context, width, known, trust)
+        over = context.is_solved(wide) or wide.trace.reason == "interrupted"
+        return wide if over or not _has_few_equations(context, wide.point.width) else grow_by_hops(context, wide)
+    if not _has_few_equations(context, width):
         return search_with_spares(context, width, known, trust)
     context.check_counting_limit(width)
     units = np.vstack([known, context.draw_units(max(0, width - len(known)))])[:width]
@@ -61,6 +67,29 @@ def search_few_equations(context: SearchContext, width: int | None, known: Array
     return best._replace(trace=hops.trace.then(wide.trace), runs=wide.runs if best is wide else 0)
 
 
+def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
+    """A few hops at twice the width of a fit, and so on while equations allow; the first exact fit is pruned to its width.
+
+    A model with half as many units again as the network is solved by as few hops as one of its width, while equations are
+    left; pruning an exact fit leaves the units that are needed. If no width fits exactly, the fit as it was.
+    """
+    rules = settings.SEARCH
+    widest = context.largest_width(rules.equations_to_hop)
+    trace, width = found.trace, min(found.point.width, widest - 1)
+    while 0 < width < widest:
+        width = min(2 * width, widest)
+        if _affordable_hops(context, width) < rules.hops_per_width:
+            break
+        units = np.vstack([found.point.units, context.draw_units(width)])[:width]
+        wider = search_by_hops(context, units, rules.hops_per_width)
+        trace = trace.then(wider.trace)
+        if context.is_solved(wider):
+            return context.prune(wider._replace(trace=trace), None)
+        if trace.reason == "interrupted":
+            break
+    return found._replace(trace=trace)
+
+
 def _count_hops(context: SearchContext, width: int) -> int:
     """How many hops are made at most: the more, the nearer the counting limit.
 
@@ -68,8 +97,11 @@ def _count_hops(context: SearchContext, width: int) -> int:
     """
     rules, unknowns = settings.SEARCH, context.count_parameters(width)
     near = rules.hops_at_double / max(context.equations / unknowns - 1.0, 0.1) ** 3
-    affordable = rules.most_hop_work / (context.source.size * float(unknowns) ** 2)
-    return int(min(width * min(near, rules.most_hops), affordable)) if context.search.hops else 0
+    return int(min(width * min(near, rules.most_hops), _affordable_hops(context, width)))
+
+
+def _affordable_hops(context: SearchContext, width: int) -> float:
+    return settings.SEARCH.most_hop_work / (context.source.size * float(context.count_parameters(width)) ** 2)
 
 
 def _has_few_equations(context: SearchContext, width: int) -> bool:
