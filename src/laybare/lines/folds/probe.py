@@ -54,7 +54,7 @@ class SurfaceProbe:
     def inputs(self, n: int) -> Array:
         """Random inputs (n, dim) of the domain, of several scales."""
         dim = self.dim
-        return np.asarray(self.scale * self.rng.standard_normal((n, dim)) * self.rng.choice([0.5, 1.0, 2.0, 3.0], (n, 1)))
+        return np.asarray(self.scale * self.rng.standard_normal((n, dim)) * self.rng.choice(self.options.spreads, (n, 1)))
 
     def answers(self, x: Array, purpose: str) -> LineValues:
         if monotonic() > self.until:

@@ -13,7 +13,7 @@ system and meeting points without queries are ours.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 import numpy as np
@@ -158,6 +158,7 @@ class FoldReader:
     levels: list[LayerState] = field(default_factory=list)
     waiting: list[BentPlace] = field(default_factory=list)
     lower: list[FoldedUnit] = field(default_factory=list)
+    line_bends: bool = False
 
     def say(self, detail: str) -> None:
         units = sum(len(level.units) for level in self.levels)
@@ -172,13 +173,14 @@ class FoldReader:
     def places_on(self, line: Line) -> list[BentPlace]:
         """The kinks of a line that no known unit explains, with their normals."""
         profile = self.probe.read_line(line)
+        self.line_bends = profile is not None and len(profile.kinks) > 0
         if profile is None or not profile.kinks:
             return []
         x = line(np.array([kink.t for kink in profile.kinks]))
         strange = [i for i in range(len(x)) if not self.explained(x[i], line.direction)]
         self.say(f"a line with {len(x)} kinks, {len(strange)} not explained")
         places = [self.probe.bent_place(profile, i) for i in strange]
-        return [place for place in places if place is not None]
+        return [place for place in places if place is not None and place.sd <= self.probe.options.sharp]
 
     def explained(self, x: Array, u: Array) -> bool:
         """Whether a point of a line lies on the surface of a unit that is known, up to `explained` along the line."""
@@ -210,7 +212,7 @@ class FoldReader:
             level.lines += 1
             self.waiting += places
             self._try(level, places)
-            quiet = 0 if self._demote() or len(level.units) > before else quiet + 1
+            quiet = 0 if self._demote() or len(level.units) > before else quiet + self.line_bends
         self.waiting = [place for place in self.waiting if not self.explained(place.x, place.normal)]
         return len(level.units)
 
@@ -449,8 +451,11 @@ class FoldReader:
 
     # The end.
 
-    def complete(self) -> DeepNetwork | None:
-        """The network, if the output is affine in the highest layers; units that are missing are looked for."""
+    def complete(self, highest: bool = False) -> DeepNetwork | None:
+        """The network, if the output is affine in the highest layers; units that are missing are looked for.
+
+        Where most answers are missed there is a layer above, unless the layer is known to be the highest.
+        """
         options = self.probe.options
         for _ in range(options.returns):
             n = 2 * sum(self.known.weights[-1].shape) + 42
@@ -458,7 +463,7 @@ class FoldReader:
             readout = fit_readout(self.known, x, y)
             missed = readout.missed
             self.say(f"output affine up to {readout.misfit:.1e}, {len(missed)} of {len(x)} answers missed")
-            if len(missed) > 0.5 * len(x):
+            if len(missed) > 0.5 * len(x) and not highest:
                 return None
             if not len(missed):
                 x, y = self.fresh(options.fresh, "verify", aimed=options.aimed)
@@ -538,12 +543,15 @@ def read_folds(
     """
     queries = QueryCounter(ask, budget=budget, purpose=purpose)
     rounding = _rounding(queries, random_line(dim, options.reach * scale * np.sqrt(dim), scale, rng=rng), rng)
+    rounding = _with_steepness(queries, rounding, scale * rng.standard_normal((options.steep, dim)))
     until = np.inf if seconds is None else monotonic() + seconds
     reader = FoldReader(SurfaceProbe(queries, rounding, options, dim, scale, rng, until), KnownLayers(dim), progress)
     network, fresh, failure, ended = None, np.nan, "", False
     try:
         while network is None and len(reader.levels) < depth and reader.climb():
             network = reader.complete()
+        if network is None and reader.levels:
+            network = reader.complete(highest=True)
         if network is not None:
             x, y = reader.fresh(options.last_fresh, "verify")
             fresh = float(np.abs(network(x) - y).max() / np.abs(y).max())
@@ -593,6 +601,13 @@ def _rounding(queries: QueryCounter, line: Line, rng: Generator) -> Rounding:
         except AssumptionViolated:
             line = random_line(len(line.point), line.high, line.scale / np.sqrt(len(line.point)), rng=rng)
     return check_piecewise_linear(queries, line).rounding
+
+
+def _with_steepness(queries: QueryCounter, rounding: Rounding, x: Array) -> Rounding:
+    """The steepest slope between neighbours among random inputs: a line where hardly a unit is on shows too little."""
+    y, far = queries.ask(x, "recognise"), np.roll(x, 1, axis=0)
+    slopes = np.abs(y - np.roll(y, 1, axis=0)).max(axis=1) / np.linalg.norm(x - far, axis=1)
+    return replace(rounding, steepness=max(rounding.steepness, float(slopes.max()) * np.sqrt(x.shape[1])))
 
 
 def _chord(start: Array, end: Array) -> Line:
