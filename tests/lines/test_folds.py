@@ -15,7 +15,7 @@ from laybare.lines.folds.facts import (
     fold_coefficient,
     global_row,
     hold_open,
-    meeting_point,
+    meeting_points,
     null_vector,
     solve_orientation,
     solve_row,
@@ -166,17 +166,16 @@ def test_fact_d_meeting_points_do_not_need_the_weight(rng: np.random.Generator) 
     below, row = known(network, 1), network.layers[1].rows[0].copy()
     row[3] = 100.0  # the weight of unit 3 is not known: any will do
 
-    def surface(x: Array) -> tuple[Array, float]:
-        maps = below.maps(below.cell(x))
-        on = row[:-1] * below.cell(x)[0]
-        on[3] = 0.0
-        return on @ maps.slopes[0], float(on @ (maps.slopes[0] @ x + maps.shifts[0]) + row[-1])
+    def surface(x: Array) -> tuple[Array, Array]:
+        z = below.preactivations(x)[0]
+        on = row[:-1] * (z > 0.0)
+        on[:, 3] = 0.0
+        return on @ below.weights[0], (on * z).sum(axis=1) + row[-1]
 
-    def wall(x: Array) -> tuple[Array, float]:
-        return below.weights[0][3], float(below.weights[0][3] @ x + below.biases[0][3])
+    def wall(x: Array) -> tuple[Array, Array]:
+        return np.broadcast_to(below.weights[0][3], x.shape), x @ below.weights[0][3] + below.biases[0][3]
 
-    found = [meeting_point(surface, wall, x) for x in rng.standard_normal((20, 5))]
-    met = np.array([x for x in found if x is not None])
+    met = meeting_points(surface, wall, rng.standard_normal((20, 5)))
     assert len(met) > 5
     true = network.layers[1].before(network.layers[0](met))[:, 0]
     assert np.abs(true).max() < 1e-9

@@ -264,25 +264,29 @@ def global_row(known: KnownLayers, side: Array, row: Array) -> tuple[Array, Arra
     return c, v - on @ known.weights[-1], beta - float(on @ known.biases[-1])
 
 
-def meeting_point(
-    surface: Callable[[Array], tuple[Array, float]], wall: Callable[[Array], tuple[Array, float]], x: Array, *,
-    steps: int = 40, tol: float = 1e-11,
-) -> Array | None:
-    """Fact (d): a point where a surface meets a wall, from a start x (dim,), without a query.
+def meeting_points(
+    surface: Callable[[Array], tuple[Array, Array]], wall: Callable[[Array], tuple[Array, Array]], x: Array, *,
+    steps: int = 30, tol: float = 1e-11,
+) -> Array:
+    """Fact (d): points (n, dim) where a surface meets a wall, from starts x (many, dim), without a query.
 
     On {z_k = 0} a row does not depend on its weight of k (relu(0) = 0), so the row as far as it is known will do. Both functions
-    give gradient and value at a point; the shortest Newton step to the zeros of both linear pieces is taken until both vanish.
-    None: no meeting point from this start. Two surfaces that do not meet from many starts are said not to meet.
+    give gradients and values at points; from every start the shortest Newton step to the zeros of both linear pieces is taken
+    until both vanish. Two surfaces that do not meet from many starts are said not to meet.
     """
+    met = []
     for _ in range(steps):
         (n, a), (g, b) = surface(x), wall(x)
-        if max(abs(a) / max(float(np.linalg.norm(n)), 1e-300), abs(b) / max(float(np.linalg.norm(g)), 1e-300)) <= tol:
-            return x
-        step = np.linalg.lstsq(np.vstack([n, g]), -np.array([a, b]), rcond=1e-10)[0]
-        if not np.isfinite(step).all():
-            return None
-        x = x + step
-    return None
+        nn, gg, ng = (n * n).sum(axis=1), (g * g).sum(axis=1), (n * g).sum(axis=1)
+        done = (a * a <= tol**2 * nn) & (b * b <= tol**2 * gg)
+        met.append(x[done & (nn > 0.0) & (gg > 0.0)])
+        det = nn * gg - ng * ng
+        go = ~done & (det > 1e-20 * nn * gg)
+        if not go.any():
+            break
+        alpha, beta = ((gg * a - ng * b)[go] / det[go], (nn * b - ng * a)[go] / det[go])
+        x = x[go] - alpha[:, None] * n[go] - beta[:, None] * g[go]
+    return np.vstack(met)
 
 
 def hold_open(row: Array, free: Array, features: Array, side: Array) -> Array:
@@ -290,10 +294,11 @@ def hold_open(row: Array, free: Array, features: Array, side: Array) -> Array:
 
     `features` (n, unknowns) of inputs at which free directions take part, `side` (n,) the sign of z_m there: two surfaces that do
     not meet leave m on one side wherever the feature is in its other state. Any such row gives the same function, once the
-    linear part above is fitted. A linear program: the largest t with side·z_m ≥ t·|features| and |y| bounded.
+    linear part above is fitted: where the unit is off no answer depends on it, where it is on it passes a linear part that is
+    fitted above. A linear program: the largest t with side·z_m ≥ t·|features| and |y| bounded.
     """
     size = np.linalg.norm(features, axis=1)
-    a = side[:, None] * np.column_stack([features @ free]) / size[:, None]
+    a = side[:, None] * (features @ free) / size[:, None]
     b = side * (features @ row) / size
     bound = 1e3 * max(1.0, float(np.abs(row).max()))
     q = free.shape[1]

@@ -19,6 +19,8 @@ class FoldOptions:
     spreads: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 10.0)  # of random inputs. Measured: x
     steep: int = 40  # random inputs between which slopes are taken
     sharp: float = 0.01  # sd of a normal
+    held_rounds: int = 8
+    held_points: int = 1000
     window: float = 1e-3  # half of the window for a known surface. Checked by `pytest tests/lines/test_folds.py`.
     on_surface: float = 2e-3
     """Share of the window within which the surface must be. Derived: a foreign kink is there with probability 2e-3."""
@@ -33,7 +35,7 @@ class FoldOptions:
     rays: int = 8  # of which the best fold is measured. Checked by `pytest tests/lines/test_folds.py`.
     barren_rays: int = 40  # without a fold, then folds are computed. Checked by `pytest tests/lines/test_folds.py`.
     ray_cells: int = 200  # of a ray; they ask nothing. Checked by `pytest tests/lines/test_folds.py`.
-    meetings: int = 24  # starts from which a meeting point is computed. Checked by `pytest tests/lines/test_folds.py`.
+    meetings: int = 100  # starts from which meeting points are computed. Checked by `pytest tests/lines/test_folds.py`.
     undetermined: float = 1e-6
     """Relative change of a normal by free directions beyond which a surface is unknown in a cell. Derived: between rounding
     (1e-12) and a weight that matters (1e-3)."""

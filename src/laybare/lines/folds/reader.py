@@ -96,6 +96,7 @@ class LayerState:
     closes: Array = field(default_factory=lambda: np.empty(0))
     open: Array = field(default_factory=lambda: np.empty((0, 0), dtype=bool))
     always_on: int = 0
+    grown: int = 0
 
 
 @dataclass(frozen=True)
@@ -254,8 +255,10 @@ class FoldReader:
                 surface = FoldedSurface(
                     self.probe, level.known, old.surface.base, old.surface.points + unit.surface.points,
                     old.surface.cells + unit.surface.cells)
+                surface.explore()
                 merged = FoldedUnit(surface, surface.null_vector())
                 if merged.null.closes <= self.probe.options.closes:
+                    level.grown += merged.null.open.sum() < old.null.open.sum()
                     level.units[i] = merged
                 return True
         return False
@@ -302,29 +305,26 @@ class FoldReader:
     def _held_row(self, unit: FoldedUnit) -> tuple[Array, Array]:
         """A row in the oriented features for a unit that leaves weights open, and which weights are.
 
-        Where no open feature takes part the unit's value is known, and the row is fitted to it; beyond, the unit is on the side
-        on which it is at the last place before an open feature comes in, on the way from a place where it is known.
+        Where no open feature takes part the unit's value is known, and the row is fitted to it. Where one does, the unit is on
+        the side on which it is at the wall of that feature, and stays there (`hold_open`).
         """
         near = unit.points[self.probe.rng.integers(len(unit.points), size=1000)]
-        x = np.vstack([unit.points, near + 0.1 * self.probe.inputs(1000), self._near_units(2500)])
+        x = np.vstack([unit.points, near + 0.1 * self.probe.inputs(1000), self._near_units(8000)])
         z = unit.value(x)
         told = ~np.isnan(z)
         features = np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))])
         solution = solve_row(features[told], z[told], self.probe.options.rank)
         opened = np.abs(solution.free).max(axis=1, initial=0.0) > 1e-6
-        takes_part = np.abs(features @ solution.free).max(axis=1, initial=0.0) > 1e-6
-        beyond = np.flatnonzero(takes_part & ~told)
-        if not len(beyond):
-            return solution.row, opened
-        start = x[told][self.probe.rng.integers(told.sum(), size=len(beyond))]
-        side = np.array([self._last_side(unit, a, b) for a, b in zip(start, x[beyond], strict=True)])
-        return hold_open(solution.row, solution.free, features[beyond], side), opened
-
-    def _last_side(self, unit: FoldedUnit, start: Array, end: Array) -> float:
-        """The sign of a unit's value at the last place on the way from start to end at which it is known."""
-        share = np.linspace(0.0, 1.0, 200)[:, None]
-        z = unit.value((1.0 - share) * start + share * end)
-        return float(np.sign(z[~np.isnan(z)][-1]))
+        x, side = unit.surface.held_sides(x)
+        row, f = solution.row, np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))])
+        used = np.zeros(len(x), dtype=bool)
+        for _ in range(self.probe.options.held_rounds):
+            wrong = np.flatnonzero((side * (f @ row) <= 0.0) & ~used)
+            if not len(wrong):
+                break
+            used[wrong[: self.probe.options.held_points]] = True
+            row = hold_open(solution.row, solution.free, f[used], side[used])
+        return row, opened
 
     def _drop_unused(self, level: LayerState) -> None:
         """Drop units of the layer below at which no surface folds: pieces of other surfaces that were taken for theirs."""
@@ -438,13 +438,13 @@ class FoldReader:
 
     def _insert(self, index: int, places: list[BentPlace]) -> bool:
         full, levels, level = self.known, self.levels, self.levels[index]
-        before = len(level.units)
+        before = len(level.units) + level.grown
         self.known, self.levels = level.known, levels[: index + 1]
         try:
             self._try(level, places)
         finally:
             self.known, self.levels, self.lower = full, levels, []
-        if len(level.units) == before:
+        if len(level.units) + level.grown == before:
             return False
         self.rebuild(index)
         return True

@@ -72,6 +72,12 @@ class KnownLayers:
             x = np.maximum(x @ w.T + b, 0.0)
         return x
 
+    def pulled_back(self, z: list[Array], depth: int, g: Array) -> Array:
+        """Gradients (n, dim) of Σ_k g_k h_k with the features h of a depth, from coefficients g (n, width) and pre-activations."""
+        for w, below in zip(self.weights[:depth][::-1], z[:depth][::-1], strict=True):
+            g = np.where(below > 0.0, g, 0.0) @ w
+        return g
+
     def cell(self, x: Array) -> Cell:
         """The cell of one point (dim,)."""
         return tuple(z[0] > 0.0 for z in self.preactivations(x[None]))

@@ -17,7 +17,7 @@ from laybare.lines.folds.facts import (
     NullVector,
     RowSolution,
     cell_matrix,
-    meeting_point,
+    meeting_points,
     null_vector,
     solve_row,
     surface_features,
@@ -165,24 +165,31 @@ class FoldedSurface:
         """Folds at walls of units whose weights are free, by fact (d)."""
         free = np.flatnonzero(np.abs(self.solution.free[: len(self.side)]).max(axis=1, initial=0.0) > 1e-3)
         for k in self.probe.rng.permutation(free):
-            folds = []
-            for x in self.probe.inputs(self.probe.options.meetings):
-                q = meeting_point(self._linear_piece, partial(self._wall_piece, int(k)), x)
-                fold = None if q is None else self._fold_at(q, int(k))
-                if fold is not None:
-                    folds.append(fold)
+            starts = np.vstack([self.probe.inputs(self.probe.options.meetings), np.array(self.points)])
+            met = meeting_points(self.gradients, partial(self._wall, int(k)), starts)
+            met = met[np.linalg.norm(met, axis=1) <= self.probe.options.reach * self.probe.scale * np.sqrt(self.known.dim)]
+            near = np.argsort(np.linalg.norm(met, axis=1))[: 2 * self.probe.options.rays]
+            folds = [fold for fold in (self._fold_at(q, int(k)) for q in met[near]) if fold is not None]
             if folds:
                 return folds
         return []
 
-    def _linear_piece(self, x: Array) -> tuple[Array, float]:
-        cell = self.known.cell(x)
-        normal, shift, _ = self.plane(self.known.maps(cell), cell)
-        return normal, float(normal @ x) + shift
+    def gradients(self, x: Array) -> tuple[Array, Array]:
+        """Gradients (n, dim) and values (n,) of the row at inputs, what is free being zero."""
+        known, row, width = self.known, self.solution.row, len(self.side)
+        if not known.depth:
+            return np.broadcast_to(row[:-1], x.shape), x @ row[:-1] + row[-1]
+        z = known.preactivations(x)
+        met = self.side * z[-1] < 0.0
+        below = known.features(x, known.depth - 1)
+        c = np.where(met, -self.side * row[:width], 0.0)
+        values = (c * z[-1]).sum(axis=1) + below @ row[width:-1] + row[-1]
+        return known.pulled_back(z, known.depth - 1, c @ known.weights[-1] + row[width:-1]), values
 
-    def _wall_piece(self, k: int, x: Array) -> tuple[Array, float]:
-        maps = self.known.maps(self.known.cell(x))
-        return maps.slopes[-1][k], float(maps.slopes[-1][k] @ x + maps.shifts[-1][k])
+    def _wall(self, k: int, x: Array) -> tuple[Array, Array]:
+        z, known = self.known.preactivations(x), self.known
+        g = np.broadcast_to(known.weights[-1][k], (len(x), known.weights[-1].shape[1]))
+        return known.pulled_back(z, known.depth - 1, g), z[-1][:, k]
 
     def _fold_at(self, q: Array, k: int) -> Fold | None:
         """The fold at a meeting point: the surface must be known on the side on which unit k is as at the base."""
@@ -310,6 +317,29 @@ class FoldedSurface:
         features = surface_features(self.known, self.side, x)
         unsure = np.abs(features @ self.solution.free).max(axis=1, initial=0.0) > 1e-6 * np.linalg.norm(features, axis=1)
         return np.where(unsure, np.nan, features @ self.solution.row)
+
+    def held_sides(self, x: Array) -> tuple[Array, Array]:
+        """Inputs at which an open feature takes part, and the sign of the row there: that at the wall of the feature.
+
+        The surface does not meet the wall of an open feature, so that its unit has one sign on the wall and beyond it.
+        """
+        features, free = surface_features(self.known, self.side, x), self.solution.free
+        side, width = np.zeros(len(x)), len(self.side)
+        for k in np.flatnonzero(np.abs(free[:width]).max(axis=1, initial=0.0) > 1e-6):
+            beyond = np.flatnonzero(features[:, k] > 0.0)
+            start = np.array(self.points)[self.probe.rng.integers(len(self.points), size=min(len(beyond), 200))]
+            at_wall = np.sign(self.value(self._before_wall(int(k), start, x[beyond[: len(start)]])))
+            side[beyond] += np.nanmean(at_wall) if np.isfinite(at_wall).any() else 0.0
+        held = side != 0.0
+        return x[held], np.sign(side[held])
+
+    def _before_wall(self, k: int, before: Array, beyond: Array) -> Array:
+        """Points just before the wall of unit k of the highest known layer, between inputs before and beyond it."""
+        for _ in range(50):
+            middle = 0.5 * (before + beyond)
+            over = (surface_features(self.known, self.side, middle)[:, k] > 0.0)[:, None]
+            before, beyond = np.where(over, before, middle), np.where(over, middle, beyond)
+        return before
 
     def _between(self, above: Array, below: Array) -> Stop | None:
         for _ in range(50):
