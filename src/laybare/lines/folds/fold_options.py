@@ -16,7 +16,7 @@ class FoldOptions:
     explained: float = 1e-6
     """Distance along a line within which a known unit explains a kink. Derived: with 300 units on a line of length 20 a
     foreign kink is explained by chance with probability 300 · 2e-6 / 20 = 3e-5."""
-    spreads: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 10.0)  # of random inputs, in scales. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    spreads: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 10.0)  # of inputs. Checked by `pytest -m slow tests/lines/test_folds.py`.
     steep: int = 40  # inputs between which slopes are taken. Checked by `pytest -m slow tests/lines/test_folds.py`.
     sharp: float = 0.01  # largest sd of a normal that is followed. Checked by `pytest -m slow tests/lines/test_folds.py`.
     held_rounds: int = 8  # of linear programs for open weights. Checked by `pytest tests/lines/test_folds.py`.

@@ -73,7 +73,7 @@ class KnownLayers:
         return x
 
     def pulled_back(self, z: list[Array], depth: int, g: Array) -> Array:
-        """Gradients (n, dim) of Σ_k g_k h_k with the features h of a depth, from coefficients g (n, width) and pre-activations."""
+        """Gradients (n, dim) of Σ_k g_k h_k, h of a depth, from coefficients g (n, width) and pre-activations."""
         for w, below in zip(self.weights[:depth][::-1], z[:depth][::-1], strict=True):
             g = np.where(below > 0.0, g, 0.0) @ w
         return g
