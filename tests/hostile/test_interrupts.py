@@ -233,6 +233,27 @@ main()
     assert running.returncode == 130 and "nothing was found yet" in err and time.monotonic() - sent < 10.0
 
 
+def test_python_s_own_last_steps_are_not_waited_for(folder: Path) -> None:
+    """Threads of an abandoned pass can keep them from ending; here something else does."""
+    program = """
+import atexit, os, signal, sys, time
+import laybare as lb
+from laybare.cli import main
+
+def interrupted(*given, **options):
+    atexit.register(time.sleep, 100.0)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(10.0)
+
+lb.recover = interrupted
+sys.argv[1:] = ["recover", "data.npz"]
+main()
+"""
+    begun = time.monotonic()
+    done = run((sys.executable, "-c", program), folder)
+    assert done.returncode == 130 and "nothing was found yet" in done.stderr and time.monotonic() - begun < 60.0
+
+
 @pytest.mark.parametrize("closed", [1, 2])
 def test_closed_standard_streams(closed: int, folder: Path) -> None:
     """As `laybare ... >&-` of a shell: no file may be opened in the place of a closed stream."""

@@ -96,7 +96,7 @@ def signalled(
     with suppress(ChildProcessError):
         os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)  # its numbers are there until it is waited for
     wall = time.monotonic() - sent
-    seconds = wall - (_seconds_in_queue(running.pid) - queued)
+    seconds = wall - max(0.0, _seconds_in_queue(running.pid) - queued)  # 0 if it has ended
     out, err = running.communicate(timeout=60)
     return Ended(running.returncode, seconds, wall, before, out, err)
 

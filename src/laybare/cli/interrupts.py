@@ -83,6 +83,15 @@ def leave(number: int, message: str = "") -> NoReturn:
     os._exit(128 + number)
 
 
+def end_at_once(status: int) -> NoReturn:
+    """End after an interrupt without Python's last steps: threads of the pass that was left may be inside a library, and Python
+    would wait for them, in rare cases forever."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(status)
+
+
 def leave_at_once(number: int, again: bool) -> None:
     """Nothing would be lost."""
     leave(number)

@@ -17,7 +17,7 @@ from typing import Any, cast
 import click
 from click.shell_completion import CompletionItem
 
-from laybare.cli.interrupts import STATE, leave_at_once
+from laybare.cli.interrupts import STATE, end_at_once, leave_at_once
 from laybare.errors import LaybareError
 from laybare.numerics.redaction import redact
 
@@ -126,6 +126,8 @@ def run() -> None:
             raise
         status = _say_interrupted("")  # an interrupt inside of a library may come out as any exception
     STATE.act = leave_at_once
+    if STATE.number:
+        end_at_once(status)
     sys.exit(status)
 
 
