@@ -106,3 +106,9 @@ def test_mirror_units_are_turned_back(activation, rng):
     assert found.signs.unique and found.network.linear is None
     assert np.abs(found.network(x) - truth(x)).max() < 1e-12
     assert np.allclose(found.network.layer.weights, layer.weights)
+
+
+def test_a_tolerance_beyond_all_vectors_decides_no_sign(rng):
+    """As a search that was interrupted in its first step leaves it."""
+    found = decode_signs(rng.standard_normal((30, 4)), rng.standard_normal(4), tol=2.0)
+    assert not found.searched and found.alternatives == ()

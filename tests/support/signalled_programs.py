@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 Program = subprocess.Popen[str]
 
@@ -83,8 +84,15 @@ def forked(action: Callable[[], int], meanwhile: Callable[[], object] = lambda: 
 def signalled(
     words: Sequence[str], folder: Path, after: float, *, signals: Sequence[int] = (signal.SIGINT,), apart: float = 0.5
 ) -> Ended:
-    """Start it, send the signals, the first after so many seconds, and wait for its end."""
-    running = start(words, folder)
+    """Start it, send the signals, the first after so many seconds, and wait for its end.
+
+    Its output goes to files: a pipe that nobody reads is full after 64 kB, and the program would wait.
+    """
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        return _signalled(start(words, folder, stdout=out, stderr=err), after, signals, apart, (out, err))
+
+
+def _signalled(running: Program, after: float, signals: Sequence[int], apart: float, streams: tuple[IO[str], IO[str]]) -> Ended:
     time.sleep(after)
     before = running.poll() is not None
     sent, queued = time.monotonic(), 0.0
@@ -97,7 +105,8 @@ def signalled(
         os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)  # its numbers are there until it is waited for
     wall = time.monotonic() - sent
     seconds = wall - max(0.0, _seconds_in_queue(running.pid) - queued)  # 0 if it has ended
-    out, err = running.communicate(timeout=60)
+    running.wait(timeout=60)
+    out, err = (stream.seek(0) or stream.read() for stream in streams)
     return Ended(running.returncode, seconds, wall, before, out, err)
 
 

@@ -69,9 +69,9 @@ def decode_signs(vectors: Array, target: Array, tol: float = 1e-7) -> Signs:
     fixed, free = order[:rank], order[rank:]
     base = scipy.linalg.solve_triangular(R[:rank, :rank], Q[:, :rank].T @ t)
     follow = scipy.linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:])
-    if len(free) > SIGNS.max_free:
-        return Signs(np.ones(len(vectors)), np.inf, np.inf, (), searched=False)
     few = len(free) <= SIGNS.max_enumerated
+    if len(free) > SIGNS.max_free or not (few or rank):  # rank 0: the tolerance is beyond all vectors
+        return Signs(np.ones(len(vectors)), np.inf, np.inf, (), searched=False)
     patterns = _patterns(np.arange(1 << len(free)), len(free)) if few else _search(base, follow, tol)
     if not len(patterns):
         return Signs(np.ones(len(vectors)), np.inf, np.inf, ())
