@@ -8,6 +8,7 @@ with loadings λᵢ = cᵢuᵢ.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -39,6 +40,8 @@ class Components:
         See the function of that name; 1 for orthogonal parts, 0 when two parts cannot be separated.
     order : int
         3 or 4 for a symmetric tensor, 2 for a stack of symmetric matrices, l for a stack of symmetric tensors of order l.
+    converged : bool
+        False if alternating least squares ran out of rounds.
     """
 
     coefficients: Array
@@ -46,6 +49,7 @@ class Components:
     residual: float
     separation: float
     order: int
+    converged: bool = True
 
     @property
     def rank(self) -> int:
@@ -186,10 +190,14 @@ def _solve_gram(gram: Array, right: Array) -> Array:
 
 @dataclass(frozen=True)
 class BestOf:
-    """Run `decompose` `tries` times and keep the smallest residual."""
+    """Run `decompose` `tries` times and keep the smallest residual.
+
+    If none of them converged, the same tries are run with `longer`.
+    """
 
     tries: int
     decompose: Decomposer
+    longer: Decomposer | None = None
 
     def __post_init__(self) -> None:
         if self.tries < 1:
@@ -197,7 +205,11 @@ class BestOf:
                 f"{self.tries} tries were asked for.", "The best of them is kept.", "Give a positive number.", tries=self.tries)
 
     def __call__(self, tensor: Array, rank: int, *, rng: Generator) -> Components:
-        return min((self.decompose(tensor, rank, rng=rng) for _ in range(self.tries)), key=lambda parts: parts.residual)
+        again = deepcopy(rng)
+        found = [self.decompose(tensor, rank, rng=rng) for _ in range(self.tries)]
+        if self.longer is not None and not any(parts.converged for parts in found):
+            found = [self.longer(tensor, rank, rng=again) for _ in range(self.tries)]
+        return min(found, key=lambda parts: parts.residual)
 
 
 def best_of(tries: int, decompose: Decomposer) -> Decomposer:

@@ -12,7 +12,7 @@ inside `best_of`, or prefer `GaussNewton`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
@@ -140,14 +140,19 @@ class AlternatingLeastSquares:
             u, v = unit_rows(rng.standard_normal((2, rank, rank)))
         else:
             u = v = self.start(small, rank, rng=rng).directions
-        return fit_components(slices, unit_rows(alternate(small, u, v, self.max_steps, self.tol) @ span.basis.T))
+        found, converged = alternate(small, u, v, self.max_steps, self.tol)
+        return replace(fit_components(slices, unit_rows(found @ span.basis.T)), converged=converged)
 
 
 alternating_least_squares = AlternatingLeastSquares()
 
 
-def alternate(slices: Array, u: Array, v: Array, max_steps: int, tol: float) -> Array:
-    """Unit rows of the fit A_l ≈ Σᵢ λ_lᵢ uᵢ vᵢᵀ after alternating least squares from u and v (r, k): the mean of uᵢ and ±vᵢ."""
+def alternate(slices: Array, u: Array, v: Array, max_steps: int, tol: float) -> tuple[Array, bool]:
+    """Unit rows of the fit A_l ≈ Σᵢ λ_lᵢ uᵢ vᵢᵀ by alternating least squares from u and v (r, k): the mean of uᵢ and ±vᵢ.
+
+    And whether they came to rest.
+    """
+    converged = False
     by_slice = slices.reshape(len(slices), -1)
     by_row = slices.transpose(1, 0, 2).reshape(slices.shape[1], -1)
     for _ in range(max_steps):
@@ -155,10 +160,11 @@ def alternate(slices: Array, u: Array, v: Array, max_steps: int, tol: float) -> 
         weights = _refit_factor(by_slice, u, v)
         u = unit_rows(_refit_factor(by_row, weights, v))
         v = unit_rows(_refit_factor(by_row, weights, u))
-        if float(np.abs(np.abs(u) - np.abs(before)).max()) < tol:
+        converged = float(np.abs(np.abs(u) - np.abs(before)).max()) < tol
+        if converged:
             break
     signs = np.where(np.einsum("ia,ia->i", u, v) < 0, -1.0, 1.0)
-    return unit_rows(u + signs[:, None] * v)
+    return unit_rows(u + signs[:, None] * v), converged
 
 
 def _refit_factor(unfolded: Array, first: Array, second: Array) -> Array:

@@ -39,7 +39,16 @@ from laybare.landscape.fourth_moment import (
 )
 from laybare.landscape.minimisers import Minimum, SecondOrder, StoppingPoint, descend, lbfgs, second_order, trust_region
 from laybare.landscape.objective import Domain, FreeSpace, LocalDerivatives, Objective, UnitRows, ValueAndGradient
-from laybare.landscape.risks import ReLURisk, SeriesRisk, TensorRisk, population_tensor_risk, series_risk, tensor_risk
+from laybare.landscape.risks import (
+    ReLURisk,
+    SeriesRisk,
+    TensorRisk,
+    least_risk,
+    order_energy,
+    population_tensor_risk,
+    series_risk,
+    tensor_risk,
+)
 from laybare.landscape.stochastic import (
     DescentPath,
     Response,
@@ -69,6 +78,7 @@ __all__ = [
     "Domain", "FreeSpace", "UnitRows", "Objective", "LocalDerivatives", "ValueAndGradient",
     "Teacher", "FourthMoment", "RankOneQuartic", "TurnedQuartic", "coefficient",
     "ReLURisk", "SeriesRisk", "series_risk", "TensorRisk", "tensor_risk", "population_tensor_risk",
+    "order_energy", "least_risk",
     "Design", "orthogonal_design", "general_design", "whitened_design", "population_g", "population_f", "pairs_on_spheres",
     "Penalty", "NormPenalty", "SampledPenalty", "SampledRisk", "Response", "response_of", "even_response",
     "Bounds", "DesignParameters", "theorem_2_3", "theorem_b_1", "theorem_c_4", "theorem_c_5",

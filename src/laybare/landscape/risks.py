@@ -296,3 +296,15 @@ def population_tensor_risk(teacher: Teacher, width: int | None = None) -> Tensor
     return TensorRisk(
         second=teacher.gram(), quartic=teacher.quartic(), width=width or teacher.width, low=low, high=high,
         constant=float(a @ (low**2 * K**2 + high**2 * K**4) @ a), truth=teacher.directions)
+
+
+def order_energy(teacher: Teacher, order: int) -> float:
+    """σ_k² |Σ aᵢ bᵢ^⊗k|²: what order k of a network adds to E[y²]."""
+    a, K = teacher.readout, teacher.directions @ teacher.directions.T
+    return float(coefficient(teacher.activation, order) ** 2 * (a @ K**order @ a))
+
+
+def least_risk(teacher: Teacher, orders: tuple[int, ...]) -> float:
+    """The constant of (2.6) for a ReLU teacher: E[y²] less what these orders have of it, the least risk of a model of them."""
+    return ReLURisk(teacher).value_and_gradient(np.zeros_like(teacher.directions)).value - sum(
+        order_energy(teacher, order) for order in orders)

@@ -29,12 +29,19 @@ _Samples: TypeAlias = Callable[[int], Source]
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """Fixed-step descent: `step`, how many of them, whether the coefficients move too, whether every step has fresh samples."""
+    """Fixed-step descent: `step`, how many of them, whether the coefficients move too, whether every step has fresh samples.
+
+    It ends early at a relative loss of `tol`, and if the loss fell by less than the share `flat` of it within `window` steps.
+    `momentum` is Nesterov's, begun anew whenever the loss grows.
+    """
 
     step: float = 0.02
     max_steps: int = 1000
     readout: bool = False
     resample: bool = False
+    momentum: bool = False
+    flat: float = 0.0
+    window: int = 500
     tol: float = FLOOR_LOSS
 
 
@@ -126,7 +133,7 @@ def largest_curvature(source: Source, point: Point, *, rng: Generator, iteration
 
 def _walk(start: Point, scale: float, descent: Descent, samples: _Samples, source: Source) -> FittedPoint:
     begun, point, touched, rows, reason = time.perf_counter(), start, 0, [], "steps"
-    first = np.inf
+    first, reached, pace = np.inf, start, 0
     try:
         for step in range(descent.max_steps + 1):
             part = samples(step)
@@ -141,14 +148,30 @@ def _walk(start: Point, scale: float, descent: Descent, samples: _Samples, sourc
             if loss <= descent.tol * scale:
                 reason = "floor"
                 break
+            if _is_flat(rows, descent):
+                reason = "flat"
+                break
             if step < descent.max_steps:
                 change = descent.step * slope.coefficients if descent.readout else 0.0
-                point = point.moved(point.units - descent.step * slope.rows, point.coefficients - change)
+                before, reached = reached, point.moved(point.units - descent.step * slope.rows, point.coefficients - change)
+                pace = pace + 1 if descent.momentum and (step == 0 or rows[-1].loss <= rows[-2].loss) else 0
+                point = _extrapolated(before, reached, pace / (pace + 3)) if pace else reached
     except KeyboardInterrupt:
         if not rows:
             raise
         reason = "interrupted"
     return FittedPoint(point, rows[-1].loss * scale, Trace(tuple(rows), reason))
+
+
+def _is_flat(rows: list[TraceRow], descent: Descent) -> bool:
+    """The loss fell by less than the share `flat` of it within the last `window` steps."""
+    return len(rows) > descent.window and rows[-1 - descent.window].loss - rows[-1].loss < descent.flat * rows[-1].loss
+
+
+def _extrapolated(before: Point, reached: Point, share: float) -> Point:
+    """`share` of the last move further."""
+    units, coefficients = reached.units - before.units, reached.coefficients - before.coefficients
+    return reached.moved(reached.units + share * units, reached.coefficients + share * coefficients)
 
 
 def _diverged(source: Source, start: Point, step: float, first: float, loss: float) -> InvalidInput:
