@@ -114,7 +114,8 @@ class PracticalRoute:
 
     def _end(self, trace: Trace) -> Claim:
         """How many steps it took until the loss was flat."""
-        steps, why = len(trace.rows) - 1, {"steps": "all that it has", "flat": "the loss falls no more"}.get(trace.reason, trace.reason)
+        steps = len(trace.rows) - 1
+        why = {"steps": "all that it has", "flat": "the loss falls no more"}.get(trace.reason, trace.reason)
         return Claim(DESCENT_STEPS, steps, self.max_steps, steps < self.max_steps, "tested", f"{why}.")
 
 
