@@ -40,6 +40,8 @@ class ClaimName:
     SIGN_PATTERNS = "sign patterns that fit"
     METHODS_TRIED = "methods tried"
     TIED_ACTIVATIONS = "activations that fit as well"
+    HIDDEN_UNITS = "hidden units that the rows support"
+    COLUMNS_LEFT_OUT = "columns left out"
 
 
 @dataclass(frozen=True, kw_only=True)

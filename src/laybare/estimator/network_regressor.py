@@ -9,11 +9,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from laybare.certificate import Certificate
 from laybare.errors import InvalidInput
+from laybare.estimator.always_answer import answer, with_columns
 from laybare.estimator.sklearn_conventions import NestedParameters, generator_from, rows_with_weight, schedule_from
 from laybare.networks import Network
 from laybare.numerics.shapes import Array
-from laybare.pipeline import recover
+from laybare.pipeline import Recovery, recover
 from laybare.source import Gaussian, Samples, Source, as_law
+from laybare.source.arrays import column_names
 from laybare.source.protocol import is_source
 
 
@@ -80,20 +82,33 @@ class NetworkRecovery(
         Weights of samples may be zero (the row is left out) or equal; others are refused, since the certificate's statistics take
         all rows to be alike.
         """
-        source = self._given_source(X, y, sample_weight) if is_source(X) else self._samples(X, y, sample_weight)
-        by_default = isinstance(self.activation, str) and self.activation == "relu"
-        known = None if self.method is not None and by_default else self.activation
-        self.recovery_ = recover(
-            source, method=self.method, width=self.width, activation=known, rng=generator_from(self.random_state),
-            progress=self.progress)
-        self.n_iter_ = sum(len(trace.rows) - 1 for trace in self.recovery_.traces)
+        if is_source(X):
+            self.recovery_ = self._recover(self._given_source(X, y, sample_weight), self.width)
+        else:
+            names = column_names(None, y).outputs
+            x, y, weights = self._samples(X, y, sample_weight)
+            found = answer(x, y, weights, self.width, self._search)
+            self.recovery_ = with_columns(found, getattr(self, "feature_names_in_", ()), names)
+        self.n_iter_ = max(1, sum(len(trace.rows) - 1 for trace in self.recovery_.traces))
         self._n_features_out = self.network_.widths[-1]
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Outputs at the rows of X, in the shape that y had."""
+    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Outputs at the rows of X, in the shape that y had; with `return_std`, also their standard errors (delta method)."""
         network, rows = self.network_, self._rows(X)
-        return network(rows).reshape(len(rows), *self._tail)
+        outputs = network(rows).reshape(len(rows), *self._tail)
+        return (outputs, self.recovery_.predict(rows).se.reshape(outputs.shape)) if return_std else outputs
+
+    def _search(self, x: Array, y: Array, width: int | None) -> Recovery:
+        law = Gaussian() if self.law is None else as_law(self.law)
+        return self._recover(Samples(x, y, law=law, schedule=schedule_from(self.n_jobs)), width)
+
+    def _recover(self, source: Source, width: int | None) -> Recovery:
+        by_default = isinstance(self.activation, str) and self.activation == "relu"
+        known = None if self.method is not None and by_default else self.activation
+        return recover(
+            source, method=self.method, width=width, activation=known, rng=generator_from(self.random_state),
+            progress=self.progress)
 
     def transform(self, X: Any) -> Array:
         """Values of the hidden units (of the highest layer) at the rows of X, (n, width)."""
@@ -116,13 +131,13 @@ class NetworkRecovery(
         rows: Array = validate_data(self, X, reset=False, dtype="float64")
         return rows
 
-    def _samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
+    def _samples(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array | None]:
         x, y = validate_data(self, X, y, dtype="float64", multi_output=True, y_numeric=True, ensure_min_samples=2)
         if sample_weight is not None:
             counted = rows_with_weight(x, sample_weight)
             x, y = x[counted], y[counted]
         self._tail = y.shape[1:]
-        return Samples(x, y, law=Gaussian() if self.law is None else as_law(self.law), schedule=schedule_from(self.n_jobs))
+        return x, y, None
 
     def _given_source(self, source: Source, *beside: Any) -> Source:
         """A source as it is: it has its outputs, its law and its threads already."""

@@ -1,0 +1,133 @@
+"""An answer for any data: where `recover` would refuse, the simplest model that the rows support, with a warning.
+
+The ladder, from the top: the search as asked; narrower networks, if rows are too few for it; a linear part without hidden units,
+shrunk to what it predicts; a constant. Columns that are constant or follow from others are left out first, with weight zero.
+The certificate of what is not the search as asked has a claim that failed, and its explanation says why.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+import scipy.linalg
+from sklearn.exceptions import ConvergenceWarning
+
+from laybare.certificate import Claim, ClaimName
+from laybare.certificate.certificate import RULES, StandardErrors
+from laybare.errors import BudgetExhausted, ClusterFailure, InvalidInput, LaybareError, TooFewSamples
+from laybare.networks import Layer, Network
+from laybare.numerics.levels import SOLVED
+from laybare.numerics.shapes import Array
+from laybare.pipeline import Recovery
+from laybare.pipeline.simple_models import merge_copies, simplest_recovery
+from laybare.source.arrays import ColumnNames
+
+WIDEST_INSTEAD = 3
+"""Units of the widest network that is tried where rows are too few to look for a width. Derived: the search begins with four."""
+
+Search = Callable[[Array, Array, int | None], Recovery]
+"""Recovers a network from inputs, outputs and a width."""
+
+
+def answer(x: Array, y: Array, weights: Array | None, width: int | None, search: Search) -> Recovery:
+    """The recovery of `search`, or of the simplest model that the rows support."""
+    columns = independent_columns(x)
+    if not len(columns) or (y == y[0]).all():
+        what = "inputs" if not len(columns) else "outputs"
+        return _simplest(x, y, weights, f"All {len(x)} rows have the same {what}.")
+    found = _descend(x[:, columns], y, weights, width, search)
+    return found if len(columns) == x.shape[1] else _with_all_columns(found, columns, x.shape[1])
+
+
+def independent_columns(x: Array) -> Array:
+    """Columns that vary and do not follow from each other, in their order; all that vary where rows are too few to tell."""
+    centred = x - x.mean(axis=0)
+    spread = np.sqrt(np.mean(centred**2, axis=0))
+    varying = np.flatnonzero(spread > SOLVED * np.abs(x).max(axis=0, initial=0.0))
+    if not len(varying) or len(x) <= len(varying) + 1:
+        return varying  # too few rows to tell
+    corner, order = scipy.linalg.qr(centred[:, varying] / spread[varying], mode="r", pivoting=True)
+    sizes = np.abs(np.diag(corner))
+    return np.sort(varying[order[sizes > SOLVED * sizes[0]]])
+
+
+def _descend(x: Array, y: Array, weights: Array | None, width: int | None, search: Search) -> Recovery:
+    """The search, then narrower ones, then no hidden unit."""
+    try:
+        return search(x, y, width)
+    except (InvalidInput, BudgetExhausted, ClusterFailure):
+        raise
+    except TooFewSamples as error:
+        reason = error
+        for fewer in range(min(WIDEST_INSTEAD, (width or WIDEST_INSTEAD + 1) - 1), 0, -1):
+            if _supports(x, y, weights, fewer):
+                return _narrower(x, y, fewer, search, error)
+    except LaybareError as error:
+        return _simplest(x, y, weights, str(error))
+    return _simplest(x, y, weights, str(reason))
+
+
+def _supports(x: Array, y: Array, weights: Array | None, width: int) -> bool:
+    """Whether there are as many equations per unknown as a certificate asks for where there is noise."""
+    rows, outputs, dim = len(merge_copies(x, y, weights).x), y.size // len(y), x.shape[1]
+    unknowns = width * (dim + outputs) + (dim + 1) * outputs
+    return bool(rows * outputs >= RULES.min_equations_per_unknown_noisy * unknowns)
+
+
+def _narrower(x: Array, y: Array, width: int, search: Search, error: TooFewSamples) -> Recovery:
+    found = search(x, y, width)
+    _warn(f"{error.seen} {error.why} A network with {width} unit{'s' * (width > 1)} was fitted instead.")
+    claim = Claim(
+        ClaimName.HIDDEN_UNITS, float(width), float(width + 1), False, "proved", f"no wider network was looked for. {error}")
+    return replace(found, certificate=replace(found.certificate, claims=(claim, *found.certificate.claims)))
+
+
+def _simplest(x: Array, y: Array, weights: Array | None, why: str) -> Recovery:
+    _warn(f"{why} A model without hidden units was fitted instead; its certificate says so.")
+    return simplest_recovery(x, y, weights, why)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, ConvergenceWarning, stacklevel=2)
+
+
+def _with_all_columns(found: Recovery, columns: Array, dim: int) -> Recovery:
+    """The same on all columns: those that were left out have weight zero, known to be no more than a choice."""
+    left_out = dim - len(columns)
+    claim = Claim(
+        ClaimName.COLUMNS_LEFT_OUT, float(left_out), 0.0, False, "proved",
+        "columns that are constant, or follow from the others, were left out: their weights are zero by choice.")
+    certificate = found.certificate
+    errors = certificate.standard_errors
+    spread = np.full((len(errors.weights), dim), np.inf)
+    spread[:, columns] = errors.weights
+    certificate = replace(
+        certificate, claims=(claim, *certificate.claims), standard_errors=StandardErrors(spread, *errors[1:]), covariance=None)
+    profile = found.profile
+    if profile is not None:
+        means, spreads = np.zeros(dim), np.ones(dim)
+        means[columns], spreads[columns] = profile.means, profile.spreads
+        profile = replace(profile, means=means, spreads=spreads, rows=None)
+    network, start = (_widened(one, columns, dim) for one in (found.network, found.start))
+    return replace(found, network=network, start=start, certificate=certificate, profile=profile)
+
+
+def with_columns(found: Recovery, inputs: Iterable[str], outputs: tuple[str, ...]) -> Recovery:
+    """The recovery with the names of the columns that were fitted, for tables and plots."""
+    if found.provenance is None:
+        return found
+    return replace(found, provenance=replace(found.provenance, columns=ColumnNames(tuple(inputs), outputs)))
+
+
+def _widened(network: Network, columns: Array, dim: int) -> Network:
+    """The network on more columns, the others with weight zero."""
+    weights = np.zeros((network.layer.width, dim))
+    weights[:, columns] = network.layer.weights
+    linear = None
+    if network.linear is not None:
+        linear = np.zeros((dim, *np.shape(network.linear)[1:]))
+        linear[columns] = network.linear
+    return Network(Layer(weights, network.layer.biases, network.activation), network.readout, network.offset, linear)

@@ -1,0 +1,116 @@
+"""The simplest network that the rows support: no hidden unit, a linear part as far as it predicts, down to a constant.
+
+For rows that are too few for a hidden unit, outputs that do not vary, or more columns than rows. The linear part is shrunk by a
+ridge whose size generalised cross-validation chooses (Golub, Heath and Wahba 1979), from none to one that leaves a constant:
+
+    GCV(λ) = n · Σ w r² / (n - 1 - Σ s² / (s² + λ))²,       s the singular values of the standardised, weighted columns
+
+A row that occurs twice is one row of twice the weight, so that copies and weights mean the same.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.certificate import Certificate, Claim, ClaimName, StandardErrors
+from laybare.networks import Layer, Network
+from laybare.numerics.levels import EPS
+from laybare.numerics.shapes import Array
+from laybare.pipeline.recovery import Recovery
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimpleModelOptions:
+    """The ridge of the linear part."""
+
+    smallest_ridge: float = 1e-10  # Times the largest squared singular value. Derived: its root is half of the digits.
+    largest_ridge: float = 1e4  # Times the same. Derived: what is left is a ten-thousandth, beside which a constant is tried.
+    ridges: int = 57  # Sizes between them. Derived: four per factor of ten.
+
+
+SIMPLE = SimpleModelOptions()
+
+
+class WeightedRows(NamedTuple):
+    """Different rows, and what each counts."""
+
+    x: Array
+    y: Array
+    weights: Array
+
+
+class LinearFit(NamedTuple):
+    """y ≈ offset + x·slopes (dim, outputs); the variance of the noise, and the covariance of (offset, slopes) for one output of
+    that variance, both NaN where no row is left to tell."""
+
+    offset: Array
+    slopes: Array
+    noise: float
+    covariance: Array
+    explained: float
+
+
+def merge_copies(x: Array, y: Array, weights: Array | None) -> WeightedRows:
+    """Rows that differ, in sorted order, with the weights of their copies added up; rows without weight are left out."""
+    counted = np.ones(len(x)) if weights is None else weights
+    x, y, counted = (part[counted > 0.0] for part in (x, y.reshape(len(y), -1), counted))
+    rows, place = np.unique(np.hstack([x, y]), axis=0, return_inverse=True)
+    return WeightedRows(rows[:, : x.shape[1]], rows[:, x.shape[1] :], np.bincount(place.ravel(), weights=counted))
+
+
+def fit_linear(rows: WeightedRows) -> LinearFit:
+    """The linear part that predicts best, by generalised cross-validation."""
+    x, y, share = rows.x, rows.y, rows.weights / rows.weights.sum()
+    n, centre, middle = len(x), share @ x, share @ y
+    spread = np.sqrt(share @ (x - centre) ** 2)
+    spread[~(spread > EPS * np.abs(centre))] = np.inf  # a constant column has no part
+    root = np.sqrt(n * share)[:, None]
+    left, singular, right = np.linalg.svd(root * (x - centre) / spread, full_matrices=False)
+    target = root * (y - middle)
+    along = left.T @ target
+    total, outside = float(np.sum(target**2)), float(max(0.0, np.sum(target**2) - np.sum(along**2)))
+    largest = float(singular.max(initial=0.0)) ** 2
+    ridges = np.append(np.geomspace(SIMPLE.smallest_ridge, SIMPLE.largest_ridge, SIMPLE.ridges) * max(largest, EPS), np.inf)
+    kept = singular**2 / (singular**2 + ridges[:, None])
+    losses = outside + np.sum((1.0 - kept) ** 2 * np.sum(along**2, axis=1), axis=1)
+    free = n - 1.0 - kept.sum(axis=1)
+    scores = np.where(free > 0.5, losses / np.maximum(free, 0.5) ** 2, np.inf)  # half a row: fewer tell nothing
+    best = len(ridges) - 1 if total <= EPS**2 * n * float(np.sum(middle**2)) else int(np.argmin(scores))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shrunk = np.where(kept[best] > 0.0, kept[best] / singular, 0.0)
+    carry = (right.T * shrunk) / spread[:, None]  # from `along` to slopes
+    slopes = carry @ along
+    noise = losses[best] / max(free[best], 0.5) / y.shape[1] if free[best] > 0.5 else np.nan
+    jacobian = np.vstack([-centre @ carry, carry])
+    covariance = noise * (jacobian @ jacobian.T)
+    covariance[0, 0] += noise * float(share @ share)
+    explained = 1.0 - float(losses[best]) / total if total > 0.0 else 0.0
+    return LinearFit(middle - centre @ slopes, slopes, float(noise), covariance, explained)
+
+
+def simplest_recovery(x: Array, y: Array, weights: Array | None, why: str) -> Recovery:
+    """A recovery without hidden units, whose certificate says why there is none."""
+    begun = time.perf_counter()
+    rows = merge_copies(x, y, weights)
+    fit, outputs = fit_linear(rows), rows.y.shape[1]
+    vector = outputs == 1
+    readout, offset = np.zeros((0, outputs)), fit.offset
+    network = Network(
+        Layer(np.zeros((0, x.shape[1])), np.zeros(0)), readout[:, 0] if vector else readout,
+        float(offset[0]) if vector else offset, fit.slopes[:, 0] if vector else fit.slopes)
+    covariance = np.kron(fit.covariance, np.eye(outputs)) if np.isfinite(fit.noise) else None
+    error = np.full(np.shape(network.offset), np.sqrt(fit.covariance[0, 0]))
+    errors = StandardErrors(np.zeros((0, x.shape[1])), np.zeros(0), np.zeros_like(np.asarray(network.readout)), error)
+    certificate = Certificate(
+        (_no_unit_claim(why),), errors, float(np.sqrt(fit.noise)), fit.explained, reason="the rows are too few or too plain.",
+        covariance=covariance)
+    return Recovery(
+        network, network, certificate, None, time.perf_counter() - begun, len(x), (), by="the simplest model that rows support")
+
+
+def _no_unit_claim(why: str) -> Claim:
+    return Claim(ClaimName.HIDDEN_UNITS, 0.0, 1.0, False, "proved", f"no hidden unit was fitted. {why}")

@@ -1,0 +1,114 @@
+"""NetworkRecovery answers where `recover` refuses: with a warning, and a certificate that says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_diabetes
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import cross_val_score
+
+import laybare as lb
+
+HIDDEN_UNITS = "hidden units that the rows support"
+COLUMNS_LEFT_OUT = "columns left out"
+
+
+def rows(n, dim, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, dim)), rng
+
+
+def failed(model):
+    return {claim.name for claim in model.certificate_.claims if not claim.passed}
+
+
+@pytest.mark.parametrize(("n", "dim"), [(3, 1), (9, 3), (10, 30), (40, 10)])
+def test_few_rows_give_a_linear_part(n, dim):
+    x, rng = rows(n, dim)
+    with pytest.warns(ConvergenceWarning, match="without hidden units"):
+        model = lb.NetworkRecovery(random_state=0).fit(x, x[:, 0] + 0.1 * rng.normal(size=n))
+    assert model.network_.width == 0
+    assert model.certificate_.verdict == "doubtful"
+    assert failed(model) == {HIDDEN_UNITS}
+    assert np.isfinite(model.predict(x)).all()
+    with pytest.raises(lb.errors.TooFewSamples):
+        lb.recover(x, x[:, 0] + rng.normal(size=n))
+
+
+def test_constant_outputs_give_a_constant():
+    x, _ = rows(200, 3)
+    with pytest.warns(ConvergenceWarning, match="same outputs"):
+        model = lb.NetworkRecovery().fit(x, np.full(200, 7.0))
+    assert_allclose(model.predict(x), 7.0)
+
+
+def test_noise_in_few_rows_gives_about_a_constant():
+    """The ridge is chosen by generalised cross-validation: what does not predict is shrunk away."""
+    x, rng = rows(12, 8)
+    with pytest.warns(ConvergenceWarning):
+        model = lb.NetworkRecovery().fit(x, 5.0 + rng.normal(size=12))
+    assert np.std(model.predict(rows(500, 8, seed=1)[0])) < 1.0
+
+
+def test_exact_lines_are_found_from_few_rows():
+    x, _ = rows(12, 3)
+    with pytest.warns(ConvergenceWarning):
+        model = lb.NetworkRecovery().fit(x, x @ [1.0, -2.0, 3.0] + 4.0)
+    assert_allclose(model.network_.linear, [1.0, -2.0, 3.0], atol=1e-4)
+    assert_allclose(model.network_.offset, 4.0, atol=1e-4)
+
+
+def test_rows_too_few_to_look_for_the_width_give_a_narrow_network():
+    x, _ = rows(40, 1)
+    y = np.abs(x[:, 0])
+    width = 7
+    with pytest.warns(ConvergenceWarning, match="1 unit was fitted|units was fitted"):
+        model = lb.NetworkRecovery(width=width * 3, random_state=0).fit(x, y)
+    assert 0 < model.network_.width <= 3
+    assert HIDDEN_UNITS in failed(model)
+
+
+def test_columns_that_follow_from_others_are_left_out():
+    truth = lb.random_network(3, 2, rng=0)
+    x, _ = rows(300, 3)
+    wide = np.column_stack([x[:, 0], np.ones(300), x[:, 1:], x[:, 0] + x[:, 1]])
+    model = lb.NetworkRecovery(random_state=0).fit(wide, truth(x))
+    assert_allclose(model.predict(wide), truth(x), atol=1e-8)
+    assert model.network_.dim == model.n_features_in_ == 5
+    assert failed(model) == {COLUMNS_LEFT_OUT}
+    assert np.isinf(model.certificate_.standard_errors.weights).sum() == 2 * model.network_.width
+
+
+def test_standard_errors_of_predictions():
+    truth = lb.random_network(3, 2, rng=1)
+    x, rng = rows(2000, 3)
+    model = lb.NetworkRecovery(width=2, random_state=0).fit(x, truth(x) + 0.2 * rng.normal(size=2000))
+    new = rows(500, 3, seed=5)[0]
+    mean, errors = model.predict(new, return_std=True)
+    apart = np.abs(mean - truth(new)) / errors
+    assert np.mean(apart < 2.0) > 0.8  # one network: its errors are correlated over the inputs
+    assert mean.shape == errors.shape == (500,)
+    with pytest.warns(ConvergenceWarning):
+        few = lb.NetworkRecovery().fit(x[:9], truth(x[:9]))
+    assert (few.predict(new, return_std=True)[1] > 0).all()
+
+
+def test_misuse_is_still_refused():
+    x, rng = rows(9, 3)
+    with pytest.raises(lb.errors.InvalidInput, match="width"):
+        lb.NetworkRecovery(width=-1).fit(x, rng.normal(size=9))
+
+
+def test_names_of_columns_reach_the_summary():
+    frame = load_diabetes(as_frame=True).frame.iloc[:, [2, 8, 10]]
+    model = lb.NetworkRecovery(width=1, random_state=0).fit(frame[["bmi", "s5"]], frame["target"])
+    assert "bmi" in str(model.recovery_.summary())
+    assert model.recovery_.columns.outputs == ("target",)
+
+
+def test_real_data_are_predicted_in_cross_validation():
+    x, y = load_diabetes(return_X_y=True)
+    scores = cross_val_score(lb.NetworkRecovery(random_state=0), x, y, cv=3)
+    assert scores.mean() > 0.4
