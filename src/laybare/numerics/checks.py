@@ -40,10 +40,15 @@ def show_value(given: Any) -> str:
     try:
         shape = getattr(given, "shape", None)
         has_shape = isinstance(shape, tuple) and (shape or isinstance(given, np.ndarray))
-        text = f"a {kind} of shape {shape}" if has_shape else repr(given)
+        text = f"{with_article(kind)} of shape {shape}" if has_shape else repr(given)
     except Exception:
-        return f"a {kind}"
+        return with_article(kind)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}... ({kind})"
+
+
+def with_article(noun: str) -> str:
+    """"a Network", "an Oracle"."""
+    return f"{'an' if noun[:1].lower() in 'aeio' or noun.startswith('nd') else 'a'} {noun}"
 
 
 def check_whole(name: str, given: Any, least: int = 1, most: int | None = None) -> int:
@@ -124,7 +129,7 @@ def check_instance(name: str, given: Any, kind: type[T] | tuple[type[T], ...], d
     if not isinstance(given, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         raise InvalidInput(
-            f"{name} is {show_value(given)}.", f"It should be a {' or a '.join(one.__name__ for one in kinds)}.", do)
+            f"{name} is {show_value(given)}.", f"It should be {' or '.join(with_article(one.__name__) for one in kinds)}.", do)
     return given
 
 

@@ -156,10 +156,11 @@ def as_width(width: Any, dim: int) -> int | None:
 
 
 def _is_array(given: Any) -> bool:
-    """Numbers in rows: arrays, data frames, series, tensors, nested lists; no model and no text."""
+    """Numbers in rows: arrays, data frames, series, tensors, sparse matrices, nested lists; no model and no text."""
     if isinstance(given, list):
         return bool(given) and (np.isscalar(given[0]) or isinstance(given[0], list | tuple)) and not isinstance(given[0], str)
-    return is_dask(given) or (hasattr(given, "__array__") and hasattr(given, "shape") and not inspect.isclass(given))
+    rows = hasattr(given, "__array__") or hasattr(given, "toarray")
+    return is_dask(given) or (rows and hasattr(given, "shape") and not inspect.isclass(given))
 
 
 def _is_table(path: str) -> bool:
