@@ -16,6 +16,7 @@ from laybare.cli.wording import in_command_line_words
 from laybare.methods.choosing import Choice
 from laybare.numerics.shapes import report_progress
 from laybare.pipeline import plan as planning
+from laybare.source.duplicates import count_distinct_inputs
 
 HOLDS = {True: "yes", False: "no", None: "open"}
 
@@ -32,16 +33,18 @@ def check(data: str, *, width: int | None, activation: str | None, output: Outpu
     DATA as for laybare recover. Nothing is fitted; it takes a second. "open" means that samples cannot tell.
     """
     units = None if activation is None else lb.activations.activation_named(activation)
-    choice = lb.choose(open_data(data, reading), width, units)
-    output.emit_json(**_object(choice))
-    _say(choice, output)
+    samples = open_data(data, reading, output)
+    choice, copies = lb.choose(samples, width, units), samples.size - count_distinct_inputs(samples)
+    output.emit_json(**_object(choice), dropped=samples.dropped, repeated_inputs=copies)
+    _say(choice, copies, output)
 
 
-def _say(choice: Choice, output: Output) -> None:
+def _say(choice: Choice, copies: int, output: Output) -> None:
     seen = choice.seen
     output.say(
         f"{seen.size:,} samples of {seen.dim} inputs and {seen.outputs} output{'s' * (seen.outputs > 1)}; "
-        f"{seen.residual:.2g} of the variance of y is not linear in x", "\nlaybare recover would try, in this order:")
+        f"{seen.residual:.2g} of the variance of y is not linear in x",
+        *([f"{copies:,} rows repeat the inputs of another row"] if copies else []), "\nlaybare recover would try, in this order:")
     for n, candidate in enumerate(choice.candidates, 1):
         output.say(f"{n}. {candidate.reason}")
     output.say(in_command_line_words(choice.otherwise) + "\n")

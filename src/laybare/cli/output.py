@@ -51,6 +51,11 @@ class Output:
             for part in parts:
                 make_console().print(part, markup=False, soft_wrap=isinstance(part, str))
 
+    def remark(self, sentence: str) -> None:
+        """A line on standard error, unless --quiet: what was done to the data, or is odd about them."""
+        if not self.quiet:
+            click.echo(f"laybare: {sentence}", err=True)
+
     def emit_json(self, **facts: Any) -> None:
         """With --json: print one object with the command, the version and these keys."""
         if self.as_json:

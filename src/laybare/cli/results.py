@@ -56,14 +56,16 @@ def _write_out(found: lb.Recovery, path: str) -> None:
 
 
 def parameters_as_json(found: lb.Recovery) -> dict[str, Any]:
-    """Names, verdict, parameters of the lowest layer and of the readout with their standard errors, and the summary."""
+    """Names, parameters of the lowest layer and of the readout with their standard errors; of one layer the summary, of several
+    all of them."""
     errors = {name: finite_list(part) for name, part in found.certificate.standard_errors._asdict().items()}
     network = found.network
     return {
         "inputs": list(found.columns.inputs), "output_names": list(found.columns.outputs),
         "loss": found.loss.name, "weights": finite_list(network.layer.weights), "biases": finite_list(network.layer.biases),
         "readout": finite_list(network.readout), "offset": finite_list(network.offset), "standard_errors": errors,
-        "summary": found.summary().to_dict()}
+        **({"summary": found.summary().to_dict()} if network.depth == 1 else {"layers": [
+            {"weights": finite_list(layer.weights), "biases": finite_list(layer.biases)} for layer in network.layers]})}
 
 
 def finite_list(values: Any) -> Any:

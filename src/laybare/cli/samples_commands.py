@@ -13,7 +13,7 @@ import numpy as np
 import laybare as lb
 from laybare.cli.interrupts import keep_on_interrupt, results_saved
 from laybare.cli.literal_forms import check_literal, literal_layer, literal_method
-from laybare.cli.output import LISTED_UNITS, examples, layer_table, print_path, print_summary
+from laybare.cli.output import LISTED_UNITS, Output, examples, layer_table, print_path, print_summary
 from laybare.cli.results import (
     WRITERS,
     ResultOptions,
@@ -24,7 +24,9 @@ from laybare.cli.results import (
     status_of,
     with_typed_command,
 )
+from laybare.cli.wording import in_command_line_words
 from laybare.methods import Method
+from laybare.methods.data_summary import name_labels
 from laybare.networks.storage import write_atomically
 from laybare.pipeline.arguments import METHOD_NAMES
 from laybare.source import as_law
@@ -52,9 +54,14 @@ def data_options(command: Any) -> Any:
     return command
 
 
-def open_data(data: str, reading: dict[str, Any]) -> lb.Samples:
-    """The file under those options."""
-    return lb.open_samples(data, law=as_law(reading.pop("law")), **reading)
+def open_data(data: str, reading: dict[str, Any], output: Output) -> lb.Samples:
+    """The file under those options; what was dropped, and outputs that are labels, are named before anything is fitted."""
+    samples = lb.open_samples(data, law=as_law(reading.pop("law")), **reading)
+    if samples.dropped:
+        output.remark(f"{samples.dropped:,} of {samples.dropped + samples.size:,} rows miss a value and were left out.")
+    if labels := name_labels(samples):
+        output.remark(in_command_line_words(labels))
+    return samples
 
 
 @click.command("recover", epilog=examples(
@@ -77,7 +84,7 @@ def recover(
 ) -> int:
     """Recover the network behind the samples in DATA.
 
-    DATA is a file .npz, .csv, .tsv (also .csv.gz and the like) or .parquet, or a directory of .npy blocks.
+    DATA is a file .npz, .csv, .tsv (also .csv.gz and the like), .parquet, .feather or .jsonl, or a directory of .npy blocks.
     The verdict is printed with its reasons. Ctrl-C keeps what was found, and writes it to --out and --report.
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
@@ -86,7 +93,7 @@ def recover(
     chosen = _method(method, form, units, literal=literal)
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         found = lb.recover(
-            open_data(data, reading), method=chosen, width=width, activation=units, rng=result.seed,
+            open_data(data, reading, result.output), method=chosen, width=width, activation=units, rng=result.seed,
             progress=interrupts.progress, seconds=seconds)
     return finish(found, result)
 
@@ -112,7 +119,8 @@ def recover_layer(
     check_literal(literal, threshold=threshold, form=form)
     method = literal_layer(form, units, threshold) if literal else lb.HighThreshold(activation=units)
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
-        found = lb.recover_layer(open_data(data, reading), method, width, rng=result.seed, progress=interrupts.progress)
+        found = lb.recover_layer(
+            open_data(data, reading, result.output), method, width, rng=result.seed, progress=interrupts.progress)
     return _finish_layer(with_typed_command(found, result), result)
 
 

@@ -205,6 +205,8 @@ def _order(seen: DataSummary, activation: Activation | None) -> list[str]:
 
 
 def _otherwise(seen: DataSummary) -> str:
+    if seen.labels:
+        return seen.labels
     if seen.constant > CHOICE.rare_activity:
         return (
             f"If all are refuted: {seen.constant:.0%} of the labels are equal, so that the lowest layer may be rarely active "

@@ -110,7 +110,7 @@ class DataSummary(NamedTuple):
 
     `constant`: share of the rows with the most frequent label. `orders`: the signal in Hermite orders 1 to 4. `positive` and
     `negative`: eigenvalues of the second moment with either sign that stand above its noise (one output). `residual`: share of
-    the variance of y that no linear function explains.
+    the variance of y that no linear function explains. `labels`: a sentence, if the outputs are labels of two classes.
     """
 
     size: int
@@ -123,6 +123,7 @@ class DataSummary(NamedTuple):
     positive: int
     negative: int
     residual: float
+    labels: str = ""
 
     @property
     def biased(self) -> bool:
@@ -140,13 +141,25 @@ def summarise_data(white: Source, given: Source, *, rng: Generator) -> DataSumma
     signs = _count_signs(some) if white.outputs == 1 and white.size > 2 else (0, 0)
     return DataSummary(
         given.size, white.dim, white.outputs, normality(some, rng=rng), symmetric, _largest_tie(some), order_signals(some),
-        *signs, _nonlinear_share(some))
+        *signs, _nonlinear_share(some), name_labels(given))
 
 
 def _largest_tie(source: Source) -> float:
     y = source.read(0, min(source.size, SUMMARY.max_rows)).y
     labels = y[:, 0] if y.shape[1] == 1 else y  # rows are compared as bytes, which takes ten times as long
     return float(np.unique(labels, axis=0, return_counts=True)[1].max()) / len(y)
+
+
+def name_labels(source: Source) -> str:
+    """A sentence for outputs that have two values only, as labels of two classes do; nothing for others."""
+    values = np.unique(source.read(0, min(source.size, SUMMARY.max_rows)).y)
+    if source.outputs != 1 or len(values) != 2:
+        return ""
+    low, high = values
+    first = "" if (low, high) == (0.0, 1.0) else "Write them as 0 and 1. "
+    return (
+        f"All outputs are {low:g} or {high:g}: labels of two classes. Least squares fits their mean by a network, which is "
+        f'seldom one. {first}Use loss="bernoulli" for the log odds.')
 
 
 def _count_signs(source: Source) -> tuple[int, int]:

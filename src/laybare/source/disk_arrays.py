@@ -20,7 +20,8 @@ from laybare.errors import InvalidInput
 from laybare.numerics.file_borders import check_regular, reading
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import AnyArray, ArrayPair, ColumnNames, DiskArray, StackedArrays
-from laybare.source.table_files import ColumnChoice, check_types, choose_columns, parquet_reader
+from laybare.source.arrow_tables import arrow_module, check_types
+from laybare.source.table_files import ColumnChoice, choose_columns
 
 
 class Stamp(NamedTuple):
@@ -177,7 +178,7 @@ def is_zarr(path: Path) -> bool:
 
 def read_dataset(path: Path, wanted: ColumnChoice) -> ArrayPair:
     """All Parquet files of a directory, sorted by name, by row groups; only their metadata are read here."""
-    parquet = parquet_reader(path)
+    parquet = arrow_module("parquet", path)
     x: list[ParquetGroup] = []
     y: list[ParquetGroup] = []
     names: list[str] = []

@@ -13,7 +13,7 @@ from laybare.errors import InvalidInput
 from laybare.numerics.checks import as_reals, show_value
 from laybare.numerics.shapes import Array
 from laybare.source.protocol import Affine, Law, Source
-from laybare.source.whitening import input_mean, inverse_root, second_moment
+from laybare.source.whitening import input_mean, input_names, inverse_root, second_moment
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Gaussian:
         dim = source.dim
         mean = input_mean(source) if self.mean is None else np.broadcast_to(self.mean, (dim,)).astype(float)
         if self.cov is None:
-            return Affine(mean, inverse_root(second_moment(source, mean)))
+            return Affine(mean, inverse_root(second_moment(source, mean), input_names(source)))
         return Affine(mean, self._inverse_root if np.ndim(self.cov) else np.eye(dim) / np.sqrt(self.cov))
 
     def white(self) -> Law:
@@ -116,7 +116,7 @@ class Symmetric(_LawClass):
     def whitening(self, source: Source) -> Affine:
         """By the estimated second moment about 0; one pass."""
         origin = np.zeros(source.dim)
-        return Affine(origin, inverse_root(second_moment(source, origin)))
+        return Affine(origin, inverse_root(second_moment(source, origin), input_names(source)))
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Unknown(_LawClass):
     def whitening(self, source: Source) -> Affine:
         """By the estimated mean and covariance; two passes."""
         mean = input_mean(source)
-        return Affine(mean, inverse_root(second_moment(source, mean)))
+        return Affine(mean, inverse_root(second_moment(source, mean), input_names(source)))
 
 
 def as_law(given: Any) -> Law:

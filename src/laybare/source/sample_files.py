@@ -19,13 +19,14 @@ from laybare.numerics.checks import check_flag, check_instance, check_path, show
 from laybare.numerics.file_borders import check_regular, reading
 from laybare.numerics.numpy_files import map_array, open_archive
 from laybare.source.arrays import AnyArray, ArrayPair, StackedArrays, drop_incomplete_rows
+from laybare.source.arrow_tables import read_feather, read_json_lines, read_parquet
 from laybare.source.disk_arrays import is_dataset, is_zarr, read_dataset, read_without_mapping, read_zarr
 from laybare.source.laws import Gaussian
 from laybare.source.oracle.log import is_log, read_log
 from laybare.source.protocol import Law
 from laybare.source.samples import Samples
 from laybare.source.sums import Schedule
-from laybare.source.table_files import COMPRESSED, ColumnChoice, read_csv, read_parquet
+from laybare.source.table_files import COMPRESSED, ColumnChoice, read_csv
 
 
 def read_npz(path: Path, target: str) -> ArrayPair:
@@ -97,9 +98,9 @@ def open_samples(
     Parameters
     ----------
     path
-        A file .npz, .csv, .tsv (also .csv.gz, .bz2, .xz) or .parquet, a directory of .npy blocks (x_000.npy, y_000.npy, ...;
-        x.npy, y.npy; or folders x and y with 0.npy, 1.npy, ...), of Parquet files with the same columns, a Zarr group, or the
-        log of an Oracle.
+        A file .npz, .csv, .tsv (also .csv.gz, .bz2, .xz), .parquet, .feather or .jsonl (JSON lines), a directory of .npy blocks
+        (x_000.npy, y_000.npy, ...; x.npy, y.npy; or folders x and y with 0.npy, 1.npy, ...), of Parquet files with the same
+        columns, a Zarr group, or the log of an Oracle.
     target : name of the outputs: an array of the .npz, a block name, or one or several columns ("a,b" or a sequence)
     drop : columns of a table that are neither inputs nor outputs ("a,b" or a sequence)
     drop_missing : leave out rows with a missing value; they raise InvalidInput otherwise
@@ -116,11 +117,12 @@ def open_samples(
         raise InvalidInput("No target was named.", "It says which numbers are the outputs.", 'Give target="y", or several names.')
     with reading(place, "file of samples", "Write it again."):
         x, y, columns = _reader(place)(place, wanted)
+    rows = x.shape[0]
     if drop_missing:
         x, y = drop_incomplete_rows(x, y)
     if schedule.engine is not None or _bytes(x) + _bytes(y) > schedule.keep_bytes:
         x, y = read_without_mapping(x), read_without_mapping(y)
-    return Samples(x, y, law, schedule, columns)
+    return Samples(x, y, law, schedule, columns, rows - x.shape[0])
 
 
 def _names(what: str, given: Any) -> list[str]:
@@ -156,7 +158,8 @@ def _single_target(read: Callable[[Path, str], ArrayPair]) -> Callable[[Path, Co
 
 
 _READERS: dict[str, Callable[[Path, ColumnChoice], ArrayPair]] = {
-    ".npz": _single_target(read_npz), ".csv": read_csv, ".tsv": read_csv, ".parquet": read_parquet}
+    ".npz": _single_target(read_npz), ".csv": read_csv, ".tsv": read_csv, ".parquet": read_parquet,
+    ".feather": read_feather, ".jsonl": read_json_lines}
 
 
 def _ending(path: Path) -> str:

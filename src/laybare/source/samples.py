@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.numerics.checks import check_instance
+from laybare.numerics.checks import check_instance, check_whole
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import ColumnNames, DiskArray, StackedArrays, as_float64, as_numeric, column_names
 from laybare.source.laws import Gaussian, as_law
@@ -28,6 +28,7 @@ class Samples(ArraySource):
     law : Gaussian(), Symmetric() or Unknown(): what is assumed about the inputs
     schedule : Schedule, how passes over the data are carried out
     columns : ColumnNames of inputs and outputs, for tables and reports; by default those of a data frame
+    dropped : rows that were left out before, because a value is missing in them
 
     Nothing is copied: blocks are converted to float64 as they are read. One pass here checks that every value is finite.
     """
@@ -37,9 +38,11 @@ class Samples(ArraySource):
     law: Law = Gaussian()
     schedule: Schedule = Schedule()
     columns: ColumnNames = field(default=ColumnNames(), repr=False)
+    dropped: int = 0
 
     def __post_init__(self) -> None:
         check_instance("columns", self.columns, ColumnNames, "Give ColumnNames(inputs, outputs), or leave it out.")
+        check_whole("dropped", self.dropped, 0)
         check_instance("schedule", self.schedule, Schedule, "Give Schedule(workers=...), or leave it out.")
         if self.columns == ColumnNames():
             object.__setattr__(self, "columns", column_names(self.x, self.y))
@@ -54,7 +57,8 @@ class Samples(ArraySource):
     def __repr__(self) -> str:
         inputs, outputs = (
             f"{count} {name}{'s' * (count > 1)}" for count, name in ((self.dim, "input"), (self.outputs, "output")))
-        return f"{type(self).__name__}({self.size:,} rows, {inputs}, {outputs}, law={self.law})"
+        dropped = f", {self.dropped:,} dropped" if self.dropped else ""
+        return f"{type(self).__name__}({self.size:,} rows{dropped}, {inputs}, {outputs}, law={self.law})"
 
     def _repr_html_(self) -> str:
         from laybare.report.notebook import samples_html

@@ -1,6 +1,9 @@
-"""Tables with named columns: CSV and TSV text, compressed or not, and Parquet if pyarrow is installed.
+"""Tables of text with named columns: CSV and TSV, compressed or not.
 
-Some columns are outputs, some may be dropped, all others are inputs.
+Some columns are outputs, some may be dropped, all others are inputs; the choice is made here for tables of every kind.
+
+A file is read by pyarrow where it is installed (half of NumPy's time), else by NumPy. What pyarrow does not take is read again
+cell by cell, so that the error names the cell.
 """
 
 from __future__ import annotations
@@ -20,7 +23,6 @@ from typing import Any, NamedTuple, NoReturn, cast
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.numerics.checks import check_memory
 from laybare.numerics.file_borders import check_regular, reading, refuse_pickle
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import FILES, ArrayPair, ColumnNames, StackedArrays
@@ -47,18 +49,23 @@ class ColumnChoice(NamedTuple):
 
 
 class TableHeader(NamedTuple):
-    """All columns of a file, indices of those that are read, which of those are outputs, and the delimiter."""
+    """All columns of a file, indices of those that are read, which of those are outputs, the delimiter and the decimal mark."""
 
     names: list[str]
     kept: list[int]
     outputs: list[int]
     delimiter: str = ","
+    decimal: str = "."
 
     @property
     def columns(self) -> ColumnNames:
         read = [self.names[i] for i in self.kept]
         return ColumnNames(
             tuple(name for i, name in enumerate(read) if i not in self.outputs), tuple(read[i] for i in self.outputs))
+
+    def number(self, cell: str) -> str:
+        """The cell with a decimal point."""
+        return cell if self.decimal == "." else cell.replace(self.decimal, ".")
 
 
 def read_csv(path: Path, wanted: ColumnChoice) -> ArrayPair:
@@ -71,7 +78,41 @@ def read_csv(path: Path, wanted: ColumnChoice) -> ArrayPair:
         names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
         _check_header(path, names)
         header = choose_columns(path, names, wanted)._replace(delimiter=delimiter)
-        return _stack((_parse(path, lines, header, wanted) for lines in _chunks(path, file)), header, path)
+        start = file.readline(MAX_LINE_CHARACTERS)
+        header = header._replace(decimal=_decimal_mark(start, header))
+        lines = _chunks(path, itertools.chain([start] if start else [], _lines(file)))
+        chunks = _parsed_by_arrow(path, header, wanted) or (_parse(path, chunk, header, wanted) for chunk in lines)
+        return stack_chunks(chunks, header, path)
+
+
+def _decimal_mark(line: str, header: TableHeader) -> str:
+    """A comma if a cell that is read is a number with a decimal comma: 0,5."""
+    cells = next(csv.reader([line], delimiter=header.delimiter), [])
+    commas = header.delimiter != "," and any("," in cell and _is_number(cell.replace(",", ".")) for cell in cells)
+    return "," if commas else "."
+
+
+def _parsed_by_arrow(path: Path, header: TableHeader, wanted: ColumnChoice) -> list[Array] | None:
+    """All rows, or nothing if pyarrow is not installed or does not take the file."""
+    try:
+        import pyarrow
+        from pyarrow import csv as tables
+    except ImportError:
+        return None
+    read = [header.names[i] for i in header.kept]
+    missing = [form for word in MISSING for form in {word, word.upper(), word.capitalize(), "NaN"}] if wanted.drop_missing else []
+    try:
+        with _opened(path) as file:
+            batches = tables.open_csv(
+                file.buffer,
+                tables.ReadOptions(column_names=header.names, skip_rows=1),
+                tables.ParseOptions(delimiter=header.delimiter),
+                tables.ConvertOptions(
+                    column_types=dict.fromkeys(read, pyarrow.float64()), include_columns=read, null_values=missing,
+                    decimal_point=header.decimal))
+            return [batch_values(batch) for batch in batches]
+    except pyarrow.ArrowException:
+        return None
 
 
 @contextmanager
@@ -109,29 +150,6 @@ def _opened(path: Path) -> TextIOWrapper:
     return cast(TextIOWrapper, unpack(path, "rt", encoding="utf-8-sig", newline=""))
 
 
-def read_parquet(path: Path, wanted: ColumnChoice) -> ArrayPair:
-    """Numeric columns, batch by batch; a missing value becomes NaN, for which Samples raises an error that names the row."""
-    check_regular(path)
-    parquet = parquet_reader(path)
-    with reading(path, "Parquet file", "Write it again."), parquet.ParquetFile(path, page_checksum_verification=True) as file:
-        check_memory(f"{path}, {file.metadata.num_rows:,} rows", file.metadata.num_rows * file.metadata.num_columns)
-        header = choose_columns(path, file.schema_arrow.names, wanted)
-        read = [header.names[i] for i in header.kept]
-        check_types(path, [column for column in file.schema_arrow if column.name in read])
-        return _stack((_batch_values(batch) for batch in file.iter_batches(FILES.chunk_rows, columns=read)), header, path)
-
-
-def parquet_reader(path: Path) -> Any:
-    """The package that reads Parquet files; an error says how to install it."""
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise InvalidInput(
-            f"{path} is a Parquet file and pyarrow is not installed.", "It is needed to read it.",
-            "Run pip install 'laybare[parquet]'.", path=str(path)) from None
-    return parquet
-
-
 def choose_columns(path: Path, names: Sequence[str], wanted: ColumnChoice) -> TableHeader:
     """Which columns are read, and which of those are outputs; raises InvalidInput if there are no outputs or no inputs."""
     _check_names(path, names, wanted)
@@ -150,7 +168,7 @@ def choose_columns(path: Path, names: Sequence[str], wanted: ColumnChoice) -> Ta
     return TableHeader(list(names), kept, [kept.index(names.index(target)) for target in wanted.targets])
 
 
-def _stack(chunks: Iterable[Array], header: TableHeader, path: Path) -> ArrayPair:
+def stack_chunks(chunks: Iterable[Array], header: TableHeader, path: Path) -> ArrayPair:
     """Inputs and outputs of all chunks, not concatenated."""
     x, y, outputs = [], [], header.outputs
     for chunk in chunks:
@@ -187,18 +205,22 @@ def _check_names(path: Path, names: Sequence[str], wanted: ColumnChoice) -> None
             "Write the table without it (index=False in pandas), or name it in the first line.", column=unnamed[0])
 
 
-def _chunks(path: Path, file: TextIOWrapper) -> Iterable[list[str]]:
+def _lines(file: TextIOWrapper) -> Iterator[str]:
+    return iter(partial(file.readline, MAX_LINE_CHARACTERS), "")
+
+
+def _chunks(path: Path, lines: Iterable[str]) -> Iterable[list[str]]:
     """Non-empty lines, in chunks."""
-    lines = (line for line in iter(partial(file.readline, MAX_LINE_CHARACTERS), "") if not line.isspace())
-    while chunk := list(itertools.islice(lines, FILES.chunk_rows)):
+    filled = (line for line in lines if not line.isspace())
+    while chunk := list(itertools.islice(filled, FILES.chunk_rows)):
         _check_line(path, max(chunk, key=len))
         yield chunk
 
 
 def _parse(path: Path, lines: list[str], header: TableHeader, wanted: ColumnChoice) -> Array:
-    """Values of the columns that are read; parsed by NumPy if all columns are read and none may miss a value."""
+    """Values of the columns that are read; by NumPy if all columns are read, none may miss a value and decimals have a point."""
     try:
-        if len(header.kept) < len(header.names) or wanted.drop_missing:
+        if len(header.kept) < len(header.names) or wanted.drop_missing or header.decimal != ".":
             return _cell_by_cell(lines, header, missing=wanted.drop_missing)
         chunk = np.loadtxt(lines, delimiter=header.delimiter, comments=None, quotechar='"', ndmin=2)
     except (ValueError, IndexError) as error:
@@ -213,7 +235,7 @@ def _cell_by_cell(lines: list[str], header: TableHeader, *, missing: bool) -> Ar
     for cells in csv.reader(lines, delimiter=header.delimiter):
         if len(cells) != len(header.names):
             raise ValueError(f"{len(cells)} cells")
-        read = [cells[i] for i in header.kept]
+        read = [header.number(cells[i]) for i in header.kept]
         rows.append(["nan" if missing and cell.strip().lower() in MISSING else cell for cell in read])
     return np.array(rows, dtype=np.float64)
 
@@ -229,17 +251,20 @@ def _find_bad_cell(path: Path, header: TableHeader, otherwise: str, *, missing: 
                     f"Line {reader.line_num} of {path} has {len(cells)} cells and the header has {len(header.names)}.",
                     "Every row has one number per column.", "Correct that line.", line=reader.line_num)
             for i in header.kept if cells else ():
-                _check_cell(path, reader.line_num, header.names[i], cells[i], missing=missing)
+                _check_cell(path, reader.line_num, header, i, cells[i], missing=missing)
     raise InvalidInput(f"{path} cannot be read as a table of numbers ({otherwise}).", "Every cell must hold a number.",
                        "Correct the file.", path=str(path))
 
 
-def _check_cell(path: Path, line: int, name: str, cell: str, *, missing: bool) -> None:
-    empty = cell.strip().lower() in MISSING
-    if _is_number(cell) or (missing and empty):
+def _check_cell(path: Path, line: int, header: TableHeader, column: int, cell: str, *, missing: bool) -> None:
+    empty, name = cell.strip().lower() in MISSING, header.names[column]
+    if _is_number(header.number(cell)) or (missing and empty):
         return
-    remedy = "Fill it in, or leave out such rows with drop_missing=True." if empty else (
-        f"Correct that cell, or leave out the column with drop={name!r}.")
+    remedy = f"Correct that cell, or leave out the column with drop={name!r}."
+    if header.kept.index(column) in header.outputs:
+        remedy = 'Outputs are numbers: write the names of two classes as 0 and 1, and fit them with loss="bernoulli".'
+    if empty:
+        remedy = "Fill it in, or leave out such rows with drop_missing=True."
     raise InvalidInput(
         f"Line {line} of {path} has {cell.strip()!r} in column {name}.", "That is not a number.", remedy, line=line, column=name,
         cell=cell)
@@ -253,16 +278,6 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def check_types(path: Path, schema: Any) -> None:
-    """Raise InvalidInput for columns that do not hold numbers."""
-    from pyarrow import types
-
-    for column in schema:
-        if not (types.is_integer(column.type) or types.is_floating(column.type)):
-            raise InvalidInput(
-                f"Column {column.name} of {path} has type {column.type}.", "Inputs and outputs are numbers.",
-                "Convert that column or leave it out.", column=column.name, type=str(column.type))
-
-
-def _batch_values(batch: Any) -> Array:
+def batch_values(batch: Any) -> Array:
+    """The columns of a batch of pyarrow side by side; missing values are NaN."""
     return np.column_stack([column.to_numpy(zero_copy_only=False).astype(np.float64) for column in batch.columns])

@@ -7,6 +7,8 @@ keeps every z_i as close to its own standardised x_i as whitening allows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.linalg import qr
 
@@ -30,7 +32,7 @@ def whitening_map(source: Source, *, centred: bool = True) -> Affine:
     if centred or not transform.mean.any():
         return transform
     origin = np.zeros(source.dim)
-    return Affine(origin, inverse_root(second_moment(source, origin)))
+    return Affine(origin, inverse_root(second_moment(source, origin), input_names(source)))
 
 
 def input_mean(source: Source) -> Array:
@@ -65,32 +67,40 @@ def second_moment(source: Source, mean: Array) -> Array:
     return moment
 
 
-def inverse_root(cov: Array) -> Array:
+def inverse_root(cov: Array, names: Sequence[str] = ()) -> Array:
     """The matrix D⁻¹ R^(-1/2) that whitens rows (see the module); the error for a singular covariance names its columns."""
     variances = np.diag(cov)
     if not np.isfinite(cov).all():
         columns = np.flatnonzero(~np.isfinite(cov).all(axis=0))
         raise InvalidInput(
-            f"The covariance of the inputs overflows ({_list_columns(columns)}).", "Squares of numbers above 1e154 overflow.",
+            f"The covariance of the inputs overflows ({_list_columns(columns, names)}).",
+            "Squares of numbers above 1e154 overflow.",
             "Give such columns in another unit: divide them by their standard deviation.", columns=columns.tolist())
     constant = np.flatnonzero(~(variances > 0))
     if len(constant):
         raise InvalidInput(
-            f"{_list_columns(constant)} {'is' if len(constant) == 1 else 'are'} constant (variance {variances[constant[0]]:g}).",
+            f"{_list_columns(constant, names)} {'is' if len(constant) == 1 else 'are'} constant "
+            f"(variance {variances[constant[0]]:g}).",
             "A direction without spread cannot be whitened, and weights along it cannot be distinguished from biases.",
-            "Leave such columns out.", columns=constant.tolist())
+            f"Leave such columns out{_how_to_drop(constant, names)}.", columns=constant.tolist())
     spread = np.sqrt(variances)
     values, vectors = np.linalg.eigh(cov / np.outer(spread, spread))
     null = vectors[:, values < SMALLEST_CORRELATION_EIGENVALUE]
     if null.size:
         columns = _dependent(null)
         raise InvalidInput(
-            f"{_list_columns(columns)} are linearly dependent (smallest eigenvalue of the correlations {values[0]:.1e}).",
+            f"{_list_columns(columns, names)} are linearly dependent (smallest eigenvalue of the correlations {values[0]:.1e}).",
             "Weights along a direction without spread cannot be determined.",
-            f"Leave out one of these columns ({null.shape[1]} in all must go).", columns=columns.tolist(),
-            eigenvalue=float(values[0]))
+            f"Leave out one of these columns ({null.shape[1]} in all must go){_how_to_drop(columns[-1:], names)}.",
+            columns=columns.tolist(), eigenvalue=float(values[0]))
     root: Array = (vectors / np.sqrt(values)) @ vectors.T / spread[:, None]
     return root
+
+
+def input_names(source: Source) -> tuple[str, ...]:
+    """Names of the inputs, if the source has them."""
+    names: tuple[str, ...] = getattr(getattr(source, "columns", None), "inputs", ())
+    return names if len(names) == source.dim else ()
 
 
 def _dependent(null: Array) -> Array:
@@ -102,6 +112,10 @@ def _dependent(null: Array) -> Array:
     return columns
 
 
-def _list_columns(columns: Array) -> str:
-    shown = [str(column) for column in columns[:6]] + (["..."] if len(columns) > 6 else [])
+def _how_to_drop(columns: Array, names: Sequence[str]) -> str:
+    return f", of a file with drop={','.join(names[column] for column in columns)!r}" if names else ""
+
+
+def _list_columns(columns: Array, names: Sequence[str]) -> str:
+    shown = [names[column] if names else str(column) for column in columns[:6]] + (["..."] if len(columns) > 6 else [])
     return f"Column {shown[0]}" if len(shown) == 1 else f"Columns {', '.join(shown[:-1])} and {shown[-1]}"

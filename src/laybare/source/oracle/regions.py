@@ -21,7 +21,8 @@ from laybare.numerics.checks import show_value
 from laybare.numerics.numpy_files import map_array, open_archive
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import as_numeric
-from laybare.source.table_files import ColumnChoice, read_csv, read_parquet
+from laybare.source.arrow_tables import read_feather, read_json_lines, read_parquet
+from laybare.source.table_files import ColumnChoice, read_csv
 
 NEAR_STANDARD = 3.0
 """Locations up to this and scales up to this factor from 1 count as standard. Derived: lines reach 1e5 scales, and three standard
@@ -113,7 +114,7 @@ class GivenRows(NamedTuple):
 
 
 def read_rows(given: Any, dim: int | None, least: int = 2) -> GivenRows:
-    """Rows from an array, a DataFrame or a file (.csv, .tsv, .parquet, .npy, .npz); they are inputs, without outputs."""
+    """Rows from an array, a DataFrame or a file (a table, .npy, .npz); they are inputs, without outputs."""
     named = _from_file(Path(given)) if isinstance(given, str | PathLike) else GivenRows(
         as_numeric("inputs", given)[:], tuple(str(name) for name in getattr(given, "columns", ())))
     x = np.array(named.x, dtype=np.float64)
@@ -146,10 +147,12 @@ def _from_file(path: Path) -> GivenRows:
         with open_archive(path, "Write it again with numpy.savez(path, x=x).") as archive:
             names = list(archive.members)
             return GivenRows(np.asarray(archive.map("x" if "x" in names else names[0])))
-    read = read_parquet if ending.endswith(".parquet") else read_csv
-    if not (".csv" in ending or ".tsv" in ending or ending.endswith(".parquet")):
+    readers = {".parquet": read_parquet, ".feather": read_feather, ".jsonl": read_json_lines}
+    read = readers.get(path.suffix.lower(), read_csv)
+    if not (".csv" in ending or ".tsv" in ending or read is not read_csv):
         raise InvalidInput(
-            f"{path} ends in {path.suffix or 'nothing'}.", "Rows of inputs are read from .csv, .tsv, .parquet, .npy and .npz.",
+            f"{path} ends in {path.suffix or 'nothing'}.",
+            "Rows of inputs are read from .csv, .tsv, .parquet, .feather, .jsonl, .npy and .npz.",
             "Convert it, or give an array.", suffix=path.suffix)
     x, _, columns = read(path, ColumnChoice(()))
     return GivenRows(np.asarray(x[:]), columns.inputs)
