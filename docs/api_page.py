@@ -21,7 +21,7 @@ GROUPS = {
     "Recovery": "recover refine recover_layer audit choose first_look Recovery Audit Certificate Claim",
     "Methods": (
         "Lines RandomStart TensorInit LandscapeDesign SymmetricInputs GeneralReLU HighThreshold Search Method Start"),
-    "Networks": "Layer Network load compare Match random_network",
+    "Networks": "Layer Network load compare Match simplify random_network",
     "Sources": "Samples open_samples Oracle DaskSamples Source Gaussian Symmetric Unknown",
     "Activations": (
         "Activation leaky_relu power_relu exponential relu absolute sigmoid tanh erf softplus gelu step"),

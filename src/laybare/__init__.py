@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         TensorInit,
     )
     from laybare.methods.choosing import choose
-    from laybare.networks import Layer, Match, Network, compare
+    from laybare.networks import Layer, Match, Network, compare, simplify
     from laybare.pipeline import Audit, Recovery, audit, load, recover, refine
     from laybare.planted import random_network
     from laybare.search.settings import Search
@@ -106,7 +106,7 @@ __getattr__ = on_demand(
         "laybare.activations": (
             "Activation absolute erf exponential gelu leaky_relu power_relu relu sigmoid softplus step tanh"),
         "laybare.errors": "LaybareError",
-        "laybare.networks": "Layer Match Network compare",
+        "laybare.networks": "Layer Match Network compare simplify",
         "laybare.planted": "random_network",
         "laybare.source": "DaskSamples Gaussian Oracle Samples Source Symmetric Unknown open_samples",
         "laybare.certificate": "Certificate Claim",
@@ -171,6 +171,7 @@ __all__ = [
     "refine",
     "relu",
     "sigmoid",
+    "simplify",
     "softplus",
     "step",
     "tanh",

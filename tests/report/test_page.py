@@ -88,7 +88,7 @@ def test_page_says_all_and_fetches_nothing(found: Recovery, truth: lb.Network) -
     assert lb.export.from_json(network_inside(text)).layer.weights.tolist() == found.network.layer.weights.tolist()
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.fetched)
     assert not re.search(r"url\((?!#)|@import", text)
-    assert page.tags.count("svg") == 2
+    assert page.tags.count("svg") == 4  # units, columns, weights, steps
     for claim in found.certificate.claims:
         assert claim.name in page.words
     assert "3-2-2 network of relu units" in page.words
@@ -116,6 +116,27 @@ def test_verdict_comes_first_and_thresholds_have_a_direction(found: Recovery) ->
     words = " ".join(Page(render(found)).words.split())
     assert words.index(found.certificate.verdict) < words.index("3-2-2 network")
     assert "at least 6" in words and "at most" in words
+
+
+def test_the_network_comes_first_and_the_checks_are_folded(found: Recovery) -> None:
+    text = render(found)
+    words = " ".join(Page(text).words.split())
+    checks = len(found.certificate.claims)
+    order = [words.index(part) for part in (
+        "The units", "Unit 1 bends where", "The columns", "All weights", "What the verdict says", "How it converged",
+        "Where this comes from", "Appendix", f"Checks: {checks} of {checks} passed")]
+    assert order == sorted(order)
+    folded = text.partition("<details>")[2].partition("</details>")[0]
+    assert all(claim.explanation.split()[0] in folded for claim in found.certificate.claims) and "<details open" not in text
+    assert found.certificate.meaning.split(".")[0] in words
+    assert re.search(r"date \d{4}-\d\d-\d\d \d\d:\d\d UTC", words) and f"NumPy {np.__version__}" in words
+
+
+def test_units_stand_in_the_users_columns_with_their_errors(found: Recovery) -> None:
+    words = " ".join(Page(render(found)).words.split())
+    for unit in found.summary().units:
+        assert f"bends where {unit.leading} = {unit.location}" in words
+        assert all(str(term.direction) in words and str(term.slopes[1]) in words for term in unit.terms)
 
 
 def test_page_says_where_it_comes_from_and_names_the_columns() -> None:
@@ -165,7 +186,7 @@ def test_wide_network_gives_a_small_page() -> None:
     assert len(text.encode()) < LARGEST_OF_ALL
     assert len(text.encode()) - len(network_inside(text)) < LARGEST_PAGE
     assert "first 10 of 100 inputs" in text
-    assert "first 200 of 250 units" in text
+    assert "first 100 of 250 units" in text
 
 
 def test_same_recovery_gives_same_bytes(found: Recovery, truth: lb.Network) -> None:

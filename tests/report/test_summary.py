@@ -91,7 +91,8 @@ def test_an_interval_that_is_no_share_is_refused(found, unchecked) -> None:
 @pytest.mark.parametrize(("value", "se", "text"), [
     (27.3149, 0.4216, "27.3 ± 0.4"), (27.3149, 0.1216, "27.31 ± 0.12"), (1234.5, 96.0, "1230 ± 100"),
     (0.0012345, 0.00004, "0.00123 ± 0.00004"),
-    (5.0, 0.0, "5"), (5.0, float("inf"), "5 ± inf"), (-0.0001, 0.02, "0.000 ± 0.020"), (3.2e9, 1.4e8, "3.20e9 ± 0.14e9")])
+    (5.0, 0.0, "5"), (5.0, float("inf"), "5 ± inf"), (-0.0001, 0.02, "0.000 ± 0.020"), (3.2e9, 1.4e8, "3.20e9 ± 0.14e9"),
+    (-0.0422001093989, 1.6e-14, "-0.0422001 ± 2e-14")])
 def test_numbers_are_rounded_by_their_errors(value: float, se: float, text: str) -> None:
     assert str(Quantity(value, se)) == text
 

@@ -56,7 +56,7 @@ def test_both_readers_drop_columns_and_count_rows_with_missing_values(table: np.
     assert "4 dropped" in repr(samples)
     assert_array_equal(samples.read(0, 296).x, np.delete(table, [2, 6, 10, 11], axis=0)[:, :2])
     assert_array_equal(lb.open_samples(path, drop="a").read(0, 300).x, table[:, 1:2])
-    with pytest.raises(InvalidInput, match="Line 4 .*drop_missing=True"):
+    with pytest.raises(InvalidInput, match=r"Line 4 .*drop_missing=True"):
         lb.open_samples(path)
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_such_table_gets_a_sentence(name: str, tmp_path: Path) -> Non
 
 def test_text_labels_are_not_to_be_dropped(tmp_path: Path) -> None:
     (tmp_path / "text.csv").write_text("a,kind\n1,yes\n2,no\n", encoding="utf-8")
-    with pytest.raises(InvalidInput, match="'yes' in column kind.*as 0 and 1") as caught:
+    with pytest.raises(InvalidInput, match=r"'yes' in column kind.*as 0 and 1") as caught:
         lb.open_samples(tmp_path / "text.csv", target="kind")
     assert "drop=" not in str(caught.value)
     with pytest.raises(InvalidInput, match="drop='kind'"):
@@ -92,10 +92,10 @@ def test_text_labels_are_not_to_be_dropped(tmp_path: Path) -> None:
 
 def test_constant_and_dependent_columns_are_named(table: np.ndarray, tmp_path: Path) -> None:
     held = write(tmp_path / "constant.csv", np.column_stack([table[:, 0], np.ones(300), table[:, 2]]))
-    with pytest.raises(InvalidInput, match="Column b is constant.*drop='b'"):
+    with pytest.raises(InvalidInput, match=r"Column b is constant.*drop='b'"):
         lb.open_samples(held).whitened()
     twice = write(tmp_path / "twice.csv", np.column_stack([table[:, 0], 2.0 * table[:, 0], table[:, 2]]))
-    with pytest.raises(InvalidInput, match="Columns a and b are linearly dependent.*drop='b'"):
+    with pytest.raises(InvalidInput, match=r"Columns a and b are linearly dependent.*drop='b'"):
         lb.open_samples(twice).whitened()
 
 

@@ -14,8 +14,10 @@ from laybare.networks.metrics import (
 from laybare.networks.network import Layer, Network, sign_free
 from laybare.networks.network_files import load
 from laybare.networks.pairing import LayerMatch, Match
+from laybare.networks.simplification import Simplification, simplify
 
 __all__ = [
     "Layer", "LayerMatch", "Match", "Network", "SquaredErrors", "compare", "landscape_error", "load", "max_angle",
-    "max_relative_error", "mean_squared_error", "normalised_squared_errors", "recovered", "sign_free", "unsigned_error",
+    "max_relative_error", "mean_squared_error", "normalised_squared_errors", "recovered", "sign_free", "Simplification",
+    "simplify", "unsigned_error",
 ]

@@ -8,10 +8,13 @@ as words. The method is stored by name only.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from os import PathLike, fspath
+from platform import python_version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
@@ -47,7 +50,8 @@ FINGERPRINT_ROWS = 4096
 class Provenance:
     """What is needed to repeat a recovery, and to check that the data are the same.
 
-    `seed` is None where a Generator was given; `data` says in words what the data were, `fingerprint` is empty for a black box.
+    `seed` is None where a Generator was given; `data` says in words what the data were, `fingerprint` is empty for a black box;
+    `date` is when it was found (UTC), `libraries` what it was computed with.
     """
 
     version: str
@@ -56,6 +60,8 @@ class Provenance:
     data: str
     fingerprint: str = ""
     columns: ColumnNames = ColumnNames()
+    date: str = ""
+    libraries: str = ""
 
 
 def provenance_of(verb: str, source: Any, rng: Generator | int, **choices: Any) -> Provenance:
@@ -65,7 +71,13 @@ def provenance_of(verb: str, source: Any, rng: Generator | int, **choices: Any) 
     data = describe_source(source)
     return Provenance(
         __version__, f"{verb}({', '.join(part for part in (data, given, f'rng={_spell(rng)}') if part)})", seed, data,
-        sampled_fingerprint(source) if isinstance(source, Samples) else "", getattr(source, "columns", ColumnNames()))
+        sampled_fingerprint(source) if isinstance(source, Samples) else "", getattr(source, "columns", ColumnNames()),
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", library_versions())
+
+
+def library_versions() -> str:
+    """Python and the libraries that compute."""
+    return f"Python {python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
 
 
 def describe_source(source: Any) -> str:

@@ -54,7 +54,7 @@ DRAWING = DrawingOptions()
 
 
 def render_svg(draw: Callable[[Figure], None], tall: float, meaning: str) -> str:
-    """The drawing as an <svg> element that says what it shows; ids are left out where nothing refers to them."""
+    """The drawing as an <svg> element that says what it shows; without ids that nothing refers to."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -64,7 +64,13 @@ def render_svg(draw: Callable[[Figure], None], tall: float, meaning: str) -> str
         draw(figure)
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = re.sub(r'<g id="[^"]*">', "<g>", buffer.getvalue())
+    text = re.sub(r'(?<= d=")[^"]*', _shorten, text)
     return text[text.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{escape(meaning)}"', 1)
+
+
+def _shorten(path: re.Match[str]) -> str:
+    """The coordinates of a path to a hundredth of a point, which nobody sees."""
+    return " ".join(re.sub(r"(\.\d\d)\d+", r"\1", path.group()).split())
 
 
 def use_page_colours(text: str) -> str:
@@ -177,7 +183,7 @@ def weights_figure(weights: Array, errors: Array, title: str, names: Sequence[st
         draw_errors(right, errors, title)
         right.set_ylabel("")
         for axes in (left, right) if 0 < len(names) <= DRAWING.named_inputs else ():
-            axes.set_xticks(range(len(names)), [_plain(name) for name in names], rotation=90)
+            axes.set_xticks(range(len(names)), [plain_name(name) for name in names], rotation=90)
             axes.set_xlabel("")
 
     shape = f"{len(weights)} units by {weights.shape[1]} inputs"
@@ -224,7 +230,7 @@ def _map_height(weights: Array) -> float:
     return min(9.0, 1.5 + 0.13 * len(weights))
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """A column's name for matplotlib, which would take dollar signs for formulas."""
     seen = "".join(letter if letter.isprintable() else "?" for letter in name).replace("$", r"\$")
     return seen if len(seen) <= 18 else f"{seen[:10]}…{seen[-6:]}"

@@ -7,6 +7,7 @@ units stand side by side, in one gauge.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,17 @@ from laybare.networks.canonical import Units, normalise_units, reflect_units, re
 from laybare.networks.storage import write_atomically
 from laybare.numerics.shapes import Array
 from laybare.report import tables
-from laybare.report.drawings import images_figure, layer_figure, square_side, trace_figure, use_page_colours, weights_figure
+from laybare.report.drawings import (
+    DRAWING,
+    images_figure,
+    layer_figure,
+    render_svg,
+    square_side,
+    trace_figure,
+    use_page_colours,
+    weights_figure,
+)
+from laybare.report.fit_plots import FIT_PLOTS, FitPictures, draw_effects, draw_units, panel_grid, panel_size
 from laybare.report.notebook import match_html, network_html
 from laybare.report.study_figures import Curve, LinesFigure, Panel
 
@@ -27,7 +38,7 @@ if TYPE_CHECKING:
     from laybare.pipeline import Recovery
     from laybare.pipeline.auditing import Audit
 
-LISTED = tables.ListingOptions(units=200, inputs=10, outputs=4)
+LISTED = tables.ListingOptions(units=100, inputs=10, outputs=4)
 NETWORK_BYTES = 600_000
 """Largest network that the page holds as JSON. Convention: the whole page stays below a megabyte."""
 
@@ -64,6 +75,8 @@ def _facts(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
         "method": "refine" if recovery.method is None else type(recovery.method).__name__, "deep": deep,
         "traces": use_page_colours(trace_figure(recovery.traces)) if recovery.traces else "",
         "images": unit_images(np.asarray(network.layer.weights)),
+        "kinds": [] if deep else unit_sections(recovery), "pictures": [] if deep else fit_figures(recovery),
+        "statements": verdict_statements(recovery.certificate), "fresh": _fresh_share(recovery),
         **(_layers(network, match) if deep else _layer(recovery, truth)),
     }
 
@@ -80,6 +93,61 @@ def verdict_sentence(certificate: Certificate, network: Network) -> str:
     if certificate.verdict == "doubtful":
         return f"This network explains the data, but do not rely on its weights yet. {missing}"
     return f"This is not the network behind the data: do not use it. {missing}"
+
+
+def verdict_statements(certificate: Certificate) -> list[str]:
+    """What the verdict says, what was assured, and every check that failed."""
+    shown = "" if certificate.assurance is None else f"{certificate.assurance}."
+    failed = [f"Not passed: {claim.name}. {claim.explanation}" for claim in certificate.claims if not claim.passed]
+    return [line for line in (certificate.meaning, shown[:1].upper() + shown[1:], *failed) if line]
+
+
+def unit_sections(recovery: Recovery) -> list[str]:
+    """Every unit in words and as a table of its columns: where it bends, its direction, what it adds, with errors."""
+    summary = recovery.summary()
+    listed = summary.units[:REPORT_PANELS]
+    return [summary.unit_html(unit, SUMMARY_COLUMNS) for unit in listed] + ([summary.rest_html()] if summary.linear else [])
+
+
+def fit_figures(recovery: Recovery) -> list[tuple[str, str]]:
+    """Pictures of what units and columns do, each with a sentence that says how to read it."""
+    network, kept = recovery.network, None if recovery.profile is None else recovery.profile.rows
+    count = min(network.width, REPORT_PANELS)
+    if network.width == 0 or not np.abs(recovery.network.layer.weights).max(axis=1).all():
+        return []
+    if kept is None:
+        rows = np.random.default_rng(0).standard_normal((FIT_PLOTS.grid, network.dim))
+        pictures, count = FitPictures(recovery, rows, None), min(count, DRAWING.panels_across)
+        return [(_panels(pictures, count, draw_units, list(range(count))), UNITS_CAPTION.partition(" Points")[0])]
+    pictures = FitPictures(recovery, kept.x, kept.y)
+    columns = pictures.important[:REPORT_PANELS]
+    return [(_panels(pictures, count, draw_units, list(range(count))), UNITS_CAPTION),
+            (_panels(pictures, len(columns), draw_effects, columns), EFFECTS_CAPTION)]
+
+
+SUMMARY_COLUMNS = 12
+"""Columns of a unit that a report lists, the largest first. Convention: as the text of a summary does."""
+REPORT_PANELS = 6
+"""Units, and columns, that a report draws. Convention: two rows of three; `found.plot` draws any."""
+UNITS_CAPTION = (
+    "What each unit adds to the output, over its leading column; Δ marks columns that are carried over to it, as differences "
+    "from their means. The dashed line is its kink, shaded within 1.96 standard errors. Points are rows: what the unit adds, and "
+    "the residual.")
+EFFECTS_CAPTION = (
+    "Partial effects: how the output changes on average if one column is set to a value, with a band of 1.96 standard errors. "
+    "Points are rows: the effect, and the residual.")
+
+
+def _panels(pictures: FitPictures, count: int, draw: Callable[[FitPictures, list[int], Any], None], chosen: list[int]) -> str:
+    def fill(figure: Any) -> None:
+        draw(pictures, chosen, panel_grid(figure, count))
+
+    names = ", ".join(f"{number + 1}" for number in chosen)
+    return use_page_colours(render_svg(fill, panel_size(count)[1], f"{draw.__name__.replace('_', ' ')} {names}"))
+
+
+def _fresh_share(recovery: Recovery) -> float:
+    return float("nan") if recovery.profile is None else 1.0 - recovery.profile.unexplained
 
 
 def input_names(recovery: Any, dim: int) -> list[str]:

@@ -12,6 +12,10 @@ FULL_DIGITS = 5
 """Digits of a number whose error is not known. Convention: a table's column."""
 
 
+SURELY_KNOWN = 1e-8
+"""Relative error below which a number is shown with six digits. Convention: nobody reads more of them in a table."""
+
+
 class Quantity(NamedTuple):
     """A value and its standard error (NaN: not known; inf: undetermined)."""
 
@@ -43,6 +47,8 @@ def round_by_error(value: float, se: float) -> tuple[str, str]:
         return f"{value:.{FULL_DIGITS}g}", "inf"
     if not se > 0.0:
         return f"{value:.{FULL_DIGITS}g}", ""
+    if abs(value) >= se / SURELY_KNOWN:
+        return f"{value:.{FULL_DIGITS + 1}g}", f"{se:.1g}"
     decimals = _digits(se) - 1 - floor(log10(se))
     if decimals > 8 or max(abs(value), se) >= 1e7 or decimals < -3:
         power = floor(log10(max(abs(value), se)))

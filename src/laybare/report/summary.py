@@ -94,8 +94,8 @@ class Summary:
         head = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.facts)
         return (
             f'<div class="laybare"><h4>{escape(self.title)}</h4><table>{head}</table>'
-            f"<p><b>{escape(self.verdict)}</b>. {escape(self.meaning)}</p>{''.join(map(self._unit_html, self.units))}"
-            f"{self._rest_html()}</div>")
+            f"<p><b>{escape(self.verdict)}</b>. {escape(self.meaning)}</p>{''.join(map(self.unit_html, self.units))}"
+            f"{self.rest_html()}</div>")
 
     def to_latex(self) -> str:
         """A tabular (package booktabs), one line per unit and column."""
@@ -170,14 +170,16 @@ class Summary:
                 records.append({"unit": 0, "column": name, "output": output, "slope": value.value, "slope_se": value.se})
         return records
 
-    def _unit_html(self, unit: UnitSummary) -> str:
+    def unit_html(self, unit: UnitSummary, most: int | None = None) -> str:
+        """A unit in words and as a table of its columns, of the `most` largest."""
         heads = ["column", "direction", "in the kink", *(f"slope gained{_of(name, self.outputs)}" for name in self.outputs)]
-        rows = [[term.column, str(term.direction), str(term.coefficient), *map(str, term.slopes)] for term in unit.terms]
+        rows = [[term.column, str(term.direction), str(term.coefficient), *map(str, term.slopes)] for term in unit.terms[:most]]
         body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         return (f"<p><b>Unit {unit.number}</b> {escape(_unit_sentence(unit))}</p><table><tr>"
                 f"{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>{body}</table>")
 
-    def _rest_html(self) -> str:
+    def rest_html(self) -> str:
+        """The linear part and the offset."""
         rows = "".join(
             f"<tr><th>{escape(name)}</th>{''.join(f'<td>{value}</td>' for value in values)}</tr>"
             for name, values in (*self.linear, ("offset", self.offset)))
@@ -186,7 +188,7 @@ class Summary:
 
 def summarise(found: Recovery) -> Summary:
     """The summary of a recovery."""
-    table = _Parameters(found)
+    table = RecoveredParameters(found)
     network, cert, profile = found.network, found.certificate, found.profile
     fresh = float("nan") if profile is None else 1.0 - profile.unexplained
     kind = "R² on fresh rows" if not found.loss.linked else "deviance explained on fresh rows"
@@ -202,7 +204,7 @@ def summarise(found: Recovery) -> Summary:
 
 
 @dataclass(frozen=True, eq=False)
-class _Parameters:
+class RecoveredParameters:
     """A recovery's parameters, their covariance and the names that belong to them."""
 
     found: Recovery
@@ -308,6 +310,7 @@ class _Parameters:
         d = len(w)
         jacobian = np.eye(d) / w[lead]
         jacobian[:, lead] -= w / w[lead] ** 2
+        jacobian[lead] = 0.0  # it is 1, whatever w is
         return _quantities(w / w[lead], jacobian @ C[:d, :d] @ jacobian.T)
 
     def _place(self, w: Array, b: float, lead: int, C: Array) -> Quantity:
@@ -345,7 +348,7 @@ def _quantities(values: Array, covariance: Array) -> list[Quantity]:
 def _unit_sentence(unit: UnitSummary) -> str:
     place = f"bends where {unit.leading} = {unit.location}" + (", other columns at their means" if len(unit.terms) > 1 else "")
     rows = "" if not isfinite(unit.beyond) else f"; {100.0 * unit.beyond:.0f} % of rows lie on its positive side"
-    needed = "" if not isfinite(unit.p_value) else f"; p = {unit.p_value:.2g}"
+    needed = "" if not isfinite(unit.p_value) else f"; p = {unit.p_value:.2g}" if unit.p_value > 0.0 else "; p < 1e-300"
     below, above = (unit.after, unit.before) if unit.terms[0].direction.value < 0.0 else (unit.before, unit.after)
     known = len(below) == 1 and isfinite(above[0].value)
     slope = f"; slope in {unit.leading} {below[0]} below, {above[0]} above" if known else ""

@@ -12,6 +12,7 @@ from laybare.studies.glm_designed import APPENDIX_F, F_PRIME, G_AND_F
 from laybare.studies.glm_squared_loss import RELU_LOSS, SIGMOID_LOSS
 from laybare.studies.goel_layers import ACTIVATION_PROBABILITY, DEEPER_CUT, LAYER_ERROR, LAYER_STARTS, TAN_ALPHA
 from laybare.studies.goel_theorems import GENERAL_DEGREE, THEOREM_8, THEOREM_9, THEOREM_13
+from laybare.studies.hinges import HINGES
 from laybare.studies.perturbations import DECOMPOSITION_NOISE, SMOOTHED
 from laybare.studies.random_start import LARGE, OVERWIDE, RATIO
 from laybare.studies.sample_complexity import SAMPLE_COMPLEXITY
@@ -34,7 +35,7 @@ PAPERS = tuple(study.name for study in _OF_PAPERS)
 
 _ALL: tuple[Study[Any], ...] = (
     OVERWIDE, RATIO, LARGE, LINES, SCALING, SAMPLE_COMPLEXITY, PHASE_DIAGRAM, *_OF_PAPERS,
-    HOSTILE, PLAIN_NOISE, COVERAGE, CHOOSE, FUZZ, DEEP, DEEP_LARGE, DEEP_CASES, DEEP_TRAINED,
+    HOSTILE, PLAIN_NOISE, COVERAGE, HINGES, CHOOSE, FUZZ, DEEP, DEEP_LARGE, DEEP_CASES, DEEP_TRAINED,
 )
 
 STUDIES = {study.name: study for study in _ALL}

@@ -1,0 +1,281 @@
+"""Pictures of a fit, in the columns and units of the data: partial effects, units with the data, kinks, residuals.
+
+    effect of column i at v    mean over rows of f(x with xᵢ = v) - f(x), its error by the delta method
+    unit j                     a·act(w·x + b) over the leading column, the others carried over by the kink's own coefficients:
+                               v = x_L + Σ rᵢ (xᵢ - mᵢ), so that the kink is one point of the axis (see `laybare.report.summary`)
+    kinks                      w·x + b = 0 over two columns, the others at their means; shaded where it may lie
+
+Points are rows of the data: what is drawn plus the row's residual (partial residuals, Larsen and McCleary 1972).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from laybare.certificate.prediction import covered_point, output_gradients
+from laybare.errors import InvalidInput
+from laybare.numerics.shapes import Array
+from laybare.report.drawings import ACCENT, DRAWING, INK, LINE, SOFT, plain_name
+from laybare.report.quantities import Quantity
+from laybare.report.summary import RecoveredParameters
+
+if TYPE_CHECKING:
+    from laybare.pipeline import Recovery
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitPlotOptions:
+    """Sizes of pictures of fits."""
+
+    grid: int = 60  # Values along an axis. Convention: straight lines between them are not seen.
+    averaged_rows: int = 200  # Rows over which a partial effect is averaged. Convention: a second for ten columns.
+    normal_reach: float = 1.96  # Standard errors of bands. Derived: the normal quantile of 97.5 %.
+    shown_panels: int = 12  # Convention: four rows of three.
+    pair_columns: int = 3  # Columns whose pairs are drawn by default. Convention: three panels in a row.
+    named_terms: int = 3  # Columns in the label of a unit's axis. Convention: more do not fit below a panel.
+    panel: tuple[float, float] = (3.6, 2.9)  # Inches. Convention: three across a page.
+    window: tuple[float, float] = (0.005, 0.995)  # Quantiles of the data that axes show. Convention: without outliers.
+
+
+FIT_PLOTS = FitPlotOptions()
+
+POINTS: dict[str, Any] = {"markersize": 2.5, "alpha": 0.45, "rasterized": True}
+"""How rows of the data are drawn: as an image in SVG, which would else hold a mark for each. Convention."""
+
+
+@dataclass(frozen=True, eq=False)
+class FitPictures:
+    """Drawings of one output of a recovery, over its own rows or over those that are given."""
+
+    found: Recovery
+    x: Array
+    y: Array | None
+    output: int = 0
+
+    @cached_property
+    def parameters(self) -> RecoveredParameters:
+        return RecoveredParameters(self.found)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(map(plain_name, self.parameters.columns))
+
+    @property
+    def answer(self) -> str:
+        """What the network answers, by its name."""
+        name = plain_name(self.parameters.outputs[self.output])
+        return {"poisson": f"log mean of {name}", "bernoulli": f"log odds of {name}"}.get(self.found.loss.name, name)
+
+    @cached_property
+    def fitted(self) -> Array:
+        """What the network answers at the rows."""
+        return np.asarray(self.found.network(self.x)).reshape(len(self.x), -1)[:, self.output]
+
+    @cached_property
+    def residual(self) -> Array | None:
+        """What is left of y in standard deviations of its law; in y's own units where the network answers means."""
+        if self.y is None:
+            return None
+        loss, mean = self.found.loss, self.found.loss.mean(self.fitted)
+        left = self.y.reshape(len(self.x), -1)[:, self.output] - mean
+        return np.asarray(left / np.sqrt(loss.variance(mean))) if loss.linked else np.asarray(left)
+
+    def draw_effect(self, axes: Any, column: int) -> None:
+        """Mean change of the answer if one column is set to a value, with a band of 1.96 standard errors."""
+        values = self._window(self.x[:, column])
+        effect, errors = self._effect(column, values)
+        if self.residual is not None and not self.found.loss.linked:
+            own = np.interp(self.x[:, column], values, effect)
+            axes.plot(self.x[:, column], own + self.residual, ".", color=SOFT, **POINTS)
+        axes.axhline(0.0, color=LINE, linewidth=1.0)
+        draw_band(axes, values, effect, FIT_PLOTS.normal_reach * errors)
+        axes.set(xlabel=self.columns[column], ylabel=f"effect on {self.answer}", xlim=(values[0], values[-1]))
+
+    def _effect(self, column: int, values: Array) -> tuple[Array, Array]:
+        """Partial effect at values, and its standard errors; NaN where there is no covariance."""
+        rows = self.x[: FIT_PLOTS.averaged_rows]
+        network, covariance = self.found.network, self.found.certificate.covariance
+        changed = np.repeat(rows[None], len(values), axis=0)
+        changed[:, :, column] = values[:, None]
+        flat = changed.reshape(-1, rows.shape[1])
+        answers = np.asarray(network(flat)).reshape(len(values), len(rows), -1)[:, :, self.output]
+        effect = answers.mean(axis=1) - self.fitted[: len(rows)].mean()
+        if covariance is None:
+            return effect, np.full(len(values), np.nan)
+        point = covered_point(network, len(covariance))
+        centre = output_gradients(point, rows, self.output).mean(axis=0)
+        J = np.array([output_gradients(point, each, self.output).mean(axis=0) - centre for each in changed])
+        return effect, np.sqrt(np.maximum(np.einsum("np,np->n", J @ covariance, J), 0.0))
+
+    def draw_unit(self, axes: Any, j: int) -> None:
+        """What a unit adds, over its leading column with the others carried over, beside the rows' partial residuals."""
+        parts, unit = self.parameters, self.parameters.unit(j)
+        lead = parts.columns.index(unit.leading)
+        w, b = parts.rows[j, :-1], parts.rows[j, -1]
+        along = unit.location.value + (self.x @ w + b) / w[lead]
+        values = self._window(np.append(along, unit.location.value))
+        if self.residual is not None and not self.found.loss.linked:
+            axes.plot(along, self._added(j, along, unit.location.value, lead) + self.residual, ".", color=SOFT, **POINTS)
+        self._draw_place(axes, unit.location)
+        axes.plot(values, self._added(j, values, unit.location.value, lead), color=ACCENT, linewidth=1.8)
+        axes.set(title=f"unit {j + 1}: {self.columns[lead]} = {unit.location}", xlabel=self._carried(j),
+                 ylabel=f"adds to {self.answer}", xlim=(values[0], values[-1]))
+
+    def _draw_place(self, axes: Any, place: Quantity) -> None:
+        if np.isfinite(place.se):
+            reach = FIT_PLOTS.normal_reach * place.se
+            axes.axvspan(place.value - reach, place.value + reach, color=ACCENT, alpha=0.15, linewidth=0.0)
+        axes.axvline(place.value, color=ACCENT, linewidth=0.8, linestyle="--")
+
+    def _added(self, j: int, along: Array, location: float, lead: int) -> Array:
+        w, a = self.parameters.rows[j, :-1], self.parameters.readout[j, self.output]
+        return np.asarray(a * self.found.network.layer.activation((along - location) * w[lead]))
+
+    def _carried(self, j: int) -> str:
+        """The unit's own axis in words: the leading column, and the largest of those that differ from zero beside it."""
+        terms, names = self.parameters.unit(j).terms, dict(zip(self.parameters.columns, self.columns, strict=True))
+        clear = [term for term in terms[1:] if not abs(term.coefficient.value) <= FIT_PLOTS.normal_reach * term.coefficient.se]
+        shown = clear[: FIT_PLOTS.named_terms - 1]
+        others = "".join(
+            f" {'−' if term.coefficient.value < 0.0 else '+'} {abs(term.coefficient.value):.2g} Δ{names[term.column]}"
+            for term in shown)
+        return f"{names[terms[0].column]}{others}{' + …' if len(clear) > len(shown) else ''}"
+
+    def draw_kinks(self, axes: Any, first: int, second: int) -> None:
+        """Where units bend over two columns, the others at their means, with the data behind."""
+        colours = self.y.reshape(len(self.x), -1)[:, self.output] if self.y is not None else SOFT
+        axes.scatter(self.x[:, first], self.x[:, second], c=colours, s=6.0, cmap="viridis", alpha=0.6, linewidths=0.0,
+                     rasterized=True)
+        across, up = self._window(self.x[:, first]), self._window(self.x[:, second])
+        grid = np.tile(np.asarray(self.parameters.means, dtype=float), (len(up), len(across), 1))
+        grid[:, :, first], grid[:, :, second] = across[None, :], up[:, None]
+        for j in range(len(self.parameters.rows)):
+            self._draw_kink(axes, j, across, up, grid)
+        axes.set(xlabel=self.columns[first], ylabel=self.columns[second], xlim=(across[0], across[-1]), ylim=(up[0], up[-1]))
+
+    def _draw_kink(self, axes: Any, j: int, across: Array, up: Array, grid: Array) -> None:
+        row, d = self.parameters.rows[j], grid.shape[-1]
+        inside = grid @ row[:-1] + row[-1]
+        C = self.parameters.covariance(j)[: d + 1, : d + 1]
+        extended = np.concatenate([grid, np.ones((*inside.shape, 1))], axis=-1)
+        errors = np.sqrt(np.maximum(np.einsum("abi,ij,abj->ab", extended, C, extended), 0.0))
+        if np.isfinite(errors).all() and errors.max() > 0.0:
+            reach = FIT_PLOTS.normal_reach
+            axes.contourf(across, up, inside / np.maximum(errors, np.finfo(float).tiny), levels=[-reach, reach], colors=[ACCENT],
+                          alpha=0.25)
+        if inside.min() < 0.0 < inside.max():
+            lines = axes.contour(across, up, inside, levels=[0.0], colors=[INK], linewidths=1.4)
+            axes.clabel(lines, fmt=f"{j + 1}", fontsize=9)
+
+    def draw_kinks_over_answers(self, axes: Any) -> None:
+        """For a single column: the data, the fit with its band, and where it bends."""
+        values = self._window(self.x[:, 0])
+        fit = self.found.predict(values[:, None])
+        if self.y is not None:
+            axes.plot(self.x[:, 0], self.y.reshape(len(self.x), -1)[:, self.output], ".", color=SOFT, **POINTS)
+        middle, upper = (part.reshape(len(values), -1)[:, self.output] for part in (fit.mean, fit.upper))
+        for j in range(len(self.parameters.rows)):
+            self._draw_place(axes, self.parameters.unit(j).location)
+        draw_band(axes, values, middle, upper - middle)
+        axes.set(xlabel=self.columns[0], ylabel=plain_name(self.parameters.outputs[self.output]), xlim=(values[0], values[-1]))
+
+    def draw_residuals(self, left: Any, right: Any) -> None:
+        """Residuals over what is fitted, and their quantiles over those of a normal law."""
+        from scipy.special import ndtri
+
+        residual = self.residual
+        assert residual is not None
+        spread = float(residual.std()) or 1.0
+        left.axhline(0.0, color=LINE, linewidth=1.0)
+        left.plot(self.found.loss.mean(self.fitted), residual, ".", color=ACCENT, markersize=3.0, alpha=0.6, rasterized=True)
+        kind = "Pearson residual" if self.found.loss.linked else "residual"
+        left.set(title="residuals", xlabel=f"fitted {plain_name(self.parameters.outputs[self.output])}", ylabel=kind)
+        normal = ndtri((np.arange(len(residual)) + 0.5) / len(residual))
+        right.plot(normal, spread * normal, color=SOFT, linewidth=1.0)
+        right.plot(normal, np.sort(residual - residual.mean()), ".", color=ACCENT, markersize=3.0)
+        right.set(title="against a normal law", xlabel="normal quantile", ylabel=f"{kind}, sorted")
+
+    def _window(self, values: Array) -> Array:
+        """A grid over the middle of the values."""
+        low, high = np.quantile(values, FIT_PLOTS.window)
+        return np.linspace(low, high if high > low else low + 1.0, FIT_PLOTS.grid)
+
+    @cached_property
+    def important(self) -> list[int]:
+        """Columns by what all units add along them, in standard units, the largest first."""
+        parts = self.parameters
+        strength = np.abs(parts.readout[:, self.output]) @ np.abs(parts.rows[:, :-1] * parts.spreads)
+        return [int(i) for i in np.argsort(-strength, kind="stable")]
+
+
+def draw_band(axes: Any, values: Array, middle: Array, reach: Array) -> None:
+    """A line, and a band where its reach is known."""
+    if np.isfinite(reach).all():
+        axes.fill_between(values, middle - reach, middle + reach, color=ACCENT, alpha=0.2, linewidth=0.0)
+    axes.plot(values, middle, color=ACCENT, linewidth=1.8)
+
+
+def draw_effects(pictures: FitPictures, columns: list[int], panels: Any) -> None:
+    """A panel for each column, on one scale."""
+    for axes, column in zip(panels, columns, strict=True):
+        pictures.draw_effect(axes, column)
+    low, high = min(axes.get_ylim()[0] for axes in panels), max(axes.get_ylim()[1] for axes in panels)
+    for axes in panels:
+        axes.set_ylim(low, high)
+
+
+def draw_units(pictures: FitPictures, units: list[int], panels: Any) -> None:
+    """A panel for each unit."""
+    for axes, j in zip(panels, units, strict=True):
+        pictures.draw_unit(axes, j)
+
+
+def draw_kink_pairs(pictures: FitPictures, pairs: list[tuple[int, int]], panels: Any) -> None:
+    """A panel for each pair of columns."""
+    for axes, (first, second) in zip(panels, pairs, strict=True):
+        pictures.draw_kinks(axes, first, second)
+
+
+def default_pairs(pictures: FitPictures) -> list[tuple[int, int]]:
+    """Pairs of the most important columns."""
+    return list(combinations(pictures.important[: FIT_PLOTS.pair_columns], 2))
+
+
+def panel_grid(figure: Any, count: int, across: int | None = None) -> list[Any]:
+    """As many axes in rows of three, or of `across`; what is left over of the last row stays empty."""
+    across = across or min(count, DRAWING.panels_across)
+    down = -(-count // across)
+    grid = figure.subplots(down, across, squeeze=False).ravel()
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return list(grid[:count])
+
+
+def panel_size(count: int) -> tuple[float, float]:
+    """Inches of a figure with as many panels."""
+    across = min(count, DRAWING.panels_across)
+    return FIT_PLOTS.panel[0] * across, FIT_PLOTS.panel[1] * -(-count // across)
+
+
+def pictures_of(found: Recovery, x: Any, y: Any, output: int) -> FitPictures:
+    """Over the rows that are given, else over those that the recovery kept."""
+    if not 0 <= output < found.network.outputs:
+        raise InvalidInput(
+            f"output={output}.", f"The network has {found.network.outputs}, counted from 0.", "Give one of them.")
+    if x is not None:
+        from laybare.numerics.checks import as_rows
+
+        rows = as_rows("x", x, found.network.dim, "network")
+        return FitPictures(found, rows, None if y is None else np.asarray(y, dtype=float), output)
+    kept = None if found.profile is None else found.profile.rows
+    if kept is None:
+        raise InvalidInput(
+            "The recovery has no rows of the data.",
+            "It was loaded from a file, or read from a black box: pictures of a fit show rows.",
+            "Give some: found.plot(kind=..., x=x, y=y).")
+    return FitPictures(found, kept.x, kept.y, output)
