@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 import laybare as lb
 from laybare import cli
+from laybare.cli.results import WRITERS
 from laybare.cli.wording import in_command_line_words
 from laybare.pipeline import plan as planning
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
@@ -139,6 +140,34 @@ def test_claims_say_which_side_is_right() -> None:
     ("Give lb.Gaussian() or lb.Symmetric().", "Give --law gaussian or --law symmetric."),
     ("Give lb.leaky_relu(0.1).", "Give leaky_relu(0.1)."),
     ("Use HighThreshold(activation=step).", "Use laybare recover-layer with --activation step."),
+    ("Write recover_layer(source, HighThreshold(activation=step)).", "Write laybare recover-layer."),
+    ("Give a law such as law=lb.Gaussian(0, 0.04).", "Give a law such as --law normal:0,0.2."),
+    ("Give it with dim=.", "Give it with --dim."),
 ])
 def test_messages_have_the_words_of_the_command_line(message: str, meant: str) -> None:
     assert in_command_line_words(message) == meant
+
+
+@pytest.mark.parametrize("ending", [".safetensors", ".json", ".npz", ".onnx"])
+def test_every_command_reads_every_file_of_a_network(ending: str, tmp_path: Path) -> None:
+    truth = lb.random_network(4, 3, rng=0)
+    path = tmp_path / f"network{ending}"
+    WRITERS[ending](truth, str(path))
+    result = CliRunner().invoke(cli.commands, ["extract", str(path), "--out", str(tmp_path / "copy.json"), "--quiet"])
+    assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(cli.commands, ["compare", str(path), str(tmp_path / "copy.json"), "--tol", "1e-6"])
+    assert result.exit_code == 0, result.output
+
+
+def test_pickles_of_torch_are_named(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").write_bytes(b"PK")
+    result = CliRunner().invoke(cli.commands, ["compare", str(tmp_path / "model.pt"), str(tmp_path / "model.pt")])
+    assert "is a pickle" in str(result.exception)
+
+
+def test_a_recovery_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    truth, x = lb.random_network(4, 2, rng=0), np.random.default_rng(0).standard_normal((600, 4))
+    np.savez(tmp_path / "data.npz", x=x, y=truth(x))
+    call = ["recover", str(tmp_path / "data.npz"), "--width", "2", "--checkpoint", str(tmp_path / "kept"), "--quiet"]
+    assert [CliRunner().invoke(cli.commands, call).exit_code for _ in range(2)] == [0, 0]
+    assert (tmp_path / "kept" / "checkpoint.json").exists()

@@ -77,7 +77,7 @@ def test_feather_and_json_lines_hold_the_same_numbers(table: np.ndarray, tmp_pat
 def test_what_is_no_such_table_gets_a_sentence(name: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(b"\x00\x01 no table")
-    with pytest.raises(InvalidInput, match="not a readable"):
+    with pytest.raises(InvalidInput, match=r"not a readable"):
         lb.open_samples(tmp_path / name)
 
 
@@ -86,7 +86,7 @@ def test_text_labels_are_not_to_be_dropped(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"'yes' in column kind.*as 0 and 1") as caught:
         lb.open_samples(tmp_path / "text.csv", target="kind")
     assert "drop=" not in str(caught.value)
-    with pytest.raises(InvalidInput, match="drop='kind'"):
+    with pytest.raises(InvalidInput, match=r"drop='kind'"):
         lb.open_samples(tmp_path / "text.csv", target="a")
 
 
@@ -115,3 +115,20 @@ def test_check_names_labels_dropped_rows_and_repeated_inputs(table: np.ndarray, 
     assert "labels of two classes" in result.stderr
     assert '--loss "bernoulli"' in result.stderr
     assert "20 rows repeat the inputs of another row" in result.stdout
+
+
+def test_a_product_of_inputs_is_named_a_polynomial(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((2000, 4))
+    assert "polynomial of degree 2" in lb.choose(lb.Samples(x, x[:, 0] * x[:, 1])).explain()
+    for y in (np.abs(x[:, 0]), x[:, 0] * x[:, 1] + 1e-3 * np.maximum(x[:, 2], 0.0), x[:, 0] ** 3):
+        assert "polynomial" not in lb.choose(lb.Samples(x, y)).explain()
+
+
+def test_no_sample_proves_that_there_are_no_biases(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((2000, 4))
+    held = {}
+    for bias in (0.0, 1.0):
+        y = np.maximum(x[:, 0] - bias, 0.0) - np.maximum(-x[:, 1] - bias, 0.0)
+        row = next(row for row in lb.choose(lb.Samples(x, y)).table if row.method == "TensorInit")
+        held[bias] = next(one.holds for one in row.conditions if one.assumption == "units without biases")
+    assert held == {0.0: None, 1.0: False}

@@ -10,7 +10,7 @@ import click
 import laybare as lb
 from laybare.cli.interrupts import STATE, InterruptState, keep_on_interrupt, results_saved
 from laybare.cli.output import Output, examples, output_options, print_path
-from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, result_options
+from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, open_network, result_options
 from laybare.source import Target, as_target
 from laybare.source.oracle.regions import read_rows
 
@@ -121,7 +121,7 @@ def extract(
 ) -> int:
     """Recover the network behind a black box, with no more queries than it takes.
 
-    TARGET is a file .onnx or .safetensors, 'module:function', or an http(s) address. Ctrl-C keeps what was found.
+    TARGET is a file .onnx, .safetensors, .json or .npz, 'module:function', or an http(s) address. Ctrl-C keeps what was found.
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
     units = None if activation is None else lb.activations.activation_named(activation)
@@ -135,7 +135,7 @@ def extract(
 
 def _guarded(target: str, interrupts: InterruptState) -> Target:
     """The black box, which answers until somebody wants to stop."""
-    named = as_target(target)
+    named = as_target(open_network(target) if target.endswith((".json", ".npz")) and "://" not in target else target)
     return replace(named, ask=interrupts.guarded(named.ask))
 
 
@@ -152,7 +152,8 @@ def audit(
 ) -> None:
     """How much of a black box can be read from how many queries: units, error bars, functional error, verdicts.
 
-    TARGET is a file .onnx or .safetensors, 'module:function', or an http(s) address. Ctrl-C keeps the budgets that are done.
+    TARGET is a file .onnx, .safetensors, .json or .npz, 'module:function', or an http(s) address.
+    Ctrl-C keeps the budgets that are done.
     """
     with output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         where = RegionOptions(inputs, box, law).keywords()

@@ -240,7 +240,7 @@ def compare(found: str, truth: str, tol: float | None, output: Output) -> None:
 
     FOUND and TRUTH are files .safetensors, .npz, .onnx or .json, as --out writes them.
     """
-    match = lb.compare(_network(found), _network(truth))
+    match = lb.compare(open_network(found), open_network(truth))
     status = DIFFERENT if tol is not None and not match.max_error <= tol else 0
     output.say(str(match))
     output.emit_json(
@@ -254,8 +254,12 @@ READERS = {".npz": "from_npz", ".onnx": "from_onnx", ".json": "from_json"}
 """Functions of laybare, by the ending; anything else is taken for a safetensors file, and refused if it is none."""
 
 
-def _network(path: str) -> lb.Network:
+def open_network(path: str) -> lb.Network:
     """A saved network, or that of a saved recovery."""
+    if path.endswith((".pt", ".pth", ".pkl")):
+        raise lb.errors.InvalidInput(
+            f"{path} is a pickle.", "Whoever opens one runs the program inside of it, so laybare does not.",
+            "Export the model to ONNX (torch.onnx.export), or save it with lb.from_torch(module).save(path).", path=path)
     reader = READERS.get(path[path.rfind(".") :])
     loaded = lb.load(path) if reader is None else getattr(lb.export, reader)(path)
     return loaded.network if isinstance(loaded, lb.Recovery) else loaded

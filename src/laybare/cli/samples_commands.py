@@ -77,10 +77,12 @@ def open_data(data: str, reading: dict[str, Any], output: Output) -> lb.Samples:
 @click.option("--activation", help="For example relu, leaky_relu(0.1), tanh; found out if neither this nor --method is given.")
 @click.option("--seconds", type=click.FloatRange(0.0, min_open=True),
               help="A search ends then with the best that it has; 3600, or 600 if no method is given.")
+@click.option("--checkpoint", type=click.Path(file_okay=False), metavar="FOLDER",
+              help="Long passes are kept there; after a crash the same command goes on from them.")
 @result_options(*WRITERS)
 def recover(
     data: str, *, width: int | None, method: str | None, literal: bool, form: str | None, activation: str | None,
-    seconds: float | None, result: ResultOptions, **reading: Any,
+    seconds: float | None, checkpoint: str | None, result: ResultOptions, **reading: Any,
 ) -> int:
     """Recover the network behind the samples in DATA.
 
@@ -94,7 +96,7 @@ def recover(
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         found = lb.recover(
             open_data(data, reading, result.output), method=chosen, width=width, activation=units, rng=result.seed,
-            progress=interrupts.progress, seconds=seconds)
+            progress=interrupts.progress, seconds=seconds, checkpoint=checkpoint)
     return finish(found, result)
 
 

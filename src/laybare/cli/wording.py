@@ -11,13 +11,22 @@ METHODS = {
 OPTIONS = {"drop": "--drop-columns", "drop_missing": "--drop-missing", "rng": "--seed"}
 NAMED = "target|loss|width|activation|law|budget|link|box|dim|depth|method|log|drop_missing|drop|rng"
 
+LAYER = r"\brecover_layer\((?:\w+, (?:lb\.)?HighThreshold\([^()]*\))?\)"
+
 
 def in_command_line_words(message: str) -> str:
     """The same sentence for somebody who has options and no objects."""
     message = re.sub(r"\b(?:lb\.)?(Gaussian|Symmetric|Unknown)\(\)", lambda seen: f"--law {seen[1].lower()}", message)
+    message = re.sub(r"\b(?:law=)?(?:lb\.)?Gaussian\(([\d.e+-]+), ([\d.e+-]+)\)", _law, message)
+    message = re.sub(LAYER, "laybare recover-layer", message)
     message = re.sub(rf"\b(?:lb\.)?({'|'.join(METHODS)})\(([^()]*(?:\([^()]*\))?[^()]*)\)", _method, message)
     message = re.sub(rf"\b({NAMED})=(True|None|\.\.\.)?", _option, message)
     return re.sub(r"\blb\.(?=[a-z])", "", message)
+
+
+def _law(seen: re.Match[str]) -> str:
+    """Gaussian(0, 0.04) -> --law normal:0,0.2."""
+    return f"--law normal:{seen[1]},{float(seen[2]) ** 0.5:g}"
 
 
 def _option(seen: re.Match[str]) -> str:

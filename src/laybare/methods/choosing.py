@@ -99,8 +99,10 @@ def _symmetric(seen: DataSummary) -> Condition:
 
 
 def _bias_free(seen: DataSummary) -> Condition:
+    """Order 3 refutes it; nothing proves it, since biases may be small, or cancel."""
     third = seen.orders[2]
-    return Condition("units without biases", f"order 3 holds {third.share:.1%} of y, chance {third.noise:.1%}", not third.seen)
+    text = f"order 3 holds {third.share:.1%} of y, chance {third.noise:.1%}"
+    return Condition("units without biases", text, False if third.seen else None)
 
 
 def _kinked(activation: Activation | None) -> Condition:
@@ -205,8 +207,8 @@ def _order(seen: DataSummary, activation: Activation | None) -> list[str]:
 
 
 def _otherwise(seen: DataSummary) -> str:
-    if seen.labels:
-        return seen.labels
+    if seen.odd:
+        return seen.odd
     if seen.constant > CHOICE.rare_activity:
         return (
             f"If all are refuted: {seen.constant:.0%} of the labels are equal, so that the lowest layer may be rarely active "

@@ -42,6 +42,9 @@ class SummaryOptions:
     pair_rows: int = 1500  # rows of which all pairs are formed. Checked by `pytest tests/methods/choosing`.
     stripe: int = 64  # rows paired with all others at a time. Convention: the cache of a core.
     order_sigmas: float = 3.0  # standard deviations of a signal in an order. Convention: one false alarm in 700.
+    rows_per_term: int = 4  # of the polynomial that is tried. Derived: half of them fit it, half of them judge it.
+    max_products: int = 1 << 23  # numbers in its design. Convention: 64 MB, a tenth of a second.
+    rounding: float = 1e-9  # relative residual of an exact polynomial. Derived: rounding times the condition of random rows.
     eigenvalue_margin: float = 3.0  # over the largest one of noise, to have a sign. Checked by `pytest tests/methods/choosing`.
 
 
@@ -110,7 +113,8 @@ class DataSummary(NamedTuple):
 
     `constant`: share of the rows with the most frequent label. `orders`: the signal in Hermite orders 1 to 4. `positive` and
     `negative`: eigenvalues of the second moment with either sign that stand above its noise (one output). `residual`: share of
-    the variance of y that no linear function explains. `labels`: a sentence, if the outputs are labels of two classes.
+    the variance of y that no linear function explains. `odd`: a sentence, if the outputs are
+    labels of two classes or a polynomial.
     """
 
     size: int
@@ -123,7 +127,7 @@ class DataSummary(NamedTuple):
     positive: int
     negative: int
     residual: float
-    labels: str = ""
+    odd: str = ""
 
     @property
     def biased(self) -> bool:
@@ -141,7 +145,7 @@ def summarise_data(white: Source, given: Source, *, rng: Generator) -> DataSumma
     signs = _count_signs(some) if white.outputs == 1 and white.size > 2 else (0, 0)
     return DataSummary(
         given.size, white.dim, white.outputs, normality(some, rng=rng), symmetric, _largest_tie(some), order_signals(some),
-        *signs, _nonlinear_share(some), name_labels(given))
+        *signs, _nonlinear_share(some), name_labels(given) or _name_polynomial(some))
 
 
 def _largest_tie(source: Source) -> float:
@@ -160,6 +164,24 @@ def name_labels(source: Source) -> str:
     return (
         f"All outputs are {low:g} or {high:g}: labels of two classes. Least squares fits their mean by a network, which is "
         f'seldom one. {first}Use loss="bernoulli" for the log odds.')
+
+
+def _name_polynomial(source: Source) -> str:
+    """A sentence for outputs that a polynomial of degree 2, fitted to half of the rows, predicts on the others to rounding."""
+    terms = (source.dim + 1) * (source.dim + 2) // 2
+    rows = SUMMARY.rows_per_term * terms
+    if rows > source.size or rows * terms > SUMMARY.max_products:
+        return ""
+    x, y = source.read(0, rows)
+    i, j = np.triu_indices(source.dim)
+    design = np.column_stack([np.ones(rows), x, x[:, i] * x[:, j]])
+    used, fresh = slice(0, rows, 2), slice(1, rows, 2)
+    rest = y[fresh] - design[fresh] @ np.linalg.lstsq(design[used], y[used], rcond=None)[0]
+    if not np.all(np.sum(rest**2, axis=0) <= SUMMARY.rounding**2 * np.sum((y - y.mean(axis=0)) ** 2, axis=0)):
+        return ""
+    return (
+        "The outputs are a polynomial of degree 2 in the inputs, to rounding: no network of the usual units. Fit its "
+        "coefficients by least squares.")
 
 
 def _count_signs(source: Source) -> tuple[int, int]:

@@ -79,7 +79,7 @@ class Identity(NamedTuple):
         return InvalidInput(
             f"The black box answered {given[output]} to query {query}, output {output} (counted from 0).",
             "Answers must be finite; those before it are kept.",
-            "Correct the black box, or use the answers so far: take() the rows before this one.",
+            "Correct the black box, or keep queries away from such inputs with box=(low, high).",
             row=query, output=output)
 
 

@@ -425,7 +425,7 @@ def _check_dim(given: int | None, known: int | None, of_rows: int | None = None)
     known = of_rows if known is None and given is None else known
     if given is None and known is None:
         raise InvalidInput(
-            "The dimension of the inputs is not known.", "The black box does not have it.", "Give it: Oracle(target, dim).")
+            "The dimension of the inputs is not known.", "The black box does not have it.", "Give it with dim=.")
     if given is not None:
         check_whole("dim", given)
     if given is not None and known is not None and given != known:
