@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from laybare import cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     page for page in ("README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
-    if "```python" in (ROOT / page).read_text(encoding="utf-8"))
+    if "docs/first-" not in page and "```python" in (ROOT / page).read_text(encoding="utf-8"))
 VERIFIED = {"README.md", "docs/index.md", "docs/quickstart.md", "docs/black-boxes.md", "docs/lines.md", "docs/which-method.md"}
 
 PRINTED = {"docs/gallery.md", "docs/adding.md", "docs/which-method.md", "docs/index.md"}
@@ -45,3 +49,18 @@ def test_every_page_is_reached_from_the_first() -> None:
     listed = set(re.findall(r"^([\w-]+)$", (ROOT / "docs/index.md").read_text(encoding="utf-8"), re.MULTILINE))
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index", "peers-measured"}
     assert pages <= listed
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("page", ["docs/first-audit.md", "docs/first-fit.md", "docs/first-study.md"])
+def test_commands_of_the_first_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder that their Python has filled."""
+    test_python_of_page_runs(page, tmp_path, monkeypatch)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    typed = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    assert typed
+    for line in typed:
+        program, *words = shlex.split(line)
+        assert program == "laybare"
+        result = CliRunner().invoke(cli.commands, words)
+        assert result.exit_code in ((3, 4) if "--literal" in words else (0,)), result.output
