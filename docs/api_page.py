@@ -25,7 +25,7 @@ GROUPS = {
     "Sources": "Samples open_samples Oracle DaskSamples Source Gaussian Symmetric Unknown",
     "Activations": (
         "Activation leaky_relu power_relu exponential relu absolute sigmoid tanh erf softplus gelu step"),
-    "scikit-learn": "NetworkRecovery UnionOfHalfSpaces",
+    "scikit-learn": "NetworkClassifier NetworkRecovery UnionOfHalfSpaces",
     "Exchange": "to_torch from_torch to_onnx from_onnx to_sklearn from_sklearn",
     "Errors": "LaybareError",
 }

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     )
     from laybare.certificate import Certificate, Claim
     from laybare.errors import LaybareError
-    from laybare.estimator import NetworkRecovery, UnionOfHalfSpaces
+    from laybare.estimator import NetworkClassifier, NetworkRecovery, UnionOfHalfSpaces
     from laybare.export import from_onnx, from_sklearn, from_torch, to_onnx, to_sklearn, to_torch
     from laybare.lines.look import first_look
     from laybare.lowest_layer import HighThreshold, recover_layer
@@ -111,7 +111,7 @@ __getattr__ = on_demand(
         "laybare.source": "DaskSamples Gaussian Oracle Samples Source Symmetric Unknown open_samples",
         "laybare.certificate": "Certificate Claim",
         "laybare.search.settings": "Search",
-        "laybare.estimator": "NetworkRecovery UnionOfHalfSpaces",
+        "laybare.estimator": "NetworkClassifier NetworkRecovery UnionOfHalfSpaces",
         "laybare.export": "from_onnx from_sklearn from_torch to_onnx to_sklearn to_torch",
         "laybare.lines.look": "first_look",
         "laybare.lowest_layer": "HighThreshold recover_layer",
@@ -137,6 +137,7 @@ __all__ = [
     "Match",
     "Method",
     "Network",
+    "NetworkClassifier",
     "NetworkRecovery",
     "Oracle",
     "RandomStart",

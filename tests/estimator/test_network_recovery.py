@@ -161,7 +161,8 @@ def test_parameters_reach_into_methods():
     assert names["method__search__effort__max_steps"] == lb.solver.Effort().max_steps
     assert names["method__route__decompose"] == lb.TensorInit().route.decompose
     assert "method__activation__name" not in names
-    assert set(model.get_params(deep=False)) == {"method", "width", "activation", "random_state", "law", "n_jobs", "progress"}
+    assert set(model.get_params(deep=False)) == {
+        "method", "width", "activation", "loss", "random_state", "law", "n_jobs", "progress"}
     method = model.method
     model.set_params(method__search__effort__max_steps=7, method__activation=lb.tanh, width=2)
     assert model.method == lb.TensorInit(
@@ -205,9 +206,8 @@ def test_weights_of_zero_leave_rows_out(fitted):
     assert_array_equal(model.network_.layer.weights, fitted.network_.layer.weights)
 
 
-@pytest.mark.parametrize(("weights", "sentence"), [
-    (np.arange(1.0, ROWS + 1), "from 1 to 300.*rows were alike"), (np.zeros(ROWS), "at least one"), (-np.ones(ROWS), "egative")])
-def test_other_weights_are_refused_with_the_reason(weights, sentence):
+@pytest.mark.parametrize(("weights", "sentence"), [(np.zeros(ROWS), "at least one"), (-np.ones(ROWS), "egative")])
+def test_weights_that_mean_nothing_are_refused(weights, sentence):
     with pytest.raises(ValueError, match=sentence):
         lb.NetworkRecovery().fit(*pairs(), sample_weight=weights)
 

@@ -6,20 +6,9 @@ import numpy as np
 
 from laybare.networks import Network
 from laybare.numerics.shapes import Array
+from laybare.solver.likelihood import output_gradients
 from laybare.solver.point import Point, point_of
 from laybare.source.sums import block_rows
-
-
-def output_gradients(point: Point, x: Array, output: int) -> Array:
-    """∂ output / ∂ parameters at the rows of x (n, parameters), parameters in the order of `Certificate.covariance`."""
-    (k, p), (q, m) = point.units.shape, point.coefficients.shape
-    inputs = point.extended(x)
-    values, slopes = point.activation.value_and_slope(inputs @ point.units.T)
-    parts = [values, *([np.ones((len(x), 1))] if point.offset else []), *([x] if point.linear else [])]
-    J = np.zeros((len(x), k * p + q * m))
-    J[:, : k * p] = ((slopes * point.coefficients[:k, output])[:, :, None] * inputs[:, None, :]).reshape(len(x), k * p)
-    J[:, k * p + output :: m] = np.hstack(parts)
-    return J
 
 
 def prediction_errors(network: Network, covariance: Array, x: Array) -> Array:

@@ -30,6 +30,7 @@ from laybare.methods.data_summary import name_labels
 from laybare.networks.storage import write_atomically
 from laybare.pipeline.arguments import METHOD_NAMES
 from laybare.source import as_law
+from laybare.source.losses import LOSSES
 
 METHODS = {name: made for name, made in METHOD_NAMES.items() if name != "lines"}
 """Those that start from samples."""
@@ -79,10 +80,15 @@ def open_data(data: str, reading: dict[str, Any], output: Output) -> lb.Samples:
               help="A search ends then with the best that it has; 3600, or 600 if no method is given.")
 @click.option("--checkpoint", type=click.Path(file_okay=False), metavar="FOLDER",
               help="Long passes are kept there; after a crash the same command goes on from them.")
+@click.option("--loss", type=click.Choice(LOSSES), default="squared", show_default=True,
+              help="How outputs scatter: alike, with heavy tails, as counts, as labels 0 and 1.")
+@click.option("--weights", metavar="NAME", help="Column with weights of rows, which scale their log-likelihood.")
+@click.option("--groups", metavar="NAME", help="Column with numbers of groups whose rows may be dependent.")
 @result_options(*WRITERS)
 def recover(
     data: str, *, width: int | None, method: str | None, literal: bool, form: str | None, activation: str | None,
-    seconds: float | None, checkpoint: str | None, result: ResultOptions, **reading: Any,
+    seconds: float | None, checkpoint: str | None, loss: str, weights: str | None, groups: str | None, result: ResultOptions,
+    **reading: Any,
 ) -> int:
     """Recover the network behind the samples in DATA.
 
@@ -93,11 +99,21 @@ def recover(
     check_literal(literal, form=form)
     units = None if activation is None else lb.activations.activation_named(activation)
     chosen = _method(method, form, units, literal=literal)
+    beside = {"sample_weight": weights, "groups": groups}
+    judged = {name: None if column is None else _column(data, column, reading) for name, column in beside.items()}
+    reading["drop"] = ",".join(filter(None, (reading["drop"], weights, groups)))
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         found = lb.recover(
             open_data(data, reading, result.output), method=chosen, width=width, activation=units, rng=result.seed,
-            progress=interrupts.progress, seconds=seconds, checkpoint=checkpoint)
+            progress=interrupts.progress, seconds=seconds, checkpoint=checkpoint, loss=loss, **judged)
     return finish(found, result)
+
+
+def _column(data: str, name: str, reading: dict[str, Any]) -> Any:
+    """One column of the file, of the rows that are read."""
+    rest = {key: value for key, value in reading.items() if key != "law"}
+    rows = lb.open_samples(data, **rest | {"target": name, "drop": ",".join(filter(None, (rest["drop"], rest["target"])))})
+    return rows.read(0, rows.size).y[:, 0]
 
 
 @click.command("recover-layer", epilog=examples("laybare recover-layer rare.npz --width 3 --out layer.npz"))

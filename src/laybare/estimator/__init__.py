@@ -1,6 +1,7 @@
 """Estimators for scikit-learn: fitted in place, as its users expect; the work is done by `recover` and `recover_layer`."""
 
 from laybare.estimator.half_space_classifier import UnionOfHalfSpaces
+from laybare.estimator.network_classifier import NetworkClassifier
 from laybare.estimator.network_regressor import NetworkRecovery
 
-__all__ = ["NetworkRecovery", "UnionOfHalfSpaces"]
+__all__ = ["NetworkClassifier", "NetworkRecovery", "UnionOfHalfSpaces"]

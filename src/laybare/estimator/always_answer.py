@@ -10,36 +10,81 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from laybare.certificate import Claim, ClaimName
 from laybare.certificate.certificate import RULES, StandardErrors
 from laybare.errors import BudgetExhausted, ClusterFailure, InvalidInput, LaybareError, TooFewSamples
+from laybare.estimator.sklearn_conventions import check_weights, generator_from, schedule_from
 from laybare.networks import Layer, Network
 from laybare.numerics.levels import SOLVED
 from laybare.numerics.shapes import Array
-from laybare.pipeline import Recovery
+from laybare.pipeline import Recovery, recover
 from laybare.pipeline.simple_models import merge_copies, simplest_recovery
+from laybare.source import Gaussian, Samples, Source, as_law
 from laybare.source.arrays import ColumnNames
+from laybare.source.losses import Loss
 
 WIDEST_INSTEAD = 3
 """Units of the widest network that is tried where rows are too few to look for a width. Derived: the search begins with four."""
 
-Search = Callable[[Array, Array, int | None], Recovery]
-"""Recovers a network from inputs, outputs and a width."""
+Search = Callable[[Array, int | None], Recovery]
+"""Recovers a network from inputs and a width; it knows the outputs."""
 
 
-def answer(x: Array, y: Array, weights: Array | None, width: int | None, search: Search) -> Recovery:
+class Labelled(NamedTuple):
+    """Rows with outputs, weights and groups, and the loss that they are judged by."""
+
+    x: Array
+    y: Array
+    weights: Array | None = None
+    groups: Array | None = None
+    loss: Loss = Loss()
+
+    @staticmethod
+    def of(x: Array, y: Array, weights: Any, groups: Any, loss: Loss) -> Labelled:
+        """Rows that count; equal weights are none."""
+        checked = None if weights is None else check_weights(x, weights)
+        labels = None if groups is None else column_or_1d(groups)
+        if labels is not None:
+            check_consistent_length(x, labels)
+        if checked is None:
+            return Labelled(x, y, None, labels, loss)
+        kept = checked > 0.0
+        equal = bool((checked[kept] == checked[kept][0]).all())
+        return Labelled(x[kept], y[kept], None if equal else checked[kept], None if labels is None else labels[kept], loss)
+
+
+def answer(rows: Labelled, width: int | None, search: Search) -> Recovery:
     """The recovery of `search`, or of the simplest model that the rows support."""
+    x, y = rows.x, rows.y
     columns = independent_columns(x)
     if not len(columns) or (y == y[0]).all():
         what = "inputs" if not len(columns) else "outputs"
-        return _simplest(x, y, weights, f"All {len(x)} rows have the same {what}.")
-    found = _descend(x[:, columns], y, weights, width, search)
+        return _simplest(rows, f"All {len(x)} rows have the same {what}.")
+    found = _descend(rows._replace(x=x[:, columns]), width, search)
     return found if len(columns) == x.shape[1] else _with_all_columns(found, columns, x.shape[1])
+
+
+def recover_rows(estimator: Any, rows: Labelled, x: Array, width: int | None) -> Recovery:
+    """`recover` with the parameters of an estimator, from some columns of its rows."""
+    law = Gaussian() if estimator.law is None else as_law(estimator.law)
+    source = Samples(x, rows.y, law=law, schedule=schedule_from(estimator.n_jobs))
+    return recover_as(estimator, source, width, loss=rows.loss, sample_weight=rows.weights, groups=rows.groups)
+
+
+def recover_as(estimator: Any, source: Source, width: int | None, **judged: Any) -> Recovery:
+    """`recover` with the parameters of an estimator; a method brings its own activation where that is the default."""
+    by_default = isinstance(estimator.activation, str) and estimator.activation == "relu"
+    known = None if estimator.method is not None and by_default else estimator.activation
+    return recover(
+        source, method=estimator.method, width=width, activation=known, rng=generator_from(estimator.random_state),
+        progress=estimator.progress, **judged)
 
 
 def independent_columns(x: Array) -> Array:
@@ -54,40 +99,41 @@ def independent_columns(x: Array) -> Array:
     return np.sort(varying[order[sizes > SOLVED * sizes[0]]])
 
 
-def _descend(x: Array, y: Array, weights: Array | None, width: int | None, search: Search) -> Recovery:
+def _descend(rows: Labelled, width: int | None, search: Search) -> Recovery:
     """The search, then narrower ones, then no hidden unit."""
     try:
-        return search(x, y, width)
+        return search(rows.x, width)
     except (InvalidInput, BudgetExhausted, ClusterFailure):
         raise
     except TooFewSamples as error:
         reason = error
         for fewer in range(min(WIDEST_INSTEAD, (width or WIDEST_INSTEAD + 1) - 1), 0, -1):
-            if _supports(x, y, weights, fewer):
-                return _narrower(x, y, fewer, search, error)
+            if _supports(rows, fewer):
+                return _narrower(rows.x, fewer, search, error)
     except LaybareError as error:
-        return _simplest(x, y, weights, str(error))
-    return _simplest(x, y, weights, str(reason))
+        return _simplest(rows, str(error))
+    return _simplest(rows, str(reason))
 
 
-def _supports(x: Array, y: Array, weights: Array | None, width: int) -> bool:
+def _supports(given: Labelled, width: int) -> bool:
     """Whether there are as many equations per unknown as a certificate asks for where there is noise."""
-    rows, outputs, dim = len(merge_copies(x, y, weights).x), y.size // len(y), x.shape[1]
+    x, y = given.x, given.y
+    rows, outputs, dim = len(merge_copies(x, y, given.weights).x), y.size // len(y), x.shape[1]
     unknowns = width * (dim + outputs) + (dim + 1) * outputs
     return bool(rows * outputs >= RULES.min_equations_per_unknown_noisy * unknowns)
 
 
-def _narrower(x: Array, y: Array, width: int, search: Search, error: TooFewSamples) -> Recovery:
-    found = search(x, y, width)
+def _narrower(x: Array, width: int, search: Search, error: TooFewSamples) -> Recovery:
+    found = search(x, width)
     _warn(f"{error.seen} {error.why} A network with {width} unit{'s' * (width > 1)} was fitted instead.")
     claim = Claim(
         ClaimName.HIDDEN_UNITS, float(width), float(width + 1), False, "proved", f"no wider network was looked for. {error}")
     return replace(found, certificate=replace(found.certificate, claims=(claim, *found.certificate.claims)))
 
 
-def _simplest(x: Array, y: Array, weights: Array | None, why: str) -> Recovery:
+def _simplest(rows: Labelled, why: str) -> Recovery:
     _warn(f"{why} A model without hidden units was fitted instead; its certificate says so.")
-    return simplest_recovery(x, y, weights, why)
+    return simplest_recovery(rows.x, rows.y, rows.weights, why, rows.loss)
 
 
 def _warn(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
@@ -9,13 +10,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from laybare.certificate import Certificate
 from laybare.errors import InvalidInput
-from laybare.estimator.always_answer import answer, with_columns
-from laybare.estimator.sklearn_conventions import NestedParameters, generator_from, rows_with_weight, schedule_from
+from laybare.estimator.always_answer import Labelled, answer, recover_as, recover_rows, with_columns
+from laybare.estimator.sklearn_conventions import NestedParameters
 from laybare.networks import Network
 from laybare.numerics.shapes import Array
-from laybare.pipeline import Recovery, recover
-from laybare.source import Gaussian, Samples, Source, as_law
+from laybare.source import Source
 from laybare.source.arrays import column_names
+from laybare.source.losses import as_loss
 from laybare.source.protocol import is_source
 
 
@@ -32,6 +33,8 @@ class NetworkRecovery(
         Number of hidden units; detected if not given.
     activation : str or Activation
         Of the hidden units; a method brings its own, and may then only be contradicted by something else than "relu".
+    loss : "squared", "huber", "poisson" or "bernoulli"
+        How outputs scatter: alike, with heavy tails, as counts, as shares; as in `recover`.
     random_state : int, RandomState or None
         Same seed, same bits, whatever `n_jobs` is.
     law : Law or its name, optional
@@ -65,50 +68,45 @@ class NetworkRecovery(
     """
 
     def __init__(
-        self, method: Any = None, width: Any = None, activation: Any = "relu", random_state: Any = None, *,
+        self, method: Any = None, width: Any = None, activation: Any = "relu", loss: Any = "squared", random_state: Any = None, *,
         law: Any = None, n_jobs: Any = None, progress: Any = None,
     ) -> None:
         self.method = method
         self.width = width
         self.activation = activation
+        self.loss = loss
         self.random_state = random_state
         self.law = law
         self.n_jobs = n_jobs
         self.progress = progress
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NetworkRecovery:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> NetworkRecovery:
         """Recover the network behind X (n, dim) and y, (n,) or (n, outputs); or behind a source, given in place of X.
 
-        Weights of samples may be zero (the row is left out) or equal; others are refused, since the certificate's statistics take
-        all rows to be alike.
+        `sample_weight` scales the log-likelihood of every row; `groups` labels rows that may be dependent.
         """
         if is_source(X):
-            self.recovery_ = self._recover(self._given_source(X, y, sample_weight), self.width)
+            self.recovery_ = recover_as(self, self._given_source(X, y, sample_weight, groups), self.width)
         else:
             names = column_names(None, y).outputs
-            x, y, weights = self._samples(X, y, sample_weight)
-            found = answer(x, y, weights, self.width, self._search)
+            x, y = validate_data(self, X, y, dtype="float64", multi_output=True, y_numeric=True, ensure_min_samples=2)
+            self._tail = y.shape[1:]
+            rows = Labelled.of(x, y, sample_weight, groups, as_loss(self.loss))
+            rows.loss.check(y)
+            found = answer(rows, self.width, partial(recover_rows, self, rows))
             self.recovery_ = with_columns(found, getattr(self, "feature_names_in_", ()), names)
         self.n_iter_ = max(1, sum(len(trace.rows) - 1 for trace in self.recovery_.traces))
         self._n_features_out = self.network_.widths[-1]
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Outputs at the rows of X, in the shape that y had; with `return_std`, also their standard errors (delta method)."""
-        network, rows = self.network_, self._rows(X)
-        outputs = network(rows).reshape(len(rows), *self._tail)
-        return (outputs, self.recovery_.predict(rows).se.reshape(outputs.shape)) if return_std else outputs
-
-    def _search(self, x: Array, y: Array, width: int | None) -> Recovery:
-        law = Gaussian() if self.law is None else as_law(self.law)
-        return self._recover(Samples(x, y, law=law, schedule=schedule_from(self.n_jobs)), width)
-
-    def _recover(self, source: Source, width: int | None) -> Recovery:
-        by_default = isinstance(self.activation, str) and self.activation == "relu"
-        known = None if self.method is not None and by_default else self.activation
-        return recover(
-            source, method=self.method, width=width, activation=known, rng=generator_from(self.random_state),
-            progress=self.progress)
+        """Means of y at the rows of X, in the shape that y had; with `return_std`, also their standard errors (delta method)."""
+        network, rows, loss = self.network_, self._rows(X), self.recovery_.loss
+        means = loss.mean(network(rows)).reshape(len(rows), *self._tail)
+        if not return_std:
+            return means
+        errors = self.recovery_.predict(rows).se.reshape(means.shape)
+        return means, errors * loss.variance(means)  # canonical links: ∂ mean / ∂ output is the variance
 
     def transform(self, X: Any) -> Array:
         """Values of the hidden units (of the highest layer) at the rows of X, (n, width)."""
@@ -131,19 +129,11 @@ class NetworkRecovery(
         rows: Array = validate_data(self, X, reset=False, dtype="float64")
         return rows
 
-    def _samples(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array | None]:
-        x, y = validate_data(self, X, y, dtype="float64", multi_output=True, y_numeric=True, ensure_min_samples=2)
-        if sample_weight is not None:
-            counted = rows_with_weight(x, sample_weight)
-            x, y = x[counted], y[counted]
-        self._tail = y.shape[1:]
-        return x, y, None
-
     def _given_source(self, source: Source, *beside: Any) -> Source:
         """A source as it is: it has its outputs, its law and its threads already."""
         if any(given is not None for given in (*beside, self.law, self.n_jobs)):
             raise InvalidInput(
-                f"A {type(source).__name__} was given, and outputs, weights, a law or n_jobs beside it.",
+                f"A {type(source).__name__} was given, and outputs, weights, groups, a law or n_jobs beside it.",
                 "A source has all of them already.", "Give them to the source, or give arrays X and y.")
         self.n_features_in_ = source.dim
         if hasattr(self, "feature_names_in_"):

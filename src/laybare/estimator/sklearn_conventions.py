@@ -84,18 +84,24 @@ def schedule_from(n_jobs: int | None) -> Schedule:
     return Schedule(workers=None if isinstance(n_jobs, int) and n_jobs == -1 else n_jobs)
 
 
+def check_weights(x: Array, sample_weight: Any) -> Array:
+    """Weights of rows (n,): not negative, and one of them above zero."""
+    weights: Array = _check_sample_weight(sample_weight, x, ensure_non_negative=True)
+    if not (weights > 0.0).any():
+        raise InvalidInput(
+            f"All {len(weights)} sample weights are zero.", "Rows without weight are left out.",
+            "Give at least one row a weight above zero.")
+    return weights
+
+
 def rows_with_weight(x: Array, sample_weight: Any) -> Array:
     """Which rows count, (n,) of bools. Weights that are zero or equal mean that; others are refused, with the reason.
 
     Every number of the certificate (noise, standard errors, the tests for missing units) and the split into used and fresh rows
     take the rows to be alike. With unequal weights they would be wrong without a sign of it.
     """
-    weights = _check_sample_weight(sample_weight, x, ensure_non_negative=True)  # and not all zero
+    weights = check_weights(x, sample_weight)
     counted: Array = weights > 0.0
-    if not counted.any():
-        raise InvalidInput(
-            f"All {len(weights)} sample weights are zero.", "Rows without weight are left out.",
-            "Give at least one row a weight above zero.")
     kept = weights[counted]
     if kept.min() != kept.max():
         raise InvalidInput(

@@ -6,13 +6,13 @@ import time
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from laybare.activations import Activation
+from laybare.activations import Activation, relu
 from laybare.certificate import Certificate, Claim, ClaimName, certify, unfinished_certificate
 from laybare.certificate.unit_support import has_unsupported_unit
 from laybare.errors import InvalidInput, TooFewSamples
@@ -27,6 +27,7 @@ from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
 from laybare.pipeline.black_box import chosen_lines, read_black_box
+from laybare.pipeline.by_likelihood import Judgement, judgement_of, recover_by_likelihood
 from laybare.pipeline.data_profile import profile_data
 from laybare.pipeline.guess_activation import candidate_activations, check_not_piecewise_constant
 from laybare.pipeline.monitor import (
@@ -43,6 +44,7 @@ from laybare.search.network_fit import NetworkFit, SearchTask, evaluate_start, f
 from laybare.solver.point import parameter_count, point_of
 from laybare.source import Law, Oracle, Source
 from laybare.source.checkpoint import with_checkpoint
+from laybare.source.losses import Loss, as_loss
 from laybare.source.problem import Problem, pose
 from laybare.source.protocol import check_source
 from laybare.source.threads import BackgroundTask
@@ -53,19 +55,22 @@ def recover(
     x: ArrayLike, y: ArrayLike, /, method: MethodLike = None, width: int | None = None,
     activation: Activation | str | None = None, *, law: Law | str | None = None, rng: Generator | int = 0,
     progress: Progress | bool | None = None, checkpoint: str | PathLike[str] | None = None, seconds: float | None = None,
-    assurance: AssuranceLike = None,
+    assurance: AssuranceLike = None, loss: Loss | str = "squared", sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Recovery: ...
 @overload
 def recover(
     source: SourceLike, /, method: MethodLike = None, width: int | None = None, activation: Activation | str | None = None,
     *, law: Law | str | None = None, rng: Generator | int = 0, progress: Progress | bool | None = None,
     checkpoint: str | PathLike[str] | None = None, seconds: float | None = None,
-    assurance: AssuranceLike = None,
+    assurance: AssuranceLike = None, loss: Loss | str = "squared", sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Recovery: ...
 def recover(
     source: object, *further: object, method: object = None, width: object = None, activation: object = None,
     law: object = None, rng: Generator | int = 0, progress: object = None, checkpoint: str | PathLike[str] | None = None,
-    seconds: float | None = None, assurance: AssuranceLike = None,
+    seconds: float | None = None, assurance: AssuranceLike = None, loss: Loss | str = "squared", sample_weight: object = None,
+    groups: object = None,
 ) -> Recovery:
     """Recover the network behind a source.
 
@@ -98,9 +103,18 @@ def recover(
     assurance : AssuranceOptions or (level, share), optional
         For a black box that is read: as far as the budget goes, fresh answers are asked until the network is wrong on at most
         this share of inputs, at this level; by default (0.05, 0.01).
+    loss : "squared", "huber", "poisson" or "bernoulli"
+        How outputs scatter: alike, with heavy tails, as counts, as labels 0 and 1. The network of counts answers logarithms of
+        means, that of labels log odds; `found.predict` gives means.
+    sample_weight : array (n,), optional
+        Scales the log-likelihood of every row; the certificate counts effective rows.
+    groups : array (n,), optional
+        Labels of groups whose rows may be dependent: standard errors allow for that, and groups are held out whole.
     """
     given = parse_arguments(source, further, law=law, method=method, width=width, activation=activation)
-    choices = {"method": given.method, "width": given.width, "activation": given.activation}
+    judged = judgement_of(given.source, as_loss(loss), sample_weight, groups)
+    choices: dict[str, Any] = {"method": given.method, "width": given.width, "activation": given.activation}
+    choices |= {} if judged.loss == Loss() else {"loss": judged.loss.name}
     draws, limit = as_generator(rng), as_seconds(seconds)
     with resolve_progress(progress) as listener, _ignore_overflow():
         report_progress(listener, "reading")
@@ -110,7 +124,7 @@ def recover(
         call = _Call(
             rows, given.width, given.activation, draws, run_on_first_step(listener, origin.begin), time.perf_counter(),
             as_assurance(assurance))
-        found = _dispatch(call, given.method, limit)
+        found = _dispatch(call, given.method, limit) if judged.plain else _judged(call, given.method, judged, limit)
     return replace(found, provenance=origin.result())
 
 
@@ -138,6 +152,14 @@ def _dispatch(call: _Call, method: Method | Lines | None, seconds: float | None)
         if method is None:
             return _recover_by_choice(timed, clock)
         return _recover_from_samples(timed, _check_activation(method, call.activation))
+
+
+def _judged(call: _Call, method: Method | Lines | None, judged: Judgement, seconds: float | None) -> Recovery:
+    """By another likelihood than equal normal noise."""
+    clock = Clock(call.progress, call.begun + (seconds or LONGEST_CHOSEN_SECONDS))
+    activation = call.activation or (relu if method is None else method.activation) or relu
+    with single_blas_thread():
+        return recover_by_likelihood(call.source, judged, method, call.width, activation, rng=call.rng, progress=clock)
 
 
 def _recover_from_samples(

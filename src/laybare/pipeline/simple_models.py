@@ -5,7 +5,9 @@ ridge whose size generalised cross-validation chooses (Golub, Heath and Wahba 19
 
     GCV(λ) = n · Σ w r² / (n - 1 - Σ s² / (s² + λ))²,       s the singular values of the standardised, weighted columns
 
-A row that occurs twice is one row of twice the weight, so that copies and weights mean the same.
+Counts and labels have the linear part of a generalised linear model, its standardised slopes shrunk by a normal prior of variance
+one, so that separated labels have a finite one too. A row that occurs twice is one row of twice the weight: copies and weights
+mean the same.
 """
 
 from __future__ import annotations
@@ -16,11 +18,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from laybare.activations import relu
 from laybare.certificate import Certificate, Claim, ClaimName, StandardErrors
 from laybare.networks import Layer, Network
 from laybare.numerics.levels import EPS
+from laybare.numerics.linear_algebra import inverse_spd
 from laybare.numerics.shapes import Array
 from laybare.pipeline.recovery import Recovery
+from laybare.solver.likelihood import constant_point, deviance_at, maximise_likelihood, sums_at
+from laybare.solver.point import Model
+from laybare.source import Schedule, Unknown
+from laybare.source.arrays import StackedArrays
+from laybare.source.derived import StackedRows
+from laybare.source.likelihood_rows import likelihood_rows
+from laybare.source.losses import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +41,7 @@ class SimpleModelOptions:
     smallest_ridge: float = 1e-10  # Times the largest squared singular value. Derived: its root is half of the digits.
     largest_ridge: float = 1e4  # Times the same. Derived: what is left is a ten-thousandth, beside which a constant is tried.
     ridges: int = 57  # Sizes between them. Derived: four per factor of ten.
+    prior_precision: float = 1.0  # Of standardised slopes for counts and labels. Convention: as in scikit-learn's C = 1.
 
 
 SIMPLE = SimpleModelOptions()
@@ -92,11 +104,31 @@ def fit_linear(rows: WeightedRows) -> LinearFit:
     return LinearFit(middle - centre @ slopes, slopes, float(noise), covariance, explained)
 
 
-def simplest_recovery(x: Array, y: Array, weights: Array | None, why: str) -> Recovery:
+def fit_linear_likelihood(rows: WeightedRows, loss: Loss) -> LinearFit:
+    """The linear part of a generalised linear model, slopes shrunk by the prior."""
+    centre, spread = rows.x.mean(axis=0), rows.x.std(axis=0)
+    spread[~(spread > EPS * np.abs(centre))] = np.inf
+    white = StackedRows(StackedArrays(((rows.x - centre) / spread,)), StackedArrays((rows.y,)))
+    judged = likelihood_rows(white, loss, rows.weights, schedule=Schedule(), law=Unknown())
+    dim, outputs = rows.x.shape[1], rows.y.shape[1]
+    start = constant_point(judged, Model(relu, linear=True).start(np.zeros((0, dim + 1)), outputs))
+    scale = max(deviance_at(judged, start), np.finfo(float).tiny)
+    point = maximise_likelihood(judged, start, scale, ridge=SIMPLE.prior_precision).point
+    sums = sums_at(judged, point)
+    slopes = point.coefficients[1:] / spread[:, None]
+    information = sums.information[::outputs, ::outputs] + np.diag(np.append(0.0, np.full(dim, SIMPLE.prior_precision)))
+    carry = np.diag(np.append(1.0, 1.0 / spread))
+    carry[0, 1:] = -centre / spread
+    covariance = carry @ inverse_spd(information) @ carry.T
+    return LinearFit(
+        point.coefficients[0] - centre @ slopes, slopes, 1.0, covariance, 1.0 - float(sums.deviance) / scale)
+
+
+def simplest_recovery(x: Array, y: Array, weights: Array | None, why: str, loss: Loss = Loss()) -> Recovery:
     """A recovery without hidden units, whose certificate says why there is none."""
     begun = time.perf_counter()
     rows = merge_copies(x, y, weights)
-    fit, outputs = fit_linear(rows), rows.y.shape[1]
+    fit, outputs = fit_linear_likelihood(rows, loss) if loss.linked else fit_linear(rows), rows.y.shape[1]
     vector = outputs == 1
     readout, offset = np.zeros((0, outputs)), fit.offset
     network = Network(
@@ -109,7 +141,8 @@ def simplest_recovery(x: Array, y: Array, weights: Array | None, why: str) -> Re
         (_no_unit_claim(why),), errors, float(np.sqrt(fit.noise)), fit.explained, reason="the rows are too few or too plain.",
         covariance=covariance)
     return Recovery(
-        network, network, certificate, None, time.perf_counter() - begun, len(x), (), by="the simplest model that rows support")
+        network, network, certificate, None, time.perf_counter() - begun, len(x), (), by="the simplest model that rows support",
+        loss=loss)
 
 
 def _no_unit_claim(why: str) -> Claim:

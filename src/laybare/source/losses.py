@@ -31,6 +31,7 @@ class LossOptions:
     huber_threshold: float = 1.345  # Standard deviations of residuals that are clipped. Paper: Huber (1964), 95 % efficiency.
     largest_log_mean: float = 30.0  # Counts with larger means do not occur. Derived: exp(30) is 1e13.
     largest_log_odds: float = 30.0  # Derived: probabilities then differ from 0 and 1 by a hundred roundings.
+    separated: float = 1e-3  # Share of the deviance that is left where labels are separated. Convention: a thousandth.
     least_mean: float = 1e-3  # Mean count, or odds, that a starting value has at least. Convention: a thousandth.
 
 

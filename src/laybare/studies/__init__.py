@@ -13,8 +13,10 @@ from laybare.studies.glm_squared_loss import RELU_LOSS, SIGMOID_LOSS
 from laybare.studies.goel_layers import ACTIVATION_PROBABILITY, DEEPER_CUT, LAYER_ERROR, LAYER_STARTS, TAN_ALPHA
 from laybare.studies.goel_theorems import GENERAL_DEGREE, THEOREM_8, THEOREM_9, THEOREM_13
 from laybare.studies.hinges import HINGES
+from laybare.studies.likelihoods import LIKELIHOODS
 from laybare.studies.perturbations import DECOMPOSITION_NOISE, SMOOTHED
 from laybare.studies.random_start import LARGE, OVERWIDE, RATIO
+from laybare.studies.real_data import REAL_DATA
 from laybare.studies.sample_complexity import SAMPLE_COMPLEXITY
 from laybare.studies.scaling import SCALING
 from laybare.studies.study import Settings, Study, StudyResult
@@ -36,6 +38,7 @@ PAPERS = tuple(study.name for study in _OF_PAPERS)
 _ALL: tuple[Study[Any], ...] = (
     OVERWIDE, RATIO, LARGE, LINES, SCALING, SAMPLE_COMPLEXITY, PHASE_DIAGRAM, *_OF_PAPERS,
     HOSTILE, PLAIN_NOISE, COVERAGE, HINGES, CHOOSE, FUZZ, DEEP, DEEP_LARGE, DEEP_CASES, DEEP_TRAINED,
+    LIKELIHOODS, REAL_DATA,
 )
 
 STUDIES = {study.name: study for study in _ALL}

@@ -1,0 +1,362 @@
+"""The certificate of a fit by likelihood: the same questions as `verification`, asked by deviances and scores.
+
+At a fit with information H = Σ w i JᵀJ and dispersion φ (`laybare.solver.likelihood`):
+
+- one unit more or fewer: refits, judged by differences of deviance over φ against Schwarz's penalty, with N effective equations;
+- structure: a feature f that the network lacks has the score s = Σ w u f⊥, f⊥ its part that no parameter can follow. Its variance
+  is Σ (w u f⊥)², whatever the noise is, so that s² over it is χ² (Rao 1948). Products of inputs, the squared outputs (which test
+  the link: Pregibon 1980) and random units are tried; the best of these begin the refits with one unit more;
+- standard errors: H⁻¹ S H⁻¹ with S = Σ s sᵀ, s the scores of a row, its residual divided by 1 - leverage, or of a whole group of
+  rows (Liang and Zeger 1986).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.random import Generator
+from scipy.stats import chi2
+
+from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName, StandardErrors
+from laybare.certificate.error_propagation import (
+    ERRORS,
+    InverseInformation,
+    constrained_inverse,
+    propagate_covariance,
+    propagate_errors,
+    standardising_transform,
+)
+from laybare.certificate.fitted_network import with_unit_rows
+from laybare.networks import Network
+from laybare.numerics.levels import EPS
+from laybare.numerics.shapes import Array, Progress, Sums
+from laybare.solver import Effort
+from laybare.solver.likelihood import (
+    FeatureStatistic,
+    LikelihoodSums,
+    constant_point,
+    deviance_at,
+    dispersion,
+    maximise_likelihood,
+    output_gradients,
+    outputs_at,
+    sums_at,
+)
+from laybare.solver.normal import Fit, elimination_order
+from laybare.solver.point import Point, add_units, keep_units, parameter_count, parameters_per_unit, point_of
+from laybare.source.likelihood_rows import LikelihoodRows, labels_of
+from laybare.source.problem import Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodTestOptions:
+    """How much is tried."""
+
+    random_units: int = 60  # Units whose scores are tested. Checked by `laybare reproduce likelihoods`.
+    moved_units: int = 4  # Copies of every unit, moved, among them: splits. Checked by `laybare reproduce likelihoods`.
+    moved_by: float = 0.4  # Distance of these, relative to the row. Checked by `laybare reproduce likelihoods`.
+    refits: int = 3  # Best of these that are refitted. Checked by `laybare reproduce likelihoods`.
+    products: int = 60  # Products of inputs that are tested. Checked by `laybare reproduce likelihoods`.
+    max_hidden_unit: float = 0.25
+    """Standard deviation of a unit that may go unseen, over that of the outputs: a sixteenth of their variance. Labels and small
+    counts say little each, so that this is four times as much as for outputs with little noise. Checked by
+    `laybare reproduce likelihoods`."""
+    effort: Effort = Effort(max_steps=30)
+
+
+TESTS = LikelihoodTestOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodFit:
+    """A network fitted by likelihood, the point of the solver on white inputs, used and fresh rows."""
+
+    network: Network
+    problem: Problem
+    used: LikelihoodRows
+    fresh: LikelihoodRows
+    point: Point
+    progress: Progress | None = None
+
+    @cached_property
+    def sums(self) -> LikelihoodSums:
+        return sums_at(self.used, self.point)
+
+    @cached_property
+    def equations(self) -> float:
+        return self.used.effective * self.used.outputs
+
+    @property
+    def unknowns(self) -> int:
+        return parameter_count(self.point)
+
+    @cached_property
+    def scale(self) -> float:
+        """Deviance of a constant."""
+        return max(deviance_at(self.used, constant_point(self.used, self.point)), np.finfo(float).tiny)
+
+    @cached_property
+    def dispersion(self) -> float:
+        phi = dispersion(self.used.loss, self.sums, 1.0 - self.unknowns / self.equations)
+        return float(max(phi, EPS**1.5 * self.scale / self.equations))
+
+    @property
+    def penalty(self) -> float:
+        """Schwarz's penalty of one unit."""
+        return parameters_per_unit(self.point) * float(np.log(self.equations))
+
+    @cached_property
+    def inverse(self) -> InverseInformation:
+        return constrained_inverse(self.sums.information.copy(), self.point)
+
+    def gain(self, narrow: float, wide: float) -> float:
+        return max(0.0, narrow - wide) / self.dispersion
+
+    def refit(self, start: Point) -> float:
+        """The deviance that a refit from there ends with; an interrupt ends the certificate."""
+        found = maximise_likelihood(self.used, start, self.scale, effort=TESTS.effort, progress=self.progress)
+        found.trace.raise_if_interrupted()
+        return found.loss
+
+
+def certify_likelihood(
+    network: Network, problem: Problem, rows: tuple[LikelihoodRows, LikelihoodRows], *, rng: Generator,
+    extra: tuple[Claim, ...] = (), progress: Progress | None = None,
+) -> Certificate:
+    """The certificate of a network on the given inputs that was fitted to the first of the `rows`, with the second, fresh."""
+    white = problem.white(network)
+    point = with_unit_rows(point_of(white, biases=True, offset=True, linear=white.linear is not None))
+    fitted = LikelihoodFit(network, problem, *rows, point, progress)
+    probes, structure = _score_claims(fitted, rng)
+    covariance = robust_covariance(fitted)
+    undetermined = fitted.inverse.undetermined | ~np.isfinite(covariance).all(axis=1)
+    errors = _given_errors(fitted, covariance, undetermined)
+    fresh, held_out, held_out_error = _fresh_claim(fitted)
+    visible = _smallest_visible(fitted)
+    claims = (
+        _equations_claim(fitted), fresh, structure, _more_claim(fitted, probes), _fewer_claim(fitted),
+        Claim(
+            ClaimName.SMALLEST_VISIBLE_UNIT, visible, TESTS.max_hidden_unit, visible <= TESTS.max_hidden_unit, "proved",
+            f"a further unit that adds less than {visible:.1e} of the standard deviation of the network's outputs would not show "
+            "in this number of rows."),
+        _cosine_claim(fitted), _crossing_claim(fitted), *_determination_claims(fitted, covariance, undetermined),
+        _minimum_claim(fitted, covariance))
+    kept = None
+    if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
+        kept = propagate_covariance(covariance, fitted.point, problem.transform)
+    explained = 1.0 - float(fitted.sums.deviance) / fitted.scale
+    return Certificate(
+        (*claims, *extra), errors, float(np.sqrt(fitted.dispersion)), explained, visible, held_out, held_out_error,
+        covariance=kept)
+
+
+def _equations_claim(fitted: LikelihoodFit) -> Claim:
+    ratio, need = fitted.equations / fitted.unknowns, RULES.min_equations_per_unknown_noisy
+    return Claim(
+        ClaimName.EQUATIONS, ratio, need, ratio >= need, "proved",
+        f"{fitted.used.size:,} rows, {fitted.used.effective:,.0f} by their weights, were fitted with {fitted.unknowns:,} "
+        "parameters; with few, other functions fit as well.")
+
+
+def _fresh_claim(fitted: LikelihoodFit) -> tuple[Claim, float, float]:
+    """Deviance of fresh rows against that of used ones, which the parameters lower by twice their number; and its share of a
+    constant's with the standard error."""
+    each = _row_deviances(fitted.fresh, fitted.point)
+    expected = (float(fitted.sums.deviance) + 2.0 * fitted.unknowns * fitted.dispersion) / fitted.used.effective
+    mean, error = float(each.mean()), float(each.std() / np.sqrt(max(1, len(each))))
+    ratio, limit = mean / expected, 1.0 + RULES.sigmas * error / expected
+    unit = fitted.scale / fitted.used.effective
+    claim = Claim(
+        ClaimName.FRESH_RESIDUAL, ratio, limit, ratio <= limit, "tested",
+        f"deviance per row of {fitted.fresh.size:,} rows that were not fitted over what is expected from those that were.",
+        decisive=True)
+    return claim, mean / unit, error / unit
+
+
+def _row_deviances(rows: LikelihoodRows, point: Point) -> Array:
+    """The weighted deviance of every row, as many as are held out at most."""
+    x, y = rows.rows.read(0, rows.size)
+    labels = labels_of(y)
+    return np.asarray(labels.weights * rows.loss.rows(outputs_at(point, x), labels.y).deviance.sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Features:
+    """Features of white inputs that are tested: products of two inputs, squared outputs, units."""
+
+    point: Point
+    pairs: Array
+    units: Array
+
+    def __call__(self, x: Array) -> Array:
+        eta = outputs_at(self.point, x)
+        hidden = self.point.activation(x @ self.units[:, :-1].T + self.units[:, -1])
+        return np.hstack([x[:, self.pairs[:, 0]] * x[:, self.pairs[:, 1]], eta**2, hidden])
+
+
+def _score_tests(fitted: LikelihoodFit, features: _Features) -> Array:
+    """s² / var s of every feature, added over outputs: χ² with as many degrees of freedom; two passes."""
+    point, loss, m = fitted.point, fitted.used.loss, fitted.used.outputs
+
+    def followed(x: Array, y: Array) -> Sums:
+        labels, F = labels_of(y), features(x)
+        each = loss.rows(outputs_at(point, x), labels.y)
+        J = (output_gradients(point, x, o) * (labels.weights * each.information[:, o])[:, None] for o in range(m))
+        return (np.stack([one.T @ F for one in J]),)
+
+    (cross,) = fitted.used.sum(followed, stage="certificate")
+    follow = np.stack([fitted.inverse.matrix @ one for one in cross])
+
+    def scores(x: Array, y: Array) -> Sums:
+        labels, F = labels_of(y), features(x)
+        each = loss.rows(outputs_at(point, x), labels.y)
+        rest = np.stack([
+            (F - output_gradients(point, x, o) @ follow[o]) * (labels.weights * each.score[:, o])[:, None] for o in range(m)])
+        return rest.sum(axis=1), (rest**2).sum(axis=1)
+
+    total, squares = fitted.used.sum(scores, stage="certificate")
+    return np.asarray(np.sum(total**2 / np.maximum(squares, np.finfo(float).tiny), axis=0))
+
+
+def _score_claims(fitted: LikelihoodFit, rng: Generator) -> tuple[Array, Claim]:
+    """Units with the largest scores, and the claim about structure in the residual."""
+    point, d = fitted.point, fitted.used.dim
+    pairs = np.column_stack(np.triu_indices(d))
+    pairs = pairs[rng.permutation(len(pairs))[: TESTS.products]]
+    rows = rng.standard_normal((TESTS.random_units, d + 1))
+    rows /= np.linalg.norm(rows[:, :d], axis=1)[:, None]
+    steep = np.linalg.norm(point.units[:, :d], axis=1).mean() if point.width else 1.0
+    near = np.repeat(point.units, TESTS.moved_units, axis=0)
+    near = near + TESTS.moved_by * np.linalg.norm(near, axis=1)[:, None] * rng.standard_normal(near.shape) / np.sqrt(d + 1)
+    units = np.vstack([steep * rows, near])
+    tests = _score_tests(fitted, _Features(point, pairs, units))
+    chances = chi2.sf(tests, fitted.used.outputs)
+    fixed = len(tests) - len(units)
+    evidence = max(0.0, -float(np.log10(np.maximum(len(tests) * chances.min(), np.finfo(float).tiny))))
+    most = RULES.doubting_evidence
+    claim = Claim(
+        ClaimName.RESIDUAL_STRUCTURE, evidence, most, evidence <= most, "tested",
+        f"-log10 of the chance that the largest of {len(tests)} scores (products of inputs, squared outputs, further units) is "
+        "so large.", decisive=evidence > RULES.refuting_evidence)
+    return units[np.argsort(-tests[fixed:])[: TESTS.refits]], claim
+
+
+def _more_claim(fitted: LikelihoodFit, probes: Array) -> Claim:
+    nothing, before, gain = np.zeros((1, fitted.used.outputs)), float(fitted.sums.deviance), 0.0
+    if fitted.equations > fitted.unknowns + parameters_per_unit(fitted.point):
+        losses = [fitted.refit(add_units(fitted.point, row[None], nothing)) for row in probes]
+        gain = fitted.gain(before, min(losses, default=before))
+    clear = RULES.clear_unit_gain * fitted.penalty
+    return Claim(
+        ClaimName.ONE_UNIT_MORE, gain, fitted.penalty, gain < fitted.penalty, "tested",
+        "how much more likely another unit makes the used rows, against what its free parameters would gain from noise; more "
+        f"than the threshold means that a unit may be missing, more than {clear:.3g} that one is.", decisive=gain >= clear)
+
+
+def _fewer_claim(fitted: LikelihoodFit) -> Claim:
+    """The least loss of leaving a unit out, of those that look cheapest."""
+    order = elimination_order(
+        fitted.point, Fit(*fitted.used.sum(FeatureStatistic(fitted.point, fitted.used.loss), stage="certificate")))[0]
+    losses = [
+        fitted.refit(keep_units(fitted.point, np.delete(np.arange(fitted.point.width), unit)))
+        for unit in order[: RULES.dropped_units]]
+    gain = fitted.gain(min(losses, default=np.inf), float(fitted.sums.deviance))
+    need = RULES.needed_unit_gain * fitted.penalty
+    return Claim(
+        ClaimName.ONE_UNIT_FEWER, gain, need, gain >= need, "tested",
+        "how much less likely the used rows are without the unit that is needed least.")
+
+
+def _smallest_visible(fitted: LikelihoodFit) -> float:
+    x = fitted.used.rows.read(0, fitted.used.size).x
+    spread = max(float(np.var(outputs_at(fitted.point, x), axis=0).mean()), np.finfo(float).tiny)
+    information = max(float(fitted.sums.weight), np.finfo(float).tiny)
+    return float(np.sqrt(RULES.clear_unit_gain * fitted.penalty * fitted.dispersion / information / spread))
+
+
+def _cosine_claim(fitted: LikelihoodFit) -> Claim:
+    rows = fitted.point.units / np.linalg.norm(fitted.point.units, axis=1)[:, None]
+    value = max(0.0, float((np.abs(rows @ rows.T) - 2.0 * np.eye(len(rows))).max(initial=0.0)))
+    return Claim(
+        ClaimName.LARGEST_COSINE, value, RULES.max_cosine, value < RULES.max_cosine, "proved",
+        "two units with nearly the same row (w, b) can trade weight without changing the fit.")
+
+
+def _crossing_claim(fitted: LikelihoodFit) -> Claim:
+    units, need = fitted.point.units, RULES.noisy_kink_factor * (fitted.used.dim + 2)
+
+    def beyond(x: Array, y: Array) -> Sums:
+        return (np.count_nonzero(x @ units[:, :-1].T + units[:, -1] > 0.0, axis=0).astype(float),)
+
+    (count,) = fitted.used.sum(beyond, stage="certificate")
+    least = float(np.minimum(count, fitted.used.size - count).min(initial=np.inf))
+    return Claim(
+        ClaimName.KINK_CROSSED, least, float(need), least >= need, "proved",
+        "rows on the thinner side of a unit's kink; on fewer a unit follows noise.")
+
+
+def robust_covariance(fitted: LikelihoodFit) -> Array:
+    """H⁻¹ S H⁻¹ on white inputs; one pass."""
+    point, loss, inverse, m = fitted.point, fitted.used.loss, fitted.inverse.matrix, fitted.used.outputs
+
+    def middle(x: Array, y: Array) -> Sums:
+        labels = labels_of(y)
+        each = loss.rows(outputs_at(point, x), labels.y)
+        scores = np.zeros((len(x), point.size))
+        for o in range(m):
+            J = output_gradients(point, x, o)
+            lever = labels.weights * each.information[:, o] * np.einsum("np,np->n", J @ inverse, J)
+            scores += J * (labels.weights * each.score[:, o] / np.maximum(1.0 - lever, ERRORS.min_residual_share))[:, None]
+        if not fitted.used.groups:
+            return (scores.T @ scores,)
+        totals = np.zeros((fitted.used.groups, point.size))
+        np.add.at(totals, labels.groups, scores)
+        return (totals,)
+
+    (sums,) = fitted.used.sum(middle, stage="robust errors")
+    if fitted.used.groups:
+        sums = sums.T @ sums * (fitted.used.groups / max(1, fitted.used.groups - 1))
+    return np.asarray(inverse @ sums @ inverse)
+
+
+def _given_errors(fitted: LikelihoodFit, covariance: Array, undetermined: Array) -> StandardErrors:
+    errors = _or_infinite(propagate_errors(covariance, fitted.point, fitted.problem.transform).errors, undetermined)
+    (k, p), network = fitted.point.units.shape, fitted.network
+    rows, rest = errors[: k * p].reshape(k, p), errors[k * p :].reshape(fitted.point.coefficients.shape)
+    return StandardErrors(
+        rows[:, :-1], rows[:, -1], rest[:k].reshape(np.shape(network.readout)), rest[k].reshape(np.shape(network.offset)))
+
+
+def _or_infinite(errors: Array, undetermined: Array) -> Array:
+    return np.where(undetermined | ~np.isfinite(errors), np.inf, errors)
+
+
+def _determination_claims(fitted: LikelihoodFit, covariance: Array, undetermined: Array) -> tuple[Claim, Claim]:
+    point, transform = fitted.point, standardising_transform(fitted.problem.transform)
+    propagated = propagate_errors(covariance, point, transform)
+    errors, there, (k, p) = _or_infinite(propagated.errors, undetermined), propagated.point, point.units.shape
+    pairs = (
+        (errors[: k * p].reshape(k, p), there.units),
+        (errors[k * p :].reshape(point.coefficients.shape)[:k], there.coefficients[:k]))
+    tiny = np.finfo(float).tiny
+    relative = np.maximum(*(
+        np.linalg.norm(error, axis=1) / np.maximum(np.linalg.norm(part, axis=1), tiny) for error, part in pairs))
+    worst, open_ones = float(relative.max(initial=0.0)), float(undetermined.sum())
+    return (
+        Claim(
+            ClaimName.UNDETERMINED, open_ones, 0.0, open_ones == 0.0, "proved",
+            "parameters that could change without any change at the rows; their standard errors are infinite."),
+        Claim(
+            ClaimName.RELATIVE_ERROR, worst, RULES.max_relative_se, worst <= RULES.max_relative_se, "proved",
+            "of the row or the readout of a unit, on columns of variance one; where it is large, other networks fit as well."))
+
+
+def _minimum_claim(fitted: LikelihoodFit, covariance: Array) -> Claim:
+    move, errors = fitted.inverse.matrix @ fitted.sums.gradient, np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    known = np.isfinite(errors) & (errors > 0.0)
+    value = float(np.max(np.abs(move[known]) / errors[known], initial=0.0))
+    return Claim(
+        ClaimName.DISTANCE_TO_MINIMUM, value, RULES.max_steps_to_minimum, value <= RULES.max_steps_to_minimum, "tested",
+        "how far the next step of the solver would move any parameter, in its own standard errors.")

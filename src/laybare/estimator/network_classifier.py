@@ -1,0 +1,128 @@
+"""NetworkClassifier: `recover` with labels, as a classifier of scikit-learn: log odds are a network's outputs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from laybare.certificate import Certificate
+from laybare.estimator.always_answer import Labelled, answer, recover_rows, with_columns
+from laybare.estimator.sklearn_conventions import NestedParameters
+from laybare.networks import Network
+from laybare.numerics.shapes import Array
+from laybare.source.arrays import column_names
+from laybare.source.losses import Loss
+
+
+class NetworkClassifier(ClassifierMixin, NestedParameters):  # type: ignore[misc, unused-ignore]
+    """The network behind labels: its outputs are log odds, of the second of two classes or of each class against the rest.
+
+    Several classes share their hidden units; probabilities are those of each class against the rest, divided by their sum.
+
+    Parameters
+    ----------
+    method : RandomStart, optional
+        Its search is used; only searches from random units serve labels.
+    width : int, optional
+        Number of hidden units; detected if not given.
+    activation : str or Activation
+        Of the hidden units.
+    random_state : int, RandomState or None
+        Same seed, same bits, whatever `n_jobs` is.
+    law : Law or its name, optional
+        What is assumed about the inputs: "gaussian" (by default), "symmetric", "unknown".
+    n_jobs : int, optional
+        Threads; by default one for each core.
+    progress : callable or True, optional
+        Told every step; True: a line on the screen, or in the notebook.
+
+    Attributes
+    ----------
+    classes_ : array (classes,)
+    network_ : Network
+    certificate_ : Certificate
+    recovery_ : Recovery
+    n_iter_ : int
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import laybare as lb
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(4000, 2))
+    >>> log_odds = 3.0 * np.maximum(x[:, 0] - x[:, 1], 0.0) - 1.0
+    >>> y = np.where(rng.random(4000) < 1.0 / (1.0 + np.exp(-log_odds)), "ill", "well")
+    >>> model = lb.NetworkClassifier(random_state=0).fit(x, y)
+    >>> model.network_.width, model.predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
+    (1, ['ill', 'well'])
+    """
+
+    def __init__(
+        self, method: Any = None, width: Any = None, activation: Any = "relu", random_state: Any = None, *, law: Any = None,
+        n_jobs: Any = None, progress: Any = None,
+    ) -> None:
+        self.method = method
+        self.width = width
+        self.activation = activation
+        self.random_state = random_state
+        self.law = law
+        self.n_jobs = n_jobs
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> NetworkClassifier:
+        """Recover the network behind rows X (n, dim) and labels y (n,); weights and groups as in NetworkRecovery."""
+        names = column_names(None, y).outputs
+        x, y = validate_data(self, X, y, dtype="float64", ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        columns = [1] if len(self.classes_) == 2 else list(range(len(self.classes_)))
+        indicators = np.column_stack([numbers == one for one in columns]).astype(float)
+        rows = Labelled.of(x, indicators, sample_weight, groups, BERNOULLI)
+        found = answer(rows, self.width, partial(recover_rows, self, rows))
+        outputs = names if len(columns) == 1 else tuple(map(str, self.classes_))
+        self.recovery_ = with_columns(found, getattr(self, "feature_names_in_", ()), outputs)
+        self.n_iter_ = max(1, sum(len(trace.rows) - 1 for trace in self.recovery_.traces))
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Log odds of `classes_[1]`, (n,), or of every class against the rest, (n, classes)."""
+        check_is_fitted(self, "recovery_")
+        rows = validate_data(self, X, reset=False, dtype="float64")
+        outputs = np.asarray(self.network_(rows)).reshape(len(rows), -1)
+        return outputs[:, 0] if len(self.classes_) == 2 else outputs
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of all classes, (n, classes)."""
+        odds = self.decision_function(X)
+        chances = BERNOULLI.mean(odds)
+        if odds.ndim == 1:
+            return np.column_stack([1.0 - chances, chances])
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> Array:
+        """The likeliest label of every row, (n,)."""
+        odds = self.decision_function(X)
+        numbers = (odds > 0.0).astype(int) if odds.ndim == 1 else np.argmax(odds, axis=1)
+        return np.asarray(self.classes_[numbers])
+
+    @property
+    def network_(self) -> Network:
+        """The recovered network of log odds; `network_.save(path)` keeps it without pickle."""
+        check_is_fitted(self, "recovery_")
+        return self.recovery_.network
+
+    @property
+    def certificate_(self) -> Certificate:
+        """What is known about the network without the truth."""
+        check_is_fitted(self, "recovery_")
+        return self.recovery_.certificate
+
+
+BERNOULLI = Loss("bernoulli")
+"""The loss of labels."""
