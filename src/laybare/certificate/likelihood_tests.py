@@ -183,7 +183,7 @@ def _row_deviances(rows: LikelihoodRows, point: Point) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Features:
+class TestedFeatures:
     """Features of white inputs that are tested: products of two inputs, squared outputs, units."""
 
     point: Point
@@ -196,7 +196,7 @@ class _Features:
         return np.hstack([x[:, self.pairs[:, 0]] * x[:, self.pairs[:, 1]], eta**2, hidden])
 
 
-def _score_tests(fitted: LikelihoodFit, features: _Features) -> Array:
+def _score_tests(fitted: LikelihoodFit, features: TestedFeatures) -> Array:
     """s² / var s of every feature, added over outputs: χ² with as many degrees of freedom; two passes."""
     point, loss, m = fitted.point, fitted.used.loss, fitted.used.outputs
 
@@ -231,7 +231,7 @@ def _score_claims(fitted: LikelihoodFit, rng: Generator) -> tuple[Array, Claim]:
     near = np.repeat(point.units, TESTS.moved_units, axis=0)
     near = near + TESTS.moved_by * np.linalg.norm(near, axis=1)[:, None] * rng.standard_normal(near.shape) / np.sqrt(d + 1)
     units = np.vstack([steep * rows, near])
-    tests = _score_tests(fitted, _Features(point, pairs, units))
+    tests = _score_tests(fitted, TestedFeatures(point, pairs, units))
     chances = chi2.sf(tests, fitted.used.outputs)
     fixed = len(tests) - len(units)
     evidence = max(0.0, -float(np.log10(np.maximum(len(tests) * chances.min(), np.finfo(float).tiny))))

@@ -103,12 +103,12 @@ def judge(cell: LikelihoodCell, seed: int) -> LikelihoodRun:
     loss, begun = KINDS[cell.kind].loss, time.perf_counter()
     right, verdict = _outcome(truth, x, y, loss, seed)
     seconds = time.perf_counter() - begun
-    control, _ = _outcome(truth, x, y, loss, seed, RandomStart(search=Search(spares=0, hops=0)), truth.width)
+    control, _ = _outcome(truth, x, y, loss, seed, method=RandomStart(search=Search(spares=0, hops=0)), width=truth.width)
     return LikelihoodRun(right, verdict, control, seconds)
 
 
 def _outcome(
-    truth: Network, x: Array, y: Array, loss: str, seed: int, method: RandomStart | None = None, width: int | None = None
+    truth: Network, x: Array, y: Array, loss: str, seed: int, *, method: RandomStart | None = None, width: int | None = None
 ) -> tuple[bool, str]:
     try:
         found = recover(x, y, method=method, width=width, loss=loss, rng=seed)
