@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laybare.certificate.prediction import covered_point, output_gradients
+from laybare.certificate.prediction import covered_point
 from laybare.errors import InvalidInput
 from laybare.numerics.shapes import Array
 from laybare.report.drawings import ACCENT, DRAWING, INK, LINE, SOFT, plain_name
 from laybare.report.quantities import Quantity
 from laybare.report.summary import RecoveredParameters
+from laybare.solver.likelihood import output_gradients
 
 if TYPE_CHECKING:
     from laybare.pipeline import Recovery
