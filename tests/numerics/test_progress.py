@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import laybare as lb
+from laybare.numerics import progress as progress_module
 from laybare.numerics.progress import progress_bar, resolve_progress
 from laybare.numerics.shapes import Event
 
@@ -56,3 +57,18 @@ def test_a_function_is_told_and_nothing_else_is_taken() -> None:
         pass
     with resolve_progress(False) as nobody:
         assert nobody is None
+
+
+def test_time_left_is_a_limit_and_begins_anew_with_every_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    clock = progress_module.StageClock()
+    assert clock.left(Event("reading", 0, 10)) == ""
+    now[0] = 4.0
+    assert clock.left(Event("reading", 2, 10)) == "at most 16 s left"
+    assert clock.left(Event("refining", 5, 100)) == ""
+    now[0] = 14.0
+    assert clock.left(Event("refining", 15, 100)) == "at most 85 s left"
+    now[0] = 34.0
+    assert clock.left(Event("refining", 16, 100)) == "at most 4 min left"
+    assert clock.left(Event("settling", 3, 0)) == ""

@@ -19,6 +19,27 @@ from laybare.numerics.shapes import Event, Progress
 REDRAW_SECONDS = 0.1
 """Seconds between two updates in a notebook. Convention: ten frames per second."""
 
+FORECAST_SECONDS = 2.0
+"""Seconds of a stage after which it says how long it takes. Convention: nobody waits for less."""
+
+
+class StageClock:
+    """The time that a stage has left at its pace so far: at most, since a stage may end before its own limit."""
+
+    def __init__(self) -> None:
+        self._stage, self._total, self._begun, self._first = "", 0, 0.0, 0
+
+    def left(self, event: Event) -> str:
+        """For example "at most 12 s left"; nothing for stages that have just begun or have no limit."""
+        now = time.monotonic()
+        if (event.stage, event.total) != (self._stage, self._total) or event.done < self._first:
+            self._stage, self._total, self._begun, self._first = event.stage, event.total, now, event.done
+        elapsed, done = now - self._begun, event.done - self._first
+        if not event.total or done < 1 or elapsed < FORECAST_SECONDS:
+            return ""
+        seconds = elapsed * (event.total - event.done) / done
+        return f"at most {seconds:.0f} s left" if seconds < 120.0 else f"at most {seconds / 60.0:.0f} min left"
+
 
 @contextmanager
 def resolve_progress(progress: Any) -> Iterator[Progress | None]:
@@ -88,11 +109,12 @@ def _terminal_bar() -> Iterator[Progress]:
         "{task.description:<11}", "{task.fields[count]:>11}", "{task.fields[detail]}")]
     columns: list[ProgressColumn] = [SpinnerColumn(), texts[0], BarColumn(24), *texts[1:], TimeElapsedColumn()]
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("starting", total=None, detail="", count="")
+        task, clock = bars.add_task("starting", total=None, detail="", count=""), StageClock()
 
         def show(event: Event) -> None:
+            words = ", ".join(filter(None, (event.detail, clock.left(event))))
             bars.update(
-                task, description=event.stage, completed=event.done, total=event.total or None, detail=event.detail,
+                task, description=event.stage, completed=event.done, total=event.total or None, detail=words,
                 count=count_of(event))
 
         yield show
@@ -109,14 +131,15 @@ def _in_notebook() -> bool:
 def _notebook_bar() -> Iterator[Progress]:
     from IPython.display import HTML, display
 
-    begun, last = time.monotonic(), 0.0
+    begun, last, clock = time.monotonic(), 0.0, StageClock()
     place: Any = display(HTML(""), display_id=True)
 
     def show(event: Event) -> None:
         nonlocal last
+        left = clock.left(event)
         if time.monotonic() - last > REDRAW_SECONDS:
             last = time.monotonic()
-            place.update(HTML(_picture(event, last - begun)))
+            place.update(HTML(_picture(event, last - begun, left)))
 
     try:
         yield show
@@ -124,8 +147,8 @@ def _notebook_bar() -> Iterator[Progress]:
         place.update(HTML(""))
 
 
-def _picture(event: Event, seconds: float) -> str:
+def _picture(event: Event, seconds: float, left: str) -> str:
     """One line of HTML; a stage without a known end has a bar that moves by itself."""
     share = f' value="{event.done}" max="{event.total}"' if event.total else ""
-    words = " ".join(part for part in (count_of(event), event.detail, f"{seconds:.0f} s") if part)
+    words = " ".join(part for part in (count_of(event), event.detail, f"{seconds:.0f} s", left) if part)
     return f"<div><code>{escape(event.stage)}</code> <progress{share}></progress> <code>{escape(words)}</code></div>"

@@ -46,7 +46,7 @@ class Clock:
 
     def __call__(self, event: Event) -> None:
         if self.progress is not None:
-            of = f"{self.elapsed:.0f} of {self.end - self.begun:.0f} s"
+            of = f"{self.elapsed:.0f} s, stops at {self.end - self.begun:.0f} s"
             self.progress(event._replace(detail=f"{event.detail}, {of}" if event.detail else of))
         if event.stage == "refining" and self.over:
             raise TimeLimitReached
