@@ -62,12 +62,12 @@ def test_a_unit_that_follows_noise_and_that_few_runs_ended_at_is_not_verified(se
     assert ClaimName.RUN_AGREEMENT in failed(found)
 
 
-@pytest.mark.parametrize(("seed", "others"), [
-    (411090, set()), (430444, {ClaimName.NEARBY_MINIMA}), (570534, set())])
-def test_units_in_the_wrong_place_that_few_runs_ended_at_are_not_verified(seed: int, others: set[str]) -> None:
-    """Numbers were off by eight standard errors and more; a residual was strange, but not more so than chance may make it."""
+@pytest.mark.parametrize("seed", [411090, 430444, 570534])
+def test_units_in_the_wrong_place_that_few_runs_ended_at_are_not_verified(seed: int) -> None:
+    """Numbers were off by eight standard errors and more; a residual was strange, but not more so than chance may make it.
+    Whether a nearby minimum is seen as well depends on the last bits of the machine's sums."""
     found, right = hostile("plain", seed)
-    assert not right and failed(found) == {ClaimName.RUN_AGREEMENT, *others}
+    assert not right and failed(found) - {ClaimName.NEARBY_MINIMA} == {ClaimName.RUN_AGREEMENT}
 
 
 def test_opposite_units_that_look_like_a_linear_part_are_not_verified() -> None:
