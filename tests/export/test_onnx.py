@@ -120,6 +120,28 @@ def test_other_programs_write_matmul_and_add(tmp_path, rng):
     assert same_bits(lb.from_onnx(tmp_path / "net.onnx"), expected)
 
 
+SCALES = {"m": np.array([1.0, -2.0, 3.0], dtype=np.float32), "s": np.array([2.0, 4.0, 0.5], dtype=np.float32),
+          "g": np.array([2.0, 0.5], dtype=np.float32), "o": np.array([1.0, -1.0], dtype=np.float32),
+          **{name: np.array(value, dtype=np.float32) for name, value in (("zero", 0.0), ("six", 6.0), ("low", -1.0))}}
+
+
+@pytest.mark.parametrize("nodes", [
+    [("Sub", ["x", "m"], ["p"]), ("Div", ["p", "s"], ["q"]), ("Gemm", ["q", "W", "b"], ["u"], {"transB": 1}), *CHAIN[1:]],
+    [("Mul", ["s", "x"], ["p"]), ("Add", ["p", "m"], ["q"]), ("Gemm", ["q", "W", "b"], ["u"], {"transB": 1}), *CHAIN[1:]],
+    [("Gemm", ["x", "W", "b"], ["t"], {"transB": 1}), ("BatchNormalization", ["t", "g", "o", "b", "g"], ["u"]), *CHAIN[1:]],
+    [CHAIN[0], ("Clip", ["u", "zero", "six"], ["h"]), *CHAIN[2:]],
+    [CHAIN[0], ("Clip", ["u", "low", "six"], ["k"]), ("Mul", ["k", "g"], ["h"]), *CHAIN[2:]],
+    [("Reshape", ["x", "shape"], ["f"]), ("Gemm", ["f", "W", "b"], ["u"], {"transB": 1}), *CHAIN[1:]],
+], ids=["standard", "min-max", "batch-norm", "relu6", "clip", "reshape"])
+def test_what_exporters_put_around_the_layers_is_folded_into_them(nodes, tmp_path, rng):
+    path = tmp_path / "net.onnx"
+    onnx.save(model(nodes, ARRAYS | SCALES | {"shape": np.array([-1, 3])}), path)
+    x = (3.0 * rng.standard_normal((50, 3))).astype(np.float32)
+    net = lb.from_onnx(path)
+    assert net.activation == lb.relu
+    assert_allclose(net(x.astype(float)), run(path, x)[:, 0], rtol=1e-5, atol=1e-4)
+
+
 def test_maps_without_biases(tmp_path):
     onnx.save(model([("MatMul", ["x", "W"], ["u"]), ("LeakyRelu", ["u"], ["h"], {"alpha": 0.25}), ("MatMul", ["h", "A"], ["y"])],
                     {"W": ARRAYS["W"].T, "A": ARRAYS["A"]}), tmp_path / "net.onnx")

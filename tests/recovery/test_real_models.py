@@ -4,39 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.support.scaled_classifiers import log_odds, trained, write_onnx
 
 import laybare as lb
 from laybare import cli
-
-
-def trained(data: str, scaler: str, hidden: tuple[int, ...], seed: int = 0) -> tuple[Any, np.ndarray]:
-    """A pipeline of a scaler and an MLPClassifier, and the rows that it was trained on."""
-    import warnings
-
-    from sklearn import datasets, preprocessing
-    from sklearn.neural_network import MLPClassifier
-    from sklearn.pipeline import make_pipeline
-
-    x, y = getattr(datasets, f"load_{data}")(return_X_y=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = make_pipeline(
-            getattr(preprocessing, scaler)(), MLPClassifier(hidden, max_iter=300, random_state=seed)).fit(x, y)
-    return model, x
-
-
-def log_odds(model: Any, x: np.ndarray) -> np.ndarray:
-    """Of every class against the first, from the weights."""
-    mlp, h = model[1], model[0].transform(x)
-    for weights, biases in zip(mlp.coefs_[:-1], mlp.intercepts_[:-1], strict=True):
-        h = np.maximum(h @ weights + biases, 0.0)
-    z = h @ mlp.coefs_[-1] + mlp.intercepts_[-1]
-    return np.asarray(z if z.shape[1] == 1 else z[:, 1:] - z[:, :1])
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -86,3 +61,38 @@ def test_command_line_takes_rows_boxes_and_laws(tmp_path: Path) -> None:
         result = CliRunner().invoke(cli.commands, ["extract", str(tmp_path / "net.safetensors"), *wrong])
         assert result.exit_code == 2
         assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(("data", "scaler"), [("breast_cancer", "StandardScaler"), ("iris", "MinMaxScaler")])
+def test_float32_files_are_read_by_one_command(data: str, scaler: str, tmp_path: Path) -> None:
+    model, x = trained(data, scaler, (8,))
+    write_onnx(model, tmp_path / "model.onnx")
+    np.savetxt(tmp_path / "rows.csv", x, delimiter=",", header=",".join(f"c{i}" for i in range(x.shape[1])), comments="")
+    out = tmp_path / "found.safetensors"
+    result = CliRunner().invoke(cli.commands, [
+        "extract", str(tmp_path / "model.onnx"), "--inputs", str(tmp_path / "rows.csv"), "--budget", "5000", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert f"like the {len(x)} rows given" in " ".join(result.output.split())
+    assert np.abs(lb.load(out)(x).reshape(len(x), -1) - log_odds(model, x)).max() < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("as_file", [False, True])
+@pytest.mark.parametrize("scaler", ["StandardScaler", "MinMaxScaler"])
+@pytest.mark.parametrize("data", ["breast_cancer", "iris"])
+def test_one_layer_is_right_or_doubtful(data: str, scaler: str, as_file: bool, tmp_path: Path) -> None:
+    """(8,) and (16,), five seeds: never wrong and verified; of pipelines all, of float32 files seven of ten within 1e-4.
+
+    Files: 37 of 40 were right on the seeds 0-4.
+    """
+    right = 0
+    for hidden in (8, 16):
+        for seed in range(5):
+            model, x = trained(data, scaler, (hidden,), seed)
+            write_onnx(model, tmp_path / "model.onnx")
+            oracle = lb.Oracle(str(tmp_path / "model.onnx") if as_file else model, inputs=x, budget=5000)
+            found = lb.recover(oracle)
+            error = np.abs(found(x).reshape(len(x), -1) - log_odds(model, x)).max()
+            assert error < 1e-4 or found.certificate.verdict != "verified"
+            right += int(error < 1e-4)
+    assert right >= (7 if as_file else 10)

@@ -188,3 +188,28 @@ def test_onnx_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InvalidInput, match=r"pip install 'laybare\[onnx\]'"):
         lb.Oracle(tmp_path / "net.onnx")
+
+
+def test_a_state_dict_is_a_relu_network(rng: np.random.Generator, tmp_path: Path) -> None:
+    """Names in their order as numbers: layers.10 is the readout."""
+    from safetensors.numpy import save_file
+
+    truth = lb.random_network(3, 5, outputs=2, rng=4)
+    arrays = {"layers.2.weight": truth.layer.weights, "layers.2.bias": np.array(truth.layer.biases),
+              "layers.10.weight": np.ascontiguousarray(truth.readout.T), "layers.10.bias": np.array(truth.offset)}
+    save_file(arrays, tmp_path / "model.safetensors")
+    oracle = lb.Oracle(str(tmp_path / "model.safetensors"))
+    x = rng.standard_normal((20, 3))
+    assert_allclose(oracle.ask(x), truth(x), atol=1e-12)
+    assert any("ReLU was taken" in remark for remark in oracle.remarks)
+
+
+@pytest.mark.parametrize(("extra", "sentence"), [
+    ({"1.running_mean": np.zeros(5)}, "a batch normalisation"), ({"conv.weight": np.zeros((2, 1, 3, 3))}, "no linear map"),
+    ({"0.weight": np.zeros((4, 3))}, "5 inputs above a map with 4 outputs")])
+def test_a_state_dict_of_other_parts_is_refused_by_name(extra: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file({"0.weight": np.zeros((5, 3)), "2.weight": np.zeros((1, 5)), **extra}, tmp_path / "model.safetensors")
+    with pytest.raises(InvalidInput, match=sentence):
+        lb.Oracle(str(tmp_path / "model.safetensors"))

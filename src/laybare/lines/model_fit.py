@@ -177,6 +177,16 @@ def contradicting_points(fresh: Answers, model: PartialNetwork, rounding: Roundi
     return np.asarray(fresh.x[standardised_residuals(fresh, model, rounding) > FIT.contradiction_sds])
 
 
+def stored_contradictions(context: QueryContext, model: PartialNetwork) -> Array:
+    """Points (n, dim) of stored answers that the model does not predict: the worst of every block, the worst block first."""
+    worst = []
+    for block in context.queries.answers():
+        off = standardised_residuals(block, model, context.rounding)
+        if len(off) and off.max() > FIT.contradiction_sds:
+            worst.append((float(off.max()), block.x[int(np.argmax(off))]))
+    return np.array([x for _, x in sorted(worst, key=lambda entry: -entry[0])]).reshape(-1, len(model.point))
+
+
 def standardised_residuals(fresh: Answers, model: PartialNetwork, rounding: Rounding) -> Array:
     """Differences of answers and predictions, (n,), in standard deviations of the two together."""
     sd = np.hypot(rounding.sd(fresh.x, fresh.y), model.sd(fresh.x))

@@ -36,6 +36,7 @@ from laybare.lines.model_fit import (
     largest_error_bar,
     parameter_count,
     standardised_residuals,
+    stored_contradictions,
 )
 from laybare.lines.observations import LayerObservations, follow_line, line_across, one_sided_surfaces
 from laybare.lines.partial_network import PartialNetwork, decide_activation_and_signs
@@ -114,15 +115,25 @@ def read_network(
     within = None if box is None else QueryBox(*(np.broadcast_to(np.asarray(side, dtype=float), (dim,)) for side in box))
     queries = QueryCounter(
         black_box, budget=budget, box=within, purpose=purpose, resolution=options.resolution, assurance=assurance)
-    found = _read_once(queries, dim, options, rng)
-    for _ in range(options.max_attempts - 1):
-        if found.complete or found.ended:
-            break
+    best: ReadResult | None = None
+    for attempt in range(1, options.max_coarse_attempts + 1):
         try:
             found = _read_once(queries, dim, options, rng)
         except BudgetExhausted:
+            if best is None:
+                raise
+            return replace(best, ended=True)
+        except NotSeparated:
+            if attempt < options.max_attempts or (best is not None and attempt < options.max_coarse_attempts):
+                continue
+            if best is None:
+                raise
+            return best
+        best = found if best is None or found.complete or found.width > best.width else replace(best, ended=found.ended)
+        if best.complete or best.ended or (found.rounding.fine and attempt >= options.max_attempts):
             break
-    return found
+    assert best is not None
+    return best
 
 
 def _read_once(queries: QueryCounter, dim: int, options: ReaderOptions, rng: Generator) -> ReadResult:
@@ -141,7 +152,9 @@ def _read_once(queries: QueryCounter, dim: int, options: ReaderOptions, rng: Gen
                 context, state.model, precision=precision, fresh_share=options.fresh_share, spread=options.spread,
                 reserve=options.verify_queries)
             targets, rms, model = fitted.contradictions, fitted.rms, fitted.model
-            if not fitted.plausible or largest_error_bar(model) > options.max_error_bar:
+            if not fitted.plausible:
+                targets = stored_contradictions(context, state.model)
+            if largest_error_bar(model) > options.max_error_bar or not (fitted.plausible or len(targets)):
                 complete = False
                 break
             if not len(targets):

@@ -75,6 +75,9 @@ class ReaderOptions:
     """The reach with coarse answers is this over √rounding: farther out, rounding hides the middle of the line.
     Checked by `pytest -m slow tests/lines/test_acceptance.py`."""
     rounding_growth: float = 8.0  # if a line splits rounding into pieces. Checked by `pytest tests/lines/test_read_network.py`.
+    check_shares: tuple[float, ...] = (1.0, 0.25)
+    """Of the way to both ends of a line, where its answers are compared with predictions: at the ends, and for log-odds, which
+    are coarse there, nearer. Checked by `pytest tests/recovery/test_real_models.py`."""
     max_first_lines: int = 3  # tries of the first line. Checked by `pytest tests/lines/test_read_network.py`.
     origin_radius: float = 1e-6
     """Where the model is exact, in units of the scale. Checked by `pytest tests/lines/test_primitives.py`."""
@@ -95,6 +98,8 @@ class ReaderOptions:
     small_precision: float = 6e-11  # wanted by default. Checked by `pytest tests/lines/test_read_network.py`.
     large_precision: float = 2e-8  # the same without a fit. Checked by `pytest -m slow tests/lines/test_acceptance.py`.
     max_returns: int = 8  # from a contradiction to further lines. Checked by `pytest tests/lines/test_read_network.py`.
+    max_coarse_attempts: int = 6
+    """The same with coarse answers, as far as the budget goes. Checked by `pytest tests/recovery/test_real_models.py`."""
     max_attempts: int = 3  # from a new first line. Checked by `pytest -m slow tests/lines/test_acceptance.py`.
 
 
@@ -150,8 +155,9 @@ def check_line_through(queries: QueryCounter, state: SingleLayerState, target: A
 def check_line(queries: QueryCounter, state: SingleLayerState, line: Line, *, rng: Generator) -> SingleLayerState:
     """Compare both ends of a line through the model's point with the prediction; measure the line if one is wrong."""
     model, options, context = state.model, state.options, QueryContext(queries, state.rounding, rng)
-    y, sd = _unexplained_along(context, model, line, "checks")(np.array([line.low, line.high]))
-    predicted = np.abs(y).max(axis=1) <= 2.0 * KINK.rounding_sds * sd
+    shares = np.array(options.check_shares if queries.resolution is not None else options.check_shares[:1])
+    y, sd = _unexplained_along(context, model, line, "checks")(np.outer([line.low, line.high], shares).ravel())
+    predicted = (np.abs(y).max(axis=1) <= 2.0 * KINK.rounding_sds * sd).reshape(2, -1).all(axis=1)
     state = replace(state, lines=state.lines + 1, quiet=state.quiet + 1)
     if predicted.all():
         return state

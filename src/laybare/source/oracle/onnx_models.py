@@ -68,7 +68,9 @@ def open_file(path: Path) -> OnnxModel:
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no common public base
         raise InvalidInput(
-            f"{path} cannot be loaded ({str(error).splitlines()[0]}).", "It is damaged or not an ONNX model.", "Export it again.",
+            f"{path} cannot be loaded by onnxruntime ({str(error).splitlines()[0]}).",
+            "It is damaged, no ONNX model, or written for an operator set that this onnxruntime no longer runs.",
+            "Export it again; lb.from_onnx(path) reads the weights of a chain of layers without running it.",
             path=str(path)) from None
     opened = open_session(session, f"{path.name} {blake2b(path.read_bytes(), digest_size=8).hexdigest()}")
     return opened._replace(**read_graph(path, opened.dim)._asdict())

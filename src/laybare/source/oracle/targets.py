@@ -21,6 +21,7 @@ import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.networks import Network, load
+from laybare.networks.state_dicts import STATE_DICT_REMARK, is_state_dict, load_state_dict
 from laybare.numerics.redaction import redact
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.endpoint import Endpoint
@@ -175,7 +176,8 @@ def _named(text: str) -> Target:
     if text.lower().endswith(".onnx"):
         return Target(*open_file(Path(text)))
     if text.lower().endswith(".safetensors"):
-        return as_target(load(text))
+        own = not is_state_dict(text)
+        return _network(load(text)) if own else replace(_network(load_state_dict(text)), remark=STATE_DICT_REMARK)
     if text.lower().endswith((".pt", ".pth", ".pkl", ".pickle", ".joblib")):
         raise InvalidInput(
             f"{text} is a pickle.", "Whoever opens one runs the program inside of it, so laybare does not.",
