@@ -55,12 +55,12 @@ def data_options(command: Any) -> Any:
     return command
 
 
-def open_data(data: str, reading: dict[str, Any], output: Output) -> lb.Samples:
-    """The file under those options; what was dropped, and outputs that are labels, are named before anything is fitted."""
+def open_data(data: str, reading: dict[str, Any], output: Output, loss: str = "squared") -> lb.Samples:
+    """The file under those options; rows that were dropped, and labels for least squares, are named before anything is fitted."""
     samples = lb.open_samples(data, law=as_law(reading.pop("law")), **reading)
     if samples.dropped:
         output.remark(f"{samples.dropped:,} of {samples.dropped + samples.size:,} rows miss a value and were left out.")
-    if labels := name_labels(samples):
+    if loss == "squared" and (labels := name_labels(samples)):
         output.remark(in_command_line_words(labels))
     return samples
 
@@ -104,7 +104,7 @@ def recover(
     reading["drop"] = ",".join(filter(None, (reading["drop"], weights, groups)))
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         found = lb.recover(
-            open_data(data, reading, result.output), method=chosen, width=width, activation=units, rng=result.seed,
+            open_data(data, reading, result.output, loss), method=chosen, width=width, activation=units, rng=result.seed,
             progress=interrupts.progress, seconds=seconds, checkpoint=checkpoint, loss=loss, **judged)
     return finish(found, result)
 
