@@ -1,180 +1,102 @@
-"""Write docs/papers.md: item by item, where an algorithm, theorem or figure of the five papers is in the code.
+"""Write docs/papers.md: item by item, what the code does with the algorithms, theorems and figures of the five papers.
 
     python docs/paper_index.py
 
-Docstrings are the markers. A docstring that names a paper ("Source: Zhong et al. (2017), Algorithm 1"), or stands in a room that
-is after one paper alone, is an entry for every item that it names; so is the string below a study. Tests are those that name the
-item beside its paper, and those that import the object; commands are the studies that name the item, or those whose module does.
-What a paper numbers stands in `paper_items.py`. Tests compare the page with what this file writes, and with that list.
+What stands in a row is in `paper_items.py`, by hand. Tests are those that name the item beside its paper, and those that use one
+of its objects. The table of literal forms, defaults and the control is that of `laybare reproduce literal-forms`, as it was read.
+Tests compare the page with what this file writes, call every object by its name, and ask every command for its help.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from paper_items import ASIDE
+from paper_items import ITEMS
 
 ROOT = Path(__file__).parent.parent
-SOURCE, TESTS, PAGE = ROOT / "src" / "laybare", ROOT / "tests", ROOT / "docs" / "papers.md"
-FORMS = SOURCE / "cli" / "literal_forms.py"
+TESTS, PAGE, READING = ROOT / "tests", ROOT / "docs" / "papers.md", ROOT / "docs" / "studies" / "literal-forms.md"
 
 
 class Paper(NamedTuple):
-    """How docstrings call it, its title, the rooms that follow it alone, and its page."""
+    """Its page, how the docstrings of tests call it, its title."""
 
+    page: str
     names: str
     title: str
-    rooms: tuple[str, ...]
-    page: str
 
 
 PAPERS = (
-    Paper(r"Zhong",
-          "Zhong, Song, Jain, Bartlett and Dhillon (2017), Recovery guarantees for one-hidden-layer neural networks",
-          ("methods/tensor_init", "methods/printed/zhong",
-           "theory/guarantees", "theory/risk_curvature", "studies/zhong"),
-          "tensor-init"),
-    Paper(r"Ge, Lee (?:&|and) Ma|Ge-Lee-Ma",
-          "Ge, Lee and Ma (2018), Learning one-hidden-layer neural networks with landscape design",
-          ("methods/landscape_design", "methods/printed/ge_lee",
-           "landscape", "studies/glm"),
-          "landscape-design"),
-    Paper(r"Ge et al \(2019\)|Kuditipudi",
-          "Ge, Kuditipudi, Li and Wang (2019), Learning two-layer neural networks with symmetric inputs",
-          ("methods/symmetric", "methods/printed/ge_2019", "theory/symmetric", "studies/ge"), "symmetric-inputs"),
-    Paper(r"Awasthi",
-          "Awasthi, Tang and Vijayaraghavan (2021), Efficient algorithms for learning depth-2 networks with general ReLU",
-          ("methods/general_relu", "methods/printed/awasthi",
-           "assembly/unit_scalars", "theory/relu", "studies/awasthi"), "general-relu"),
-    Paper(r"Goel|Panigrahy",
-          "Goel and Panigrahy (2019), Recovering the lowest layer of deep networks with high threshold activations",
-          ("lowest_layer", "planted/high_thresholds", "theory/high_threshold_forms", "studies/high_threshold", "studies/printed",
-           "studies/deeper", "studies/angle"),
-          "high-threshold"))
+    Paper("tensor-init", r"Zhong|tensor_init",
+          "Zhong, Song, Jain, Bartlett and Dhillon (2017), Recovery guarantees for one-hidden-layer neural networks"),
+    Paper("landscape-design", r"Ge, Lee (?:&|and) Ma|Ge-Lee-Ma|landscape",
+          "Ge, Lee and Ma (2018), Learning one-hidden-layer neural networks with landscape design"),
+    Paper("symmetric-inputs", r"Ge et al\.? \(2019\)|Kuditipudi|symmetric",
+          "Ge, Kuditipudi, Li and Wang (2019), Learning two-layer neural networks with symmetric inputs"),
+    Paper("general-relu", r"Awasthi|general_relu",
+          "Awasthi, Tang and Vijayaraghavan (2021), Efficient algorithms for learning depth-2 networks with general ReLU"),
+    Paper("high-threshold", r"Goel|Panigrahy|lowest_layer|high_threshold",
+          "Goel and Panigrahy (2019), Recovering the lowest layer of deep networks with high threshold activations"))
 
 KINDS = ("Algorithm", "Theorem", "Lemma", "Claim", "Corollary", "Proposition", "Definition", "Assumption", "Property", "Figure",
          "Footnote", "Remark", "Fact", "Appendix", "Equation", "Procedure")
+PROCEDURES = ("PowerMethod", "KCL", "RecMagSign", "RecoverScalars", "FixSigns", "RefineEstimate", "EstimateTanAlpha")
 NUMBER = r"[A-Z]?\.?\d+(?:\.\d+)*(?:\([a-z0-9]\))?|[A-Z]\b(?!\.)"
 NAMES = "|".join((*KINDS[:-2], "Properties", "Corollaries"))
 ITEM = re.compile(rf"\b({NAMES})s?\s+((?:{NUMBER})(?:(?:\s*,\s*|\s+(?:and|to|or)\s+|-)(?:{NUMBER}))*)", re.IGNORECASE)
 EQUATION = re.compile(r"\bequations?\s+((?:(?:,\s*|\s+and\s+)?\([A-Z\d.]+\))+)", re.IGNORECASE)
-PROCEDURES = {
-    "PowerMethod": "tensor-init", "KCL": "tensor-init", "RecMagSign": "tensor-init", "RecoverScalars": "general-relu",
-    "FixSigns": "general-relu", "RefineEstimate": "high-threshold"}
-"""Named parts of algorithms, and the page of their paper."""
-
-PROCEDURE = re.compile(rf"\b({'|'.join(PROCEDURES)})\b", re.IGNORECASE)
-LITERAL = re.compile(r"as printed|[Ll]iteral|the paper's own")
-DEFINITIONS = (ast.ClassDef, ast.FunctionDef)
+PROCEDURE = re.compile(rf"\b({'|'.join(PROCEDURES)})\b")
 
 
-class Entry(NamedTuple):
-    """A docstring that names items: file, name of the object ("" for the file itself), text, names by which tests reach it."""
+class Row(NamedTuple):
+    """An item of a paper: what the code does with it, the objects that do, the commands that run them."""
 
-    file: str
-    name: str
-    text: str
-    words: frozenset[str]
-
-    @property
-    def where(self) -> str:
-        dotted = self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        return f"`{dotted}.{self.name}`" if self.name else f"`{dotted}`"
-
-    @property
-    def literal(self) -> bool:
-        return "printed" in self.file or bool(LITERAL.search(self.text))
+    paper: Paper
+    item: str
+    what: str
+    objects: tuple[str, ...]
+    commands: tuple[str, ...]
 
 
-def entries() -> Iterator[Entry]:
-    """Docstrings of modules, public classes with their public methods, and public functions."""
-    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(SOURCE.rglob("*.py"))}
-    homes = Counter(node.name for tree in trees.values() for node in tree.body if isinstance(node, DEFINITIONS))
-    for file, tree in trees.items():
-        path = file.relative_to(SOURCE).as_posix()
-        public = [node for node in tree.body if isinstance(node, DEFINITIONS) and not node.name.startswith("_")]
-        names = frozenset(node.name for node in public if homes[node.name] == 1)
-        yield Entry(path, "", _text(tree), names)
-        for name, text in described(tree):
-            yield Entry(path, name, text, names | {name})
-        for node in public:
-            yield Entry(path, node.name, _text(node), frozenset({node.name}))
-            for inner in node.body if isinstance(node, ast.ClassDef) else []:
-                if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_"):
-                    yield Entry(path, f"{node.name}.{inner.name}", _text(inner), frozenset({node.name}))
+def rows() -> Iterator[Row]:
+    """All items, in the order of their kinds and numbers."""
+    for paper in PAPERS:
+        found = []
+        for line in re.sub(r"\n {4,}", " ", ITEMS[paper.page]).strip().splitlines():
+            named, what, objects, commands = (cell.strip() for cell in line.split("|"))
+            found += [Row(paper, item, what, _split(objects), tuple(map(command, _split(commands)))) for item in items(named)]
+        yield from sorted(found, key=lambda row: _order(row.item))
 
 
-def described(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Studies of a module, and the strings below them."""
-    for node, below in pairwise(tree.body):
-        is_study = isinstance(node, ast.Assign) and getattr(getattr(node.value, "func", None), "id", "") == "Study"
-        if is_study and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            yield node.targets[0].id, _plain(below.value.value)
+def _split(cell: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in cell.split(",") if part.strip())
 
 
-def named_in_tests() -> dict[Paper, dict[str, list[str]]]:
-    """Paper -> item -> files of tests whose docstrings name both."""
-    found: dict[Paper, dict[str, list[str]]] = {paper: defaultdict(list) for paper in PAPERS}
-    for file in sorted(TESTS.rglob("test_*.py")):
-        name = file.relative_to(ROOT).as_posix()
-        for node in nodes_of(file):
-            if isinstance(node, (ast.Module, *DEFINITIONS)):
-                for paper, item in _named(Entry(name, "", _text(node), frozenset())):
-                    found[paper][item] = list(dict.fromkeys([*found[paper][item], name]))
-    return found
+def command(short: str) -> str:
+    """The command of a study, or of a method and its literal form."""
+    if " " not in short:
+        return f"laybare reproduce {short}"
+    method, form = short.split(" ")
+    if method != "layer":
+        return f"laybare recover DATA --method {method} --literal --form {form}"
+    option = f"--activation '{form}'" if "(" in form else f"--form {form}"
+    return f"laybare recover-layer DATA --literal {option}"
 
 
-def _named(entry: Entry) -> Iterator[tuple[Paper, str]]:
-    """The items that a docstring names, each with its paper."""
-    for place, item in items(entry.text):
-        page = PROCEDURES.get(item.removeprefix("Procedure "))
-        own = next((paper for paper in PAPERS if paper.page == page), None)
-        paper = own or paper_of(entry, entry.text[:place], entry.text[place:])
-        if paper is not None:
-            yield paper, item
-
-
-def _text(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
-    return _plain(ast.get_docstring(node) or "")
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\s+", " ", text).replace("et al. ", "et al ")
-
-
-def paper_of(entry: Entry, before: str, after: str) -> Paper | None:
-    """Of "Lemma 1 of Ge et al." that one; else what the sentence named last before, the room, what was named last before."""
-    file = entry.file.removeprefix("tests/")
-    room = next((paper for paper in PAPERS if any(file.startswith(room) for room in paper.rooms)), None)
-    following = re.match(r"[-\w.,() ]{0,30}? of ([^:;.]{0,40})", after)
-    named = _last_named(following.group(1)) if following else None
-    return named or _last_named(re.split(r"\. ", before)[-1]) or room or _last_named(before)
-
-
-def _last_named(text: str) -> Paper | None:
-    named = [(match.start(), i) for i, paper in enumerate(PAPERS) for match in re.finditer(paper.names, text)]
-    return PAPERS[max(named)[1]] if named else None
-
-
-def items(text: str) -> Iterator[tuple[int, str]]:
-    """Items that a text names, each with its place: "Lemmas 6, 7" are two."""
+def items(text: str) -> list[str]:
+    """Items that a text names: "Lemmas 6, 7" are two."""
+    found = []
     for match in ITEM.finditer(text):
         kind = re.sub("ies$", "y", match.group(1).capitalize())
-        for number in re.findall(NUMBER, _spelled_out(match.group(2))):
-            yield match.start(), f"{kind} {number}"
+        found += [f"{kind} {number}" for number in re.findall(NUMBER, _spelled_out(match.group(2)))]
     for match in EQUATION.finditer(text):
-        for number in re.findall(r"\(([A-Z\d.]+)\)", match.group(1)):
-            yield match.start(), f"Equation {number}"
-    spelled = {name.lower(): name for name in PROCEDURES}
-    for match in PROCEDURE.finditer(text):
-        yield match.start(), f"Procedure {spelled[match.group(1).lower()]}"
+        found += [f"Equation {number}" for number in re.findall(r"\(([A-Z\d.]+)\)", match.group(1))]
+    return found + [f"Procedure {match.group(1)}" for match in PROCEDURE.finditer(text)]
 
 
 def _spelled_out(numbers: str) -> str:
@@ -187,82 +109,68 @@ def _spelled_out(numbers: str) -> str:
 
 
 @cache
-def nodes_of(file: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-
-
-def used_names(file: Path) -> frozenset[str]:
-    """Names that a test file imports from laybare, or takes from what it imports."""
-    nodes = nodes_of(file)
-    imported = {
-        alias.asname or alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names if (getattr(node, "module", None) or alias.name).startswith("laybare")}
-    taken = {
-        node.attr for node in nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported}
-    return frozenset(imported | taken)
-
-
-def tests_of(some: list[Entry], used: dict[str, frozenset[str]], named: list[str]) -> list[str]:
-    """Test files that name the item, then those that use one of the objects, of their rooms first; no more than three."""
-    words, rooms = frozenset().union(*(entry.words for entry in some)), {entry.file.split("/")[0] for entry in some}
-    found = [name for name, names in used.items() if names & words]
-    others = sorted(found, key=lambda name: (name.split("/")[1] not in rooms, name))
-    return list(dict.fromkeys([*named, *others]))[:3]
-
-
-def commands() -> dict[str, dict[str, str]]:
-    """File of studies -> name of a study in it -> the command that runs it."""
-    return {
-        f"studies/{file.name}": {
-            constant: f"`laybare reproduce {name}`"
-            for constant, name in re.findall(r'(?m)^(\w+) = Study\(\s*"([\w-]+)"', file.read_text(encoding="utf-8"))}
-        for file in sorted((SOURCE / "studies").glob("*.py"))}
-
-
-def commands_of(some: list[Entry], studies: dict[str, dict[str, str]]) -> list[str]:
-    """Commands of the studies that name the item; of all in the files that do if no study does."""
-    own = [studies[e.file][e.name] for e in some if e.name in studies.get(e.file, {})]
-    return own or [command for e in some for command in studies.get(e.file, {}).values()]
-
-
-def literal_commands() -> dict[Paper, dict[str, list[str]]]:
-    """Paper -> item -> commands, from the lines "`command`  paper, items" in the docstring of the literal forms."""
-    found: dict[Paper, dict[str, list[str]]] = {paper: defaultdict(list) for paper in PAPERS}
-    lines = (ast.get_docstring(ast.parse(FORMS.read_text(encoding="utf-8"))) or "").splitlines()
-    for command, source in (match.groups() for line in lines if (match := re.match(r"\s*(`laybare [^`]*`)\s+(.*)", line))):
-        for paper, item in _named(Entry(FORMS.name, "", source.replace("et al. ", "et al "), frozenset())):
-            found[paper][item].append(command)
+def test_files() -> dict[str, tuple[str, frozenset[str]]]:
+    """Test file -> its docstrings, and the names and texts that it uses."""
+    found = {}
+    for file in sorted(TESTS.rglob("test_*.py")):
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+        texts = [ast.get_docstring(n) or "" for n in nodes if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        used = {n.attr for n in nodes if isinstance(n, ast.Attribute)} | {n.id for n in nodes if isinstance(n, ast.Name)}
+        said = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        found[file.relative_to(ROOT).as_posix()] = re.sub(r"\s+", " ", " ".join(texts)), frozenset(used | said)
     return found
+
+
+@cache
+def naming(paper: Paper) -> dict[str, list[str]]:
+    """Item -> test files that name it beside the paper: in their path, or in a docstring."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file, (text, _) in test_files().items():
+        if re.search(paper.names, file) or re.search(paper.names, text):
+            for item in dict.fromkeys(items(text)):
+                found[item].append(file)
+    return found
+
+
+def tests_of(row: Row) -> list[str]:
+    """Test files that use one of the objects, those that name the item as well first, or run its command; no more than three."""
+    last = {name.split(".")[-1] for name in row.objects} | {
+        command.split()[-1] for command in row.commands if "reproduce" in command}
+    named, using = naming(row.paper).get(row.item, []), [file for file, (_, used) in test_files().items() if used & last]
+    both = [file for file in using if file in named]
+    by_command = [
+        "tests/test_literal_forms.py" if "--literal" in command else "tests/test_papers.py" for command in row.commands]
+    return list(dict.fromkeys([*both, *by_command, *using] if row.objects else named))[:3]
 
 
 def page() -> str:
     """The whole page."""
-    used = {p.relative_to(ROOT).as_posix(): used_names(p) for p in sorted(TESTS.rglob("test_*.py"))}
-    table: dict[Paper, dict[str, list[Entry]]] = {paper: defaultdict(list) for paper in PAPERS}
-    for entry in entries():
-        for paper, item in _named(entry):
-            if entry not in table[paper][item]:
-                table[paper][item].append(entry)
-    named, literally, studies = named_in_tests(), literal_commands(), commands()
-
-    def row(paper: Paper, item: str) -> str:
-        some = table[paper].get(item, [])
-        literal, other = (", ".join(e.where for e in some if e.literal is wanted) for wanted in (True, False))
-        asked = [*literally[paper].get(item, []), *commands_of(some, studies)]
-        tests = ", ".join(f"`{name}`" for name in tests_of(some, used, named[paper].get(item, [])))
-        return f"| {item} | {literal} | {other} | {tests} | {', '.join(dict.fromkeys(asked))} |"
-
-    return HEAD + "\n".join(
-        _section(paper, [row(paper, item) for item in sorted({*table[paper], *named[paper]}, key=_order)]) for paper in PAPERS)
+    return HEAD + comparison() + "\n" + "\n".join(_section(paper) for paper in PAPERS)
 
 
-def _section(paper: Paper, rows: list[str]) -> str:
+def comparison() -> str:
+    """The reading of literal forms, defaults and the control."""
+    if not READING.exists():
+        return ""
+    text = READING.read_text(encoding="utf-8")
+    measured, asked = (re.search(rf"{name}\n: (.*)\n", text) for name in ("Measured", "Command"))
+    table = re.search(r"```text\n(.*?)```", text, re.DOTALL)
+    assert measured and asked and table
+    return (
+        "## Literal beside default beside control\n\n"
+        f"Printed by {asked.group(1)}, in settings of the papers' own size. {measured.group(1)}\n\n"
+        f"```text\n{table.group(1)}```\n")
+
+
+def _section(paper: Paper) -> str:
     lines = [f"## {paper.title}", "", f"See also [its page]({paper.page}.md).", "",
-             "| item | as printed | stated, corrected or ours | tests | command |", "|---|---|---|---|---|"]
-    aside = ", ".join(sorted({item for _, item in items(ASIDE[paper.page])}, key=_order))
-    rest = f"Nothing to compute: {aside}. They serve proofs only, are quoted, or repeat what stands above."
-    return "\n".join([*lines, *rows, "", rest]) + "\n"
+             "| item | what the code does | where | tests | command |", "|---|---|---|---|---|"]
+    for row in rows():
+        if row.paper is paper:
+            where, tests, commands = (
+                ", ".join(f"`{name}`" for name in some) for some in (row.objects, tests_of(row), row.commands))
+            lines.append(f"| {row.item} | {row.what} | {where} | {tests} | {commands} |")
+    return "\n".join(lines) + "\n"
 
 
 def _order(item: str) -> tuple[int, list[tuple[int, str]]]:
@@ -272,8 +180,9 @@ def _order(item: str) -> tuple[int, list[tuple[int, str]]]:
 
 HEAD = """# The five papers, item by item
 
-Where an algorithm, theorem or figure is in the code, as printed or otherwise, what tests it, and which command runs it. This
-page is written by `python docs/paper_index.py` from the docstrings, and a test compares it with them. Names are within `laybare`.
+What the code does with every algorithm, theorem and figure: it is *printed* (as the paper has it, constants left open where the
+paper leaves them open), *corrected* (with the erratum), or *not computed* (and why). Then where, what tests it, and which command
+runs it. Names are within `laybare`. This page is written by `python docs/paper_index.py`.
 
 """
 

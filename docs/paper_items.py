@@ -1,34 +1,244 @@
-"""The numbered items of the five papers: those that the index must have, and those that have nothing to compute.
+"""The five papers, item by item: what the code does with each, where, and which commands run it. Written and checked by hand.
 
-Named by the page of the paper. `ITEMS` are algorithms, theorems, figures, and whatever else is computed, corrected or run
-somewhere. `ASIDE` are lemmas that only serve a proof, results that are quoted from elsewhere, restatements, remarks and drawings:
-they are listed under the table. Together they are all that the papers number (`tests/test_papers.py` counts), but for equations,
-of which those are here that are used or corrected by their number.
+A line is "items | what | objects | commands", for one item or several; indented lines continue it. What: "printed" (as the paper
+prints it, constants left open where it leaves them open), "corrected: the erratum", or "not computed: why". Objects are names
+within `laybare`; commands are names of studies, or a method and a literal form ("layer FORM" for `recover-layer`). Together the
+lines are all that the papers number (`tests/test_papers.py` counts), but for equations, of which those are here that are used
+or corrected by their number. `paper_index.py` makes the page of them, and the tests call every object's name and every command.
 """
 
 from __future__ import annotations
 
-ITEMS = {
-    "tensor-init": """Algorithms 1 and 2; Theorems 3.5, 4.2, 4.4, 5.6, 6.1; Claims 5.2, 5.5; Definitions 4.1, 5.1, 5.4;
-        Assumptions 5.3, 5.3(1); Properties 3.1-3.3; Figures 1(a), 1(b), 1(c); equation (3); PowerMethod, KCL, RecMagSign""",
-    "landscape-design": """Algorithms 1 and 2; Theorems 2.1, 2.2, 2.3, 2.6, 2.7, A.4, A.5, A.6, B.1, C.1, C.2, C.4, C.5;
-        Lemmas 2.5, A.8, A.9, C.6, C.7, D.2; Claims 3.1, A.2, A.3, D.1; Corollaries 2.4, C.3; Propositions B.6, B.7; Figures 1-4;
-        Footnotes 4, 11; Appendix F; equations (2.2), (2.5), (2.6), (2.7), (2.8), (2.9), (2.10), (3.5), (4.1), (A.6), (C.1),
-        (C.4), (C.5)""",
-    "symmetric-inputs": """Algorithms 1-4; Theorems 1 to 10; Lemmas 1 to 11, 14, 15, 19; Corollary 1; Definition 1; Figures 2-4;
-        equations (11), (18)""",
-    "general-relu": """Algorithms 1-6; Theorems 3.1, 3.2, 4.2, A.5, D.1; Lemmas 3.5, 4.3, 4.5, D.3, D.4, D.10, D.11, D.12;
-        Claims 4.4, 4.6, 4.8, A.4, D.5, D.6, D.8, D.14; Corollary 3.3; Proposition B.1; equation (49); RecoverScalars,
-        FixSigns""",
-    "high-threshold": """Algorithms 1-3; Theorems 1 to 13; Lemmas 1 to 13, 16 to 23; Claims 1-5; Corollaries 1, 2; Definition 1;
-        Assumptions 1 to 4; Remark 1; Appendix B.4, Appendix B.6, Appendix B.7, Appendix B.8, Appendix C, Appendix D.1,
-        Appendix D.2, Appendix D.3, Appendix E; RefineEstimate""",
-}
+PROOF = "not computed: a step of a proof, without a quantity of its own"
+QUOTED = "not computed: quoted from elsewhere, where its proof is"
+RESTATED = "not computed: states informally what a numbered statement below says"
 
-ASIDE = {
-    "tensor-init": "Remarks 3.4, 4.3",
-    "landscape-design": """Theorems C.9, E.1, E.3; Lemmas A.7, B.2, B.3, B.4, B.5, E.2, E.5; Claims A.1, C.8; Corollary E.4""",
-    "symmetric-inputs": "Lemmas 12, 13, 16, 17, 18, 20 to 38; Claims 1-3; Definitions 2, 3; Figures 1, 5",
-    "general-relu": "Lemmas D.7, D.9, D.13; Claim D.2; Definitions A.1, A.2; Facts 4.7, A.3",
-    "high-threshold": "Lemmas 14, 15; Facts 0 to 7",
+ITEMS = {
+    "tensor-init": """
+Algorithm 1 | corrected: M₄ counts every pairing twice in print; PowerMethod and RecMagSign are reconstructed |
+    methods.printed.zhong_2017.PrintedMoments | tensor-init algorithm-1
+Algorithm 2 | corrected: line 4 has q + 1 parts for T + 1 | methods.printed.zhong_2017.moments_then_descent | tensor-init
+    algorithm-2
+Theorem 3.5 | printed | activations.properties.measure |
+Theorem 4.2 | printed | theory.local_convexity |
+Theorem 4.4 | printed | theory.descent_rate |
+Theorem 5.6 | printed | theory.start_accuracy |
+Theorem 6.1 | printed | theory.global_recovery |
+Claim 5.2 | printed | moments.population_moments |
+Claim 5.5, Definition 5.4 | printed | methods.tensor_init.informative_orders |
+Definition 4.1 | printed | theory.conditioning |
+Definition 5.1 | corrected: M₄ counts every pairing twice | moments.second_moment, moments.third_slices, moments.fourth_slices |
+Assumption 5.3, Assumption 5.3(1) | corrected: m_(j,i) for all i where the text has m_(i,i); odd means odd up to a constant
+    | theory.moment_assumptions |
+Property 3.1 | corrected: it needs p ≥ 0 | activations.properties.measure |
+Properties 3.2, 3.3 | printed | activations.properties.measure |
+Remark 3.4 | not computed: words about the properties |  |
+Remark 4.3 | corrected: ρ of the square is -4σ², not 0 | activations.properties.measure |
+Figure 1(a) | printed | studies.zhong.FIGURE_1A | zhong-fig1a
+Figure 1(b) | printed | studies.zhong.FIGURE_1B | zhong-fig1b
+Figure 1(c) | printed | studies.zhong.FIGURE_1C | zhong-fig1c
+equation (3) | printed | theory.expected_risk |
+PowerMethod | corrected: reconstructed, the text leaves it to a full version | decomposition.shifted_power | tensor-init
+    algorithm-1
+KCL | printed | decomposition.KCL | tensor-init algorithm-1
+RecMagSign | corrected: reconstructed, the text leaves it to a full version | assembly.magnitudes.rec_mag_sign | tensor-init
+    algorithm-1""",
+    "landscape-design": f"""
+Algorithm 1 | corrected: 2 stands for 1/σ₁ of ReLU | landscape.algorithm_1, methods.printed.ge_lee_ma_2018.PrintedDesign |
+    landscape-design G
+Algorithm 2 | corrected: 2 stands for 1/σ₁ of ReLU; least squares where the text inverts | landscape.algorithm_2,
+    methods.printed.ge_lee_ma_2018.PrintedDesign | landscape-design F
+Theorems 2.1, A.4, Claim A.3 | printed | landscape.ReLURisk, landscape.series_risk | glm-fig1, glm-fig2
+Theorem 2.2 | printed | landscape.population_tensor_risk, landscape.least_risk | glm-fig3
+Theorem 2.3 | corrected: saddles have curvature at most -τ₀, item 2 has the other sign | landscape.theorem_2_3 |
+    landscape-design G
+Corollary 2.4 | printed | landscape.stochastic_descent | glm-fig4
+Lemma 2.5, Claim D.1 | printed | landscape.algorithm_1 | landscape-design G
+Theorem 2.6 | corrected: the constants of (2.10) are half as large | landscape.population_g | glm-fig4
+Theorem 2.7 | printed | landscape.orthogonal_design | landscape-design G
+Claim 3.1 | not computed: informal; the polynomials that are used are (2.8) and (2.9) |  |
+Claim A.1, Lemma A.7 | not computed: generating functions of Hermite polynomials, used in proofs |  |
+Claim A.2 | {QUOTED} | |
+Theorems A.5, A.6 | corrected: half of the printed constants | landscape.population_g |
+Lemmas A.8, A.9 | corrected: the mixed term of (2.9) has a minus sign | landscape.pairs_on_spheres, moments.quartic |
+Theorem B.1 | corrected: β is abs(σ₄)a/(2√6) and α is √6 abs(σ₄)a, half of what the text sets | landscape.theorem_b_1,
+    landscape.theorem_b_1_nearness | glm-fig4
+Lemmas B.2, B.3, B.4, B.5 | {PROOF} | |
+Proposition B.6 | corrected: by the constants of Theorem B.1 | landscape.theorem_b_1 | glm-fig4
+Proposition B.7 | corrected: by the constants of Theorem B.1 | landscape.theorem_b_1_nearness |
+Theorem C.1 | not computed: a change of variables, by which F is G of other weights; the tests compare both |  |
+Theorem C.2, Corollary C.3 | corrected: the regulariser of F is squared once | landscape.whitened_design,
+    landscape.population_f | glm-fig4
+Theorem C.4 | printed | landscape.theorem_c_4 | landscape-design F
+Theorem C.5 | corrected: δ cannot be read in our copy and follows from Lemma C.7 | landscape.theorem_c_5 | landscape-design F
+Lemma C.6 | printed | landscape.general_design |
+Lemma C.7 | printed | landscape.theorem_c_5 |
+Claim C.8 | {PROOF} | |
+Theorem C.9 | {QUOTED} | |
+Lemma D.2 | printed | landscape.algorithm_2 | landscape-design F
+Theorems E.1, E.3, Lemma E.2, Lemma E.5, Corollary E.4 | {QUOTED} | |
+Figure 1 | printed | studies.glm_squared_loss.RELU_LOSS | glm-fig1
+Figure 2 | printed | studies.glm_squared_loss.SIGMOID_LOSS | glm-fig2
+Figure 3 | printed | studies.glm_designed.F_PRIME | glm-fig3
+Figure 4 | printed | studies.glm_designed.G_AND_F | glm-fig4
+Footnote 4 | corrected: σ_n of ReLU alternates in sign | landscape.coefficient |
+Footnote 11 | printed | studies.glm_designed.F_PRIME | glm-fig3
+Appendix F | printed | studies.glm_designed.APPENDIX_F | glm-appendix-f
+equation (2.2) | printed | landscape.SampledRisk | glm-fig1
+equation (2.5) | printed | methods.printed.ge_lee_ma_2018.PrintedRisk, landscape.SampledRisk | landscape-design f-prime,
+    glm-fig3
+equation (2.6) | printed | landscape.least_risk | glm-fig3
+equation (2.7) | printed | landscape.orthogonal_design | landscape-design G
+equation (2.8) | printed | moments.quartic | landscape-design G
+equation (2.9) | corrected: the mixed term has a minus sign | moments.quartic | landscape-design G
+equation (2.10) | corrected: half of the printed constants | landscape.population_g |
+equation (3.5) | printed | landscape.orthogonal_design |
+equation (4.1) | corrected: a maximum, the printed minimum is 0 if one unit was found k times |
+    networks.metrics.landscape_error | glm-fig3
+equation (A.6) | corrected: the mixed term has a minus sign | moments.quartic |
+equation (C.1) | corrected: lacks a factor and a constant | landscape.NormPenalty, landscape.SampledPenalty | landscape-design F
+equation (C.4) | corrected: WWᵀ is the inverse of M | landscape.whitening |
+equation (C.5) | printed | landscape.general_design |""",
+    "symmetric-inputs": f"""
+Algorithm 1 | printed | methods.printed.ge_2019.single_unit | symmetric-inputs algorithm-1, symmetric-inputs algorithm-3
+Algorithm 2 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
+Algorithm 3 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-3
+Algorithm 4 | corrected: sample n/2 is in both halves in print | methods.printed.ge_2019.leading_outputs | symmetric-inputs
+    algorithm-3
+Theorems 1, 2 | {RESTATED} (Theorems 5 and 7) | |
+Theorems 3, 9, 10 | printed | studies.perturbations.SMOOTHED | smoothed-analysis
+Theorem 4 | printed | moments.population_detector, methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
+Theorem 5 | printed | moments.population_detector, methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-3
+Theorem 6 | corrected: E[yxᵀ] is half of A W E[xxᵀ], its proof has twice | methods.printed.ge_2019.leading_outputs |
+    symmetric-inputs algorithm-3
+Theorem 7 | corrected: by Lemmas 11 and 14 | theory.symmetric_recovery |
+Theorem 8 | printed | theory.single_unit_recovery |
+Lemmas 1, 2 | printed | methods.printed.ge_2019.single_unit |
+Lemma 3, Corollary 1, Lemma 9 | printed | moments.PureNeuronDetector |
+Lemma 4, Lemma 10 | printed | moments.population_detector, methods.printed.ge_2019.null_span |
+Lemma 5, Lemma 8 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
+Lemma 6 | corrected: p must be at least 1 | moments.population_detector |
+Lemma 7 | printed | moments.distinguishing_matrices |
+Lemma 11 | corrected: 2ε/(αβ²), with the √2 of Lemma 14 | theory.symmetric_recovery |
+Lemmas 12, 16, 17 | {PROOF} | |
+Lemma 13 | printed | theory.first_layer_error |
+Lemma 14 | corrected: αβ²/√2, the proof takes two unequal entries for equal | moments.detector_gap_bound | smoothed-analysis
+Lemma 15 | printed | theory.symmetric_recovery |
+Lemma 18 | printed | theory.sign_margin |
+Lemma 19 | printed | moments.gaussian_augmented |
+Lemma 20, Lemmas 23 to 30, Lemmas 32 to 38 | {QUOTED} | |
+Lemma 21 | printed | theory.leave_one_out_bound |
+Lemma 22 | printed | theory.perturbed_angle |
+Lemma 31, Claims 1-3 | {PROOF} | |
+Definition 1 | printed | moments.gaussian_augmented, moments.augmented_matrix |
+Definition 2 | printed | theory.leave_one_out_bound |
+Definition 3 | {QUOTED} | |
+Figures 1, 5 | not computed: drawings of the networks |  |
+Figure 2 | printed | studies.ge.FIGURE_2 | ge19-fig2
+Figure 3 | printed | studies.ge.FIGURE_3 | ge19-fig3
+Figure 4 | printed | studies.ge.FIGURE_4 | ge19-fig4
+equation (11) | corrected: the bracket round the two terms is lost | methods.printed.ge_2019.printed_detector |
+    symmetric-inputs algorithm-3
+equation (18) | printed | planted.random_networks.perturb_weights | smoothed-analysis""",
+    "general-relu": f"""
+Algorithm 1 | corrected: reconstructed from the proofs | methods.printed.awasthi_2021.exact_units |
+Algorithm 2 | corrected: reconstructed from the proofs, orders l to l + 3 | assembly.unit_scalars.recover_scalars |
+    general-relu algorithm-6
+Algorithm 3 | corrected: reconstructed from the proofs | assembly.unit_scalars.fix_signs | general-relu algorithm-6
+Algorithm 4 | printed | methods.printed.awasthi_2021.robust_units | general-relu algorithm-6, general-relu algorithm-5
+Algorithm 5 | printed | methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5, general-relu
+    algorithm-5-order-1, general-relu algorithm-5-order-3
+Algorithm 6 | printed | methods.printed.awasthi_2021.PrintedReLU | general-relu algorithm-6
+Theorem 3.1 | corrected: m where the proof has √m | theory.relu_recovery | general-relu algorithm-6
+Theorem 3.2 | printed | theory.relu_approximation | general-relu algorithm-5
+Theorem 4.2 | printed | methods.printed.awasthi_2021.exact_units |
+Theorem A.5 | {QUOTED} | |
+Theorem D.1 | printed | theory.relu_units | general-relu algorithm-6
+Lemma 3.5 | printed | activations.activation.Activation.hermite, moments.population_moments |
+Lemma 4.3 | corrected: false as printed, it holds for k + 1 and k + 2 | assembly.unit_scalars.scalars_by_recurrence |
+Lemma 4.5 | corrected: it holds from k = 0 on | assembly.unit_scalars.scalars_by_recurrence |
+Lemma D.3 | printed | theory.relu_units |
+Lemma D.4 | {PROOF} | |
+Lemmas D.7, D.9 | {PROOF} | |
+Lemmas D.10, D.11 | printed | assembly.unit_scalars.recover_scalars |
+Lemma D.12 | printed | methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5
+Lemma D.13 | printed | theory.linear_stand_in |
+Claim 4.4 | printed | decomposition.flattened_jennrich |
+Claim 4.6 | corrected: orders l to l + 3, the text has l + 2 twice | assembly.unit_scalars.recover_scalars |
+Claim 4.8 | printed | assembly.sign_decoding.decode_signs |
+Claim A.4 | printed | moments.khatri_rao_gap |
+Claim D.2 | {PROOF} | |
+Claim D.5 | not computed: a step of a proof; a test has the sharper s₂(M₁) ≥ s₂(M_l)/√l |  |
+Claim D.6 | not computed: a step of a proof; a test has ε where the text has 3ε |  |
+Claim D.8 | not computed: a step of a proof; a test has its numbers |  |
+Claim D.14 | printed | assembly.sign_decoding.absorb_linear | general-relu algorithm-5
+Corollary 3.3 | printed | moments.smoothed_width, planted.random_networks.perturb_network | smoothed-analysis
+Proposition B.1 | printed | moments.population_moments |
+Definitions A.1, A.2, Fact A.3 | printed | moments.hermite_features |
+Fact 4.7 | {QUOTED} | |
+equation (49) | printed | methods.printed.awasthi_2021.exact_units |
+RecoverScalars | corrected: reconstructed from the proofs | assembly.unit_scalars.recover_scalars | general-relu algorithm-6
+FixSigns | corrected: reconstructed from the proofs | assembly.unit_scalars.fix_signs | general-relu algorithm-6""",
+    "high-threshold": f"""
+Algorithm 1, RefineEstimate | corrected: accepts α' ≤ (1 - c/d)α, line 4 asks for O(α/d) |
+    lowest_layer.printed.searches.refine_estimate | layer one-by-one, tan-alpha
+Algorithm 2, EstimateTanAlpha | printed | lowest_layer.layer_start.slab_estimate | layer one-by-one, tan-alpha
+Algorithm 3 | printed | lowest_layer.smooth_route.printed_graph | layer exponential(0.5)
+Theorem 1 | {RESTATED} (Claim 2, Theorem 11) | |
+Theorem 2 | {RESTATED} (Theorem 5) | |
+Theorem 3 | {RESTATED} (Corollary 1) | |
+Theorem 4 | not computed: adds two pairs of numbers; its use is in Claim 2 |  |
+Theorem 5 | printed | lowest_layer.printed.searches.trial_limit | layer one-by-one, tan-alpha
+Theorem 6, Corollary 1 | corrected: the density stands below the correlation, else t walks to 0; no search is printed, ours
+    is ascent from random starts | lowest_layer.DeltaSearch | layer section-3
+Theorem 7 | corrected: μ = exp(-ρ(t - ρD/2)) | theory.population_correlations | layer exponential(0.5)
+Theorem 8 | corrected: h is unbounded above and has no maximum with z_j ≥ 1 on a block | theory.penalised_objective |
+    gp19-theorem8
+Theorem 9 | corrected: √6 u₂² for 6 u₂², no u₂ term, and e_i is a maximum if and only if 2α_i > γ_ij |
+    theory.even_coefficients | gp19-theorem9
+Theorem 10 | {QUOTED} (Ge, Lee and Ma) | |
+Theorem 11 | corrected: by ψ, sgn(u₄) and T | lowest_layer.Simultaneous | layer simultaneous
+Theorem 12 | printed | lowest_layer.learn_union |
+Theorem 13 | printed | lowest_layer.printed.route.retain_by_output | layer retained, gp19-theorem13
+Lemma 1 | corrected: false for positively correlated rows | theory.product_bound, theory.printed_product_bound |
+Lemma 2 | corrected: exponent 2 - 2η, by Lemma 1; p = abs(W)² is at least 1 | theory.linear_part_gap, theory.layer_closeness |
+Lemma 3 | printed | lowest_layer.layer_start.slab_estimate | tan-alpha
+Lemma 4 | corrected: it must condition on the slab at t' | lowest_layer.layer_start.probit_estimate | tan-alpha
+Lemma 5 | printed | lowest_layer.layer_start.probit_estimate | tan-alpha
+Lemma 6 | printed | lowest_layer.layer_start.slab_estimate |
+Lemma 7 | printed | lowest_layer.printed.searches.refine_estimate | tan-alpha
+Lemma 8 | printed | lowest_layer.slab_correlations |
+Lemma 9, Corollary 2 | printed | lowest_layer.printed.objectives.hermite_correlation |
+Lemmas 10 to 12 | printed | theory.threshold_coefficient |
+Lemma 13 | {QUOTED} (Ge, Lee and Ma) | |
+Lemmas 14, 15 | {PROOF} | |
+Lemma 16 | corrected: cot keeps its sign | theory.delta_prime_at_origin |
+Lemma 17 | corrected: by Lemma 1 | theory.product_bound |
+Lemma 18 | corrected: by Lemma 1 | theory.linear_part_gap |
+Lemma 19 | corrected: two terms cancel | lowest_layer.slab_correlations |
+Lemma 20 | {PROOF} | |
+Lemmas 21 to 23 | corrected: they speak of maxima that do not exist | theory.penalised_objective | gp19-theorem8
+Claim 1 | corrected: c_i is missing at order 4 | lowest_layer.printed.objectives.one_by_one_objective | layer one-by-one
+Claim 2 | corrected: by Lemma 2; it says something for abs(W)² < 2 only | theory.layer_closeness |
+Claim 3 | printed | lowest_layer.slab_correlations |
+Claim 4 | corrected: independent densities go with cot, the joint one with cos; E[f δ'] = -C₁' | theory.step_unit_slope |
+Claim 5 | {PROOF} | |
+Definition 1 | corrected: λ_min ≥ -τ | lowest_layer.printed.objectives.is_local_minimum | layer one-by-one
+Assumption 1 | printed | planted.random_networks.polynomial_top |
+Assumption 2 | printed | theory.gaussian_tail |
+Assumption 3 | corrected: p = abs(W)² is at least 1, the text has (0, 1] | theory.layer_closeness |
+Assumption 4 | printed | theory.composed_coefficients | gp19-powers
+Remark 1, Appendix E | printed | studies.goel_layers.DEEPER_CUT | deeper-cut
+Appendix B.4 | corrected: ψ is no Hermite polynomial in print, and sgn(u₄) is missing | theory.psi,
+    lowest_layer.Simultaneous | layer simultaneous
+Appendix B.6 | printed | lowest_layer.learn_union |
+Appendix B.7 | printed | lowest_layer.printed.route.retain_by_output | layer retained, gp19-theorem13
+Appendix B.8 | printed | theory.composed_coefficients | gp19-powers
+Appendix C | corrected: by Lemma 19 | lowest_layer.DeltaSearch | layer section-3
+Appendix C.1 | corrected: by Lemma 19 | lowest_layer.DeltaSearch | layer section-3
+Appendix D.1 | corrected: the exponent is garbled | theory.population_correlations |
+Appendix D.2 | corrected: by Theorem 8 | theory.shifted_mean | gp19-theorem8
+Appendix D.3 | corrected: by Theorem 9 | theory.even_coefficients | gp19-theorem9
+Facts 0 to 2, 6, 7 | {QUOTED} | |
+Facts 3 to 5 | not computed: they hold for He, not for the normalised h that the text has |  |""",
 }

@@ -20,7 +20,7 @@ from unfinished_certificate import without_certificate
 
 import laybare as lb
 from laybare import cli
-from laybare.cli.literal_forms import FORMS, LAYER_FORMS, SECTION_7
+from laybare.cli.literal_forms import FORMS, LAYER_FORMS, RESAMPLED, SECTION_7
 from laybare.networks.polynomials import Polynomial, multilinear
 from laybare.planted import mixture_inputs, orthonormal_weights
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
@@ -66,23 +66,28 @@ BIASES, FEWER = lb.random_network(3, 3, biases=0.7, rng=0), lb.random_network(5,
 FEW = lb.random_network(3, 2, biases=0.3, readout="positive", rng=2)
 MORE = lb.random_network(2, 3, biases=0.5, readout="positive", rng=0)
 
+ONE = lb.Network(lb.Layer(np.array([[0.6, -0.3, 0.5]]), None, lb.relu), np.ones(1))
+
 SLOW = {
-    ("tensor-init algorithm-1-in-thirds", 5), ("landscape-design G", 3), ("landscape-design F", 3),
+    ("tensor-init algorithm-1", 5), ("landscape-design G", 3), ("landscape-design F", 3),
     ("symmetric-inputs algorithm-2", 4), ("symmetric-inputs algorithm-3", 4), ("general-relu algorithm-6", 3),
-    ("general-relu algorithm-5", 3), ("general-relu algorithm-5-order-3", 1)}
+    ("general-relu algorithm-5", 3), ("general-relu algorithm-5-order-1", 2), ("general-relu algorithm-5-order-3", 1)}
 """Cases, by name and width, that the quick tests leave out; another one of the same method stays."""
 
 CASES = [
-    Case("tensor-init algorithm-1", lambda: lb.TensorInit.literal(RELU2), ZHONG, 10_000, 0.5),
-    Case("tensor-init algorithm-1-in-thirds", lambda: lb.TensorInit.literal(RELU2, partition=True), ZHONG, 30_000, 0.5),
-    Case("tensor-init algorithm-2", lambda: lb.TensorInit.literal(descent=lb.solver.Descent()),
+    Case("tensor-init algorithm-1-all-samples", lambda: lb.TensorInit.literal(RELU2, partition=False), ZHONG, 10_000, 0.5),
+    Case("tensor-init algorithm-1", lambda: lb.TensorInit.literal(RELU2), ZHONG, 30_000, 0.5),
+    Case("tensor-init algorithm-2-all-samples", lambda: lb.TensorInit.literal(partition=False, descent=lb.solver.Descent()),
          lb.random_network(4, 2, biases=0, condition=1.5, rng=1), 2000, 0.02),
-    Case("tensor-init section-7", lambda: lb.TensorInit.literal(RELU2, descent=SECTION_7, printed_step=False),
+    Case("tensor-init algorithm-2", lambda: lb.TensorInit.literal(descent=RESAMPLED),
+         lb.random_network(4, 2, biases=0, condition=1.5, rng=1), 30_000, 0.1),
+    Case("tensor-init section-7", lambda: lb.TensorInit.literal(RELU2, partition=False, descent=SECTION_7, printed_step=False),
          lb.random_network(4, 2, RELU2, biases=0, condition=2, rng=1), 500, 1e-4),
     Case("landscape-design G", lambda: lb.LandscapeDesign.literal(orthogonal=True), identity(3, 3), 50_000, 0.5),
     Case("landscape-design G", lambda: lb.LandscapeDesign.literal(orthogonal=True), identity(4, 2), 16_000, 0.4),
     Case("landscape-design F", lambda: lb.LandscapeDesign.literal(), identity(3, 3), 50_000, 0.5),
     Case("landscape-design F", lambda: lb.LandscapeDesign.literal(), identity(4, 2), 30_000, 0.3),
+    Case("landscape-design f-prime", lambda: lb.LandscapeDesign.literal_risk(), identity(4, 2), 30_000, 0.4),
     Case("symmetric-inputs algorithm-2", lambda: lb.SymmetricInputs.literal(noise=False, halves=False), SQUARE, 10_000,
          0.3, True),
     Case("symmetric-inputs algorithm-2", lambda: lb.SymmetricInputs.literal(noise=False, halves=False), WIDE, 10_000, 0.3, True),
@@ -91,6 +96,8 @@ CASES = [
     Case("symmetric-inputs section-4", lambda: lb.SymmetricInputs.practical(), WIDE, 5000, 0.1, True),
     Case("general-relu algorithm-6", lambda: lb.GeneralReLU.literal(), BIASES, 60_000, 0.3),
     Case("general-relu algorithm-6", lambda: lb.GeneralReLU.literal(), FEWER, 50_000, 0.4),
+    Case("symmetric-inputs algorithm-1", lambda: lb.SymmetricInputs.literal_single(), ONE, 10_000, 0.1),
+    Case("general-relu algorithm-5-order-1", lambda: lb.GeneralReLU.literal(regression=True), FEWER, 60_000, 0.4, fit=0.1),
     Case("general-relu algorithm-5", lambda: lb.GeneralReLU.literal(2), MORE, 60_000, 0.7, fit=0.1),
     Case("general-relu algorithm-5", lambda: lb.GeneralReLU.literal(2), FEW, 60_000, 0.5, fit=0.3),
     Case("general-relu algorithm-5-order-3", lambda: lb.GeneralReLU.literal(3), lb.random_network(2, 1, biases=0.3, rng=1),
@@ -150,9 +157,13 @@ LAYERS = {
     "step": (PlantedTarget(threshold_layer(4, 4, lb.step, 2.0, condition=1.5, rng=0), polynomial_top(4, 2, rng=0)), None),
     "sigmoid": (PlantedTarget(threshold_layer(4, 2, lb.sigmoid, 8.0, condition=3.0, rng=0), polynomial_top(2, 2, rng=0)), "8.0"),
     "exponential(0.5)": (PlantedTarget(BLOCKS, Polynomial(multilinear(2, 2), np.array([0.0, 9.0, 9.0, 0.1]))), None),
+    "pairs of steps": (PlantedTarget(
+        lb.Layer(orthonormal_weights(5, 3, rng=np.random.default_rng(1)), np.full(3, -0.5), lb.step),
+        Polynomial(np.ones((3, 3), dtype=int) - np.eye(3, dtype=int), np.ones(3))), "0.5"),
     "absolute": (PlantedTarget(lb.Layer(np.eye(5)[:3], None, lb.absolute), polynomial_top(3, 2, rng=1)), None)}
 LAYER_CASES = [
     ("relu", "one-by-one", 0.3), ("relu", "simultaneous", 0.4), ("relu", "activity", 0.4), ("relu", "delta", 0.3),
+    ("pairs of steps", "section-3", 0.1),
     ("step", "one-by-one", 0.6), ("sigmoid", "one-by-one", 0.5), ("sigmoid", "retained", 0.7),
     ("exponential(0.5)", "one-by-one", 0.03), ("absolute", "one-by-one", 0.3)]
 
@@ -173,8 +184,8 @@ def test_literal_layer_by_python_and_by_command(units: str, form: str, limit: fl
     assert found.literal and "literal" in str(found) and angle < limit
     out = str(tmp_path / "layer.npz")
     told = [] if threshold is None else ["--threshold", threshold]
-    said = command("recover-layer", str(tmp_path / "data.npz"), "--width", str(width), "--activation", units, "--literal",
-                   "--form", form, *told, "--out", out)
+    said = command("recover-layer", str(tmp_path / "data.npz"), "--width", str(width), "--activation",
+                   target.layer.activation.name, "--literal", "--form", form, *told, "--out", out)
     assert "HighThreshold, literal," in said
     with np.load(out) as saved:
         assert np.array_equal(saved["weights"], found.layer.weights)
@@ -186,7 +197,7 @@ def test_every_layer_form_has_a_case_with_fewer_units_than_inputs() -> None:
 
 
 @pytest.mark.parametrize(("words", "match"), [
-    (["recover", "x.npz", "--method", "tensor-init", "--literal", "--form", "G"], "algorithm-1, algorithm-1-in-thirds"),
+    (["recover", "x.npz", "--method", "tensor-init", "--literal", "--form", "G"], "algorithm-1, algorithm-1-all-samples"),
     (["recover", "x.npz", "--method", "tensor-init", "--form", "algorithm-2"], "without --literal"),
     (["recover", "x.npz", "--literal"], "No paper prints it"),
     (["recover-layer", "x.npz", "--literal", "--form", "F"], "one-by-one, simultaneous")])

@@ -1,19 +1,27 @@
-"""The index of the five papers is what the docstrings say and has all that they number; every study of them was read."""
+"""The index of the five papers has all that they number, and every name and command in it works; every study was read."""
 
 from __future__ import annotations
 
 import csv
 import importlib
+import importlib.util
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from laybare.cli.literal_forms import FORMS, LAYER_FORMS
+import laybare as lb
+from laybare import theory
+from laybare.cli import commands
+from laybare.cli.literal_forms import FORMS, LAYER_FORMS, literal_layer, literal_method
 from laybare.report.tables import format_cell, text_table
-from laybare.studies import PAPERS, STUDIES
+from laybare.studies import PAPERS, STUDIES, Study
 
 ROOT = Path(__file__).parent.parent
 DOCS, READINGS = ROOT / "docs", ROOT / "docs" / "studies"
@@ -39,12 +47,8 @@ def index() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def listed(index) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Items that the index must have and items that have nothing to compute, by page."""
-    lists = importlib.import_module("paper_items")
-    return tuple(
-        {page: {item for _, item in index.items(" ".join(text.split()))} for page, text in each.items()}
-        for each in (lists.ITEMS, lists.ASIDE))
+def rows(index) -> list[Any]:
+    return list(index.rows())
 
 
 @pytest.fixture(scope="module")
@@ -52,62 +56,72 @@ def page(index):
     return index.page()
 
 
-def test_page_is_what_the_docstrings_say(page) -> None:
+def test_page_is_what_the_lists_say(page) -> None:
     assert (ROOT / "docs" / "papers.md").read_text(encoding="utf-8") == page, "run: python docs/paper_index.py"
 
 
-def items_of(page: str, paper) -> set[str]:
-    """First column of the rows of a paper."""
-    (section,) = (part for part in page.split("\n## ")[1:] if part.startswith(paper.title))
-    return {line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")}
-
-
-def test_index_has_every_item_and_nothing_that_is_set_aside(page, index, listed) -> None:
-    wanted, aside = listed
-    assert set(wanted) == set(aside) == {paper.page for paper in index.PAPERS}
-    for paper in index.PAPERS:
-        rows = items_of(page, paper)
-        assert len(wanted[paper.page]) > 20 and not wanted[paper.page] - rows
-        assert not aside[paper.page] & rows, "it is in the code now: move it to ITEMS"
-
-
-def test_lists_have_all_that_the_papers_number(listed) -> None:
+def test_index_has_all_that_the_papers_number_once(index, rows) -> None:
     """Nothing between the first and the last number is missing, and nothing is listed twice."""
-    wanted, aside = listed
+    found = {paper.page: [row.item for row in rows if row.paper is paper] for paper in index.PAPERS}
+    assert all(len(items) == len(set(items)) for items in found.values())
     for page, sections in COUNTED.items():
-        numbers = [item.split()[1] for item in wanted[page] | aside[page] if not item.startswith(("Equation", "Figure", "Alg"))]
+        numbers = {item.split()[1] for item in found[page] if not item.startswith(("Equation", "Figure", "Alg"))}
         for section, last in sections.items():
             assert [f"{section}.{n}" for n in range(1, last + 1) if f"{section}.{n}" not in numbers] == []
     for page, kinds in HIGHEST.items():
         for kind, last in kinds.items():
-            assert [n for n in range(1, last + 1) if f"{kind} {n}" not in wanted[page] | aside[page]] == []
-    assert not any(wanted[page] & aside[page] for page in wanted)
+            assert [n for n in range(1, last + 1) if f"{kind} {n}" not in found[page]] == []
 
 
-def test_every_row_has_a_place_in_the_code_or_a_test(page) -> None:
-    """Algorithms and figures have both, and figures a command."""
-    for row in page.splitlines():
-        if re.match(r"\| (Algorithm|Figure|Theorem|Lemma)", row):
-            item, literal, other, tests, command = (cell.strip() for cell in row.strip("|").split(" | "))
-            assert literal or other or tests, row
-            assert not item.startswith("Algorithm") or (literal and tests), row
-            assert not item.startswith("Figure") or ("laybare reproduce" in command and tests), row
+def test_every_row_says_printed_corrected_or_why_not(index, rows) -> None:
+    """Printed and corrected ones have an object and a test of it; a correction says what the slip is."""
+    for row in rows:
+        state, _, text = row.what.partition(": ")
+        assert state in ("printed", "corrected", "not computed"), row
+        assert bool(text) == (state != "printed") and bool(row.objects) == (state != "not computed"), row
+        assert not row.objects or index.tests_of(row), f"no test uses {row.objects}"
+        assert not row.item.startswith("Figure") or row.commands or state == "not computed", row
+
+
+def test_every_object_of_the_index_is_there(rows) -> None:
+    for name in sorted({name for row in rows for name in row.objects}):
+        module, _, last = f"laybare.{name}".rpartition(".")
+        try:
+            home: Any = importlib.import_module(module)
+        except ModuleNotFoundError:  # a method of a class
+            above, _, inner = module.rpartition(".")
+            home = getattr(importlib.import_module(above), inner)
+        assert callable(getattr(home, last)) or isinstance(getattr(home, last), Study), name
+
+
+def test_every_command_of_the_index_is_there(rows) -> None:
+    """Studies by their name; literal forms are made, and their command and its options are asked for help."""
+    for words in {tuple(shlex.split(command)[1:]) for row in rows for command in row.commands}:
+        if words[0] == "reproduce":
+            assert words[1] in STUDIES
+            continue
+        given = dict(pairwise(words))
+        if words[0] == "recover":
+            assert literal_method(given["--method"], given["--form"], lb.relu).search is None
+        else:
+            made = literal_layer(given.get("--form"), lb.activations.activation_named(given.get("--activation", "relu")), None)
+            assert made.printed is not None
+        said = CliRunner().invoke(commands, [words[0], "--help"])
+        assert said.exit_code == 0 and all(word in said.output for word in words if word.startswith("--"))
 
 
 def test_every_literal_form_has_its_command_in_the_index(page) -> None:
+    others = {"algorithm-1-all-samples", "algorithm-2-all-samples", "section-7", "section-4", "activity", "delta"}
     for method, forms in FORMS.items():
-        assert all(f"--method {method} --literal --form {form}`" in page for form in forms)
-    assert all(f"laybare recover-layer DATA --literal --form {form}`" in page for form in LAYER_FORMS)
-    for row in (row for row in page.splitlines() if row.startswith("| Algorithm")):
-        assert "laybare re" in row.split(" | ")[-1], row
+        assert all(f"--method {method} --literal --form {form}`" in page for form in forms if form not in others)
+    assert all(f"laybare recover-layer DATA --literal --form {form}`" in page for form in LAYER_FORMS if form not in others)
 
 
-def test_items_belong_to_their_own_paper(page) -> None:
-    """Closed forms of one paper do not stand under another."""
-    parts = {part.splitlines()[0].split(",")[0]: part for part in page.split("\n## ")[1:]}
-    assert "| Lemma " not in parts["Zhong"] and "Algorithm 3" not in parts["Zhong"]
-    forms = "theory.high_threshold_forms"
-    assert forms not in parts["Zhong"] and forms in parts["Goel and Panigrahy (2019)"]
+def test_names_of_theory_that_the_pages_have_are_there() -> None:
+    """`theory.NAME` on any page, and what a page lists of `laybare.theory`."""
+    for file in sorted(DOCS.glob("*.md")):
+        for name in re.findall(r"(?<!`laybare\.)\btheory\.([A-Za-z_]\w*)", file.read_text(encoding="utf-8")):
+            assert hasattr(theory, name) or importlib.util.find_spec(f"laybare.theory.{name}"), f"{file.name}: theory.{name}"
 
 
 def test_items_are_read_one_by_one(index) -> None:

@@ -40,5 +40,5 @@ class Box:
 def literal() -> dict[str, System]:
     """Papers as printed, for units without biases and one output."""
     return {
-        "Zhong et al. 2017, as printed": sampled(lb.TensorInit.literal(), told=True),
+        "Zhong et al. 2017, as printed": sampled(lb.TensorInit.literal(partition=False), told=True),
         "Ge, Lee, Ma 2018, as printed": sampled(lb.LandscapeDesign.literal(), told=True)}

@@ -29,6 +29,8 @@ def test_formulas_of_general_relu(planted):
     assert_allclose(units["largest bias"], np.sqrt(np.log(1 / (eps * m * d * B))), rtol=1e-12)
     close = min(ndtr(-units["largest bias"]), eps) / (8 * np.sqrt(m) * B**2)
     recovery = relu_recovery(planted, eps)
+    assert_allclose(recovery["printed accuracy for signs"], close, rtol=1e-12)
+    close /= np.sqrt(m)  # the erratum
     assert_allclose(recovery["accuracy of units for their signs"], close, rtol=1e-12)
     assert_allclose(recovery["accuracy of the first moment"], close / (4 * np.sqrt(m)), rtol=1e-12)
     approximation = relu_approximation(planted, eps)

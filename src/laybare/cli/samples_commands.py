@@ -48,8 +48,8 @@ def data_options(command: Any) -> Any:
         click.option("--target", default="y", show_default=True, help="Column or array with the outputs; several by commas."),
         click.option("--drop-columns", "drop", default="", metavar="NAMES", help="Columns that are no inputs, by commas."),
         click.option("--drop-missing", is_flag=True, help="Leave out rows in which a number is missing."),
-        click.option("--law", type=click.Choice(["gaussian", "symmetric", "unknown"]), default="gaussian", show_default=True,
-                     help="What is known about the inputs."),
+        click.option("--law", type=click.Choice(["gaussian", "normal", "symmetric", "unknown"]), default="gaussian",
+                     show_default=True, help="What is known about the inputs; normal is N(0, I), with nothing estimated."),
     )):
         command = option(command)
     return command
@@ -123,10 +123,13 @@ def _column(data: str, name: str, reading: dict[str, Any]) -> Any:
 @click.option("--literal", is_flag=True, help="The paper's own algorithm, with nothing after it.")
 @FORM
 @click.option("--threshold", type=click.FloatRange(0.0), help="Told to --literal; smooth units need it.")
+@click.option("--starts", type=click.IntRange(1), help="Random starts of --literal --form section-3.")
+@click.option("--epsilon", type=click.FloatRange(0.0, min_open=True),
+              help="Width of the delta of --literal --form section-3 or delta; from the number of rows if not given.")
 @result_options(*LAYER_ENDINGS)
 def recover_layer(
     data: str, *, width: int | None, activation: str, literal: bool, form: str | None, threshold: float | None,
-    result: ResultOptions, **reading: Any,
+    starts: int | None, epsilon: float | None, result: ResultOptions, **reading: Any,
 ) -> int:
     """Recover the units u(w·x - t) of the lowest layer behind the samples in DATA, whatever lies above them.
 
@@ -134,8 +137,9 @@ def recover_layer(
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     """
     units = lb.activations.activation_named(activation)
-    check_literal(literal, threshold=threshold, form=form)
-    method = literal_layer(form, units, threshold) if literal else lb.HighThreshold(activation=units)
+    check_literal(literal, threshold=threshold, form=form, starts=starts, epsilon=epsilon)
+    search = {"starts": starts, "epsilon": epsilon}
+    method = literal_layer(form, units, threshold, search) if literal else lb.HighThreshold(activation=units)
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         found = lb.recover_layer(
             open_data(data, reading, result.output), method, width, rng=result.seed, progress=interrupts.progress)

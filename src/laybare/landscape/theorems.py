@@ -9,7 +9,8 @@ for F, which is G of 1/a in whitened coordinates, a is replaced by 1/a.
     Theorem C.4   μ ≤ c/κ              λ ≥ 1/(c a_min)                τ = c min{μ/(κ d a_max), λ} σ_min(M)
     Theorem C.5   as C.4, and δ ≤ min{c ε |σ₄| σ_min(M)^½ / (a_max m √d κ(M)^½), τ/2} for accuracy ε
 
-κ = a_max/a_min, c = 0.01. Below curvature -τ a point is a saddle (Propositions B.6 and B.7). The δ of Theorem C.5 cannot be read
+κ = a_max/a_min, c = 0.01. Below curvature -τ a point is a saddle (Proposition B.6); above it and with a small gradient it is near
+a minimum (`theorem_b_1_nearness`). The δ of Theorem C.5 cannot be read
 in the copy we have; this one follows from Lemma C.7 and item 3 of Theorem C.4. All are far more cautious than runs ask for:
 `laybare reproduce glm-fig4`.
 
@@ -69,6 +70,29 @@ def theorem_b_1(activation: Activation, bounds: Bounds, dim: int) -> DesignParam
     strength = 4.0 * max(mu * beta.most, alpha.most)
     flat = min(mu * beta.least / (bounds.ratio * dim), mu * beta.least**2 / beta.most, strength)
     return DesignParameters(mu, strength, 0.0, c * flat)
+
+
+class NearMinimum(NamedTuple):
+    """B = DP + E near an approximate minimum: bounds of Dᵢᵢ² for every readout, largest entry of E."""
+
+    lowest: Array
+    highest: Array
+    rest: float
+
+
+def theorem_b_1_nearness(
+    activation: Activation, readout: Array, parameters: DesignParameters, gradient: float
+) -> NearMinimum:
+    """Theorem B.1(3), Proposition B.7: where |∇G| ≤ ε = `gradient` and no eigenvalue is below -τ, B is DP + E, P a permutation.
+
+    (1 - 18dε²/β_min² - ε/(2λ))/(1 - μβᵢ/λ) ≤ Dᵢᵢ² ≤ (1 + ε/(2λ))/(1 - μβᵢ/λ) and |E|_∞ ≤ 3ε/β_min, with the corrected
+    β = |σ₄|a/(2√6). Minima themselves (ε = 0) have Dᵢᵢ² = 1/(1 - μβᵢ/λ).
+    """
+    beta = abs(coefficient(activation, 4)) * np.asarray(readout) / (2.0 * sqrt(6.0))
+    least, (mu, strength) = float(beta.min()), parameters[:2]
+    centre, slack = 1.0 / (1.0 - mu * beta / strength), gradient / (2.0 * strength)
+    low = np.maximum(1.0 - 18.0 * len(beta) * gradient**2 / least**2 - slack, 0.0)
+    return NearMinimum(centre * low, centre * (1.0 + slack), 3.0 * gradient / least)
 
 
 def theorem_c_4(bounds: Bounds, dim: int, smallest: float) -> DesignParameters:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
-from laybare.errors import InvalidInput
+from laybare.errors import InvalidInput, LaybareError
 from laybare.lowest_layer.acceptance import LayerFinding
 from laybare.lowest_layer.active_rows import given_baseline, is_silent
 from laybare.lowest_layer.facets import FacetSearch
+from laybare.lowest_layer.jump_route import JumpSearch
 from laybare.lowest_layer.layer_start import LayerStart, ThirdMoments
+from laybare.lowest_layer.printed.delta import DeltaSearch
 from laybare.lowest_layer.printed.route import PrintedRoute
 from laybare.lowest_layer.printed.searches import RandomSearch, SpaceSearch
 from laybare.lowest_layer.silent_route import SilentChoices, find_silent_units
@@ -48,6 +50,9 @@ class HighThreshold:
         The output while all units are inactive, if known; else the output of more than half of the rows.
     queries : FacetSearch or None
         How to search for facets; None treats an Oracle like samples.
+    jumps : JumpSearch or None
+        How step and ReLU units are found where these assumptions fail, at low thresholds or without linear terms in P: by the
+        jumps and bends of one output without noise. None leaves it out.
     printed : PrintedRoute or None
         The paper's own algorithm in place of all of this; `literal` makes it.
     top : TopFitter or None
@@ -67,6 +72,7 @@ class HighThreshold:
     powers: int = 1
     baseline: float | None = None
     queries: FacetSearch | None = FacetSearch()
+    jumps: JumpSearch | None = JumpSearch()
     printed: PrintedRoute | None = None
     top: TopFitter | None = MonomialTop()
 
@@ -76,12 +82,14 @@ class HighThreshold:
     @classmethod
     def literal(
         cls, activation: Activation = relu, threshold: float | None = None, *, simultaneous: bool = False,
-        activity: bool | None = None, biased: bool = False, factor: float = 5.0, search: SpaceSearch | None = RandomSearch(),
+        activity: bool | None = None, biased: bool = False, factor: float = 5.0,
+        search: SpaceSearch | DeltaSearch | None = RandomSearch(),
     ) -> HighThreshold:
         """The paper's own algorithm for such units (see `PrintedRoute`), and nothing after it.
 
         Step, ReLU and powers of ReLU: fourth moments of f (steps: of the activity), then random search by the angle. Sigmoid
         and the like: fourth moments alone, with a given threshold. exponential(ρ): Algorithm 3. Even activations: Theorem 9.
+        With `search=DeltaSearch()` section 3: step and ReLU units from random starts, whatever the threshold, by δ' and δ''.
         """
         route = PrintedRoute(
             threshold=threshold, simultaneous=simultaneous, activity=activity, biased=biased, factor=factor, search=search)
@@ -105,12 +113,26 @@ class HighThreshold:
         if self.printed is not None:
             return self.printed.find(used, fresh, width, self.activation, rng=rng)
         if is_silent(self.activation):
-            rule = None if self.baseline is None else given_baseline(used, self.baseline)
-            return find_silent_units(used, fresh, width, self.silent_choices._replace(rule=rule), rng=rng)
+            return self._find_silent(used, fresh, width, rng)
         if is_exponential(self.activation):
             return find_exponential_units(used, fresh, width, self.activation)
         choices = SmoothChoices(self.activation, self.start, self.degree, self.powers)
         return find_smooth_units(used, fresh, width, choices, rng=rng, progress=progress)
+
+    def _find_silent(self, used: Source, fresh: Source, width: int | None, rng: Generator) -> LayerFinding:
+        """By the active set; where that does not show a union of half-spaces, by jumps, if these explain the outputs."""
+        rule = None if self.baseline is None else given_baseline(used, self.baseline)
+        by_jumps = self.jumps if used.outputs == 1 and self.activation.degree in (0, 1) and rule is None else None
+        try:
+            found = find_silent_units(used, fresh, width, self.silent_choices._replace(rule=rule), rng=rng)
+        except LaybareError as refusal:
+            other = None if by_jumps is None else by_jumps.find_exactly(used, fresh, width, self.activation, rng=rng)
+            if other is None:
+                raise refusal from None
+            return other
+        if by_jumps is None or all(claim.passed for claim in found.claims if claim.decisive):
+            return found
+        return by_jumps.find_exactly(used, fresh, width, self.activation, rng=rng) or found
 
     def check(self, source: Source, width: int | None) -> None:
         """Refuse widths beyond the dimension, and units that are never silent and yet not smooth."""

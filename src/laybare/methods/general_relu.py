@@ -280,15 +280,16 @@ class GeneralReLU:
         check_method(self)
 
     @classmethod
-    def literal(cls, order: int = 1, *, centred: bool = False) -> GeneralReLU:
+    def literal(cls, order: int = 1, *, centred: bool = False, regression: bool | None = None) -> GeneralReLU:
         """Algorithm 6 (order 1: at most as many units as inputs) or Algorithms 4 and 5 (order 2, 3: more), as printed.
 
-        Algorithm 5 is truncated least squares in a ball, by projected gradient descent (`PrintedReLU(accuracy=...)` is its ε).
+        `regression` True is Algorithm 5 at order 1 too. Algorithm 5 is truncated least squares in a ball, by projected gradient
+        descent (`PrintedReLU(accuracy=...)` is its ε).
         The number of units is what the moments show, whatever width is given.
         """
         from laybare.methods.printed.awasthi_2021 import PrintedReLU
 
-        return cls(route=PrintedReLU(order=order, centred=centred), search=None)
+        return cls(route=PrintedReLU(order=order, centred=centred, regression=regression), search=None)
 
     @property
     def biases(self) -> bool:

@@ -318,6 +318,13 @@ class LandscapeDesign:
         route = PrintedDesign(orthogonal=orthogonal, parameters=parameters, steps=steps, batch=batch, span=span)
         return cls(activation=activation, route=route, search=None)
 
+    @classmethod
+    def literal_risk(cls, activation: Activation = relu, *, batch: int = 100, step: float = 1.0) -> LandscapeDesign:
+        """f' as printed (equation (2.5)) by projected SGD: every step of length `step` has `batch` samples of its own."""
+        from laybare.methods.printed.ge_lee_ma_2018 import PrintedRisk
+
+        return cls(activation=activation, route=PrintedRisk(batch=batch, step=step), search=None)
+
     @property
     def biases(self) -> bool:
         """None of the hidden units has a bias."""

@@ -277,6 +277,13 @@ class SymmetricInputs:
         return cls(route=PrintedNeurons(noise=noise, halves=halves), search=None)
 
     @classmethod
+    def literal_single(cls) -> SymmetricInputs:
+        """Algorithm 1 as printed, on all samples: one unit for every output, y_j = relu(w_j·x), without the solver."""
+        from laybare.methods.printed.ge_2019 import SingleUnits
+
+        return cls(route=SingleUnits(), search=None)
+
+    @classmethod
     def practical(cls) -> SymmetricInputs:
         """What the paper's experiments used: CP by alternating least squares, gradient descent on W; without the solver."""
         from laybare.methods.printed.ge_2019 import PracticalRoute
@@ -302,7 +309,8 @@ class SymmetricInputs:
         report_progress(progress, "moments")
         start = self.route(source, count, self.activation, rng=rng)._replace(signed=True)
         if self.search is None:
-            return start._replace(claims=(symmetric_neurons.symmetry_claim(source),) if needs.symmetric else (), later=None)
+            symmetry = (symmetric_neurons.symmetry_claim(source),) if needs.symmetric else ()
+            return start._replace(claims=(*start.claims, *symmetry), later=None)
         if counted is None:
             return start
         return start._replace(width=counted.exact, later=symmetric_neurons.WidthCheck(counted, start.later))

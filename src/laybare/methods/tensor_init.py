@@ -196,13 +196,14 @@ class TensorInit:
 
     @classmethod
     def literal(
-        cls, activation: Activation = relu, *, partition: bool = False, descent: Descent | None = None,
+        cls, activation: Activation = relu, *, partition: bool = True, descent: Descent | None = None,
         printed_step: bool = True,
     ) -> TensorInit:
-        """Algorithm 1 as printed; `partition` uses a third of the samples for each of its steps, as the proof does.
+        """Algorithm 1 as printed: a third of the samples for each of its steps; all of them for each without `partition`.
 
-        With `descent` Algorithm 2: as many steps of gradient descent from there, with the step of the theorem; without
-        `printed_step` with that of `descent`, such as the 0.02 of the experiments in section 7.
+        With `descent` Algorithm 2: as many steps of gradient descent from there, with the step of the theorem, each on samples of
+        its own if `descent.resample`, as lines 4 and 8 say; without `printed_step` with the step of `descent`, such as the 0.02
+        of the experiments in section 7.
         """
         from laybare.methods.printed.zhong_2017 import PrintedDescent, PrintedMoments
 

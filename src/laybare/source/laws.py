@@ -130,8 +130,9 @@ class Unknown(_LawClass):
 
 
 def as_law(given: Any) -> Law:
-    """A law, given as an object, a class or a name: "gaussian", "symmetric", "unknown"."""
-    known: dict[str, Any] = {"gaussian": Gaussian, "normal": Gaussian, "symmetric": Symmetric, "unknown": Unknown}
+    """A law, given as an object, a class or a name: "gaussian", "normal" (N(0, I), nothing estimated), "symmetric", "unknown"."""
+    known: dict[str, Any] = {
+        "gaussian": Gaussian, "normal": lambda: Gaussian(0.0, 1.0), "symmetric": Symmetric, "unknown": Unknown}
     if isinstance(given, type) and given in known.values():
         return cast(Law, given())
     if isinstance(given, str) and given.lower() in known:

@@ -7,6 +7,7 @@ from laybare.studies.awasthi import ERROR, FACTORIAL, PHASE
 from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_LARGE, DEEP_TRAINED, LINES
 from laybare.studies.certificates import COVERAGE, HOSTILE, PLAIN_NOISE
 from laybare.studies.few_samples import PHASE_DIAGRAM
+from laybare.studies.five_papers import FIVE
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
 from laybare.studies.glm_designed import APPENDIX_F, F_PRIME, G_AND_F
 from laybare.studies.glm_squared_loss import RELU_LOSS, SIGMOID_LOSS
@@ -29,7 +30,7 @@ _OF_PAPERS: tuple[Study[Any], ...] = (
     ERROR, FACTORIAL, PHASE,
     LAYER_ERROR, ACTIVATION_PROBABILITY, TAN_ALPHA, LAYER_STARTS, DEEPER_CUT,
     THEOREM_8, THEOREM_9, THEOREM_13, GENERAL_DEGREE,
-    SMOOTHED, DECOMPOSITION_NOISE,
+    SMOOTHED, DECOMPOSITION_NOISE, FIVE,
 )
 
 PAPERS = tuple(study.name for study in _OF_PAPERS)

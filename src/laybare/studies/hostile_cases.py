@@ -229,7 +229,7 @@ def assumptions(rng: Generator) -> HostileCase:
     y = noisy(truth(x), rng, 0.0, 0.02, 0.1)
     literal = SymmetricInputs.literal() if rng.random() < 0.6 else SymmetricInputs()
     one = random_network(dim, max(1, dim - 1), rng=rng)
-    single: tuple[Method, ...] = (TensorInit(), TensorInit.literal(), GeneralReLU(), LandscapeDesign())
+    single: tuple[Method, ...] = (TensorInit(), TensorInit.literal(partition=False), GeneralReLU(), LandscapeDesign())
     if rng.random() < 0.5:
         return HostileCase(Samples(x, y), truth, dim, method=literal)
     return HostileCase(Samples(x, noisy(one(x), rng, 0.05)), one, one.width, method=single[rng.integers(len(single))])

@@ -77,8 +77,8 @@ def planted(dim: int, samples: int, rng: Generator) -> tuple[Network, Samples]:
 
 
 def printed(source: Samples, rng: Generator) -> Any:
-    """Algorithm 1 and Algorithm 2 without resampling, as printed."""
-    return moments_then_descent(source, WIDTH, RELU2, DESCENT, rng=rng)
+    """Algorithms 1 and 2 with all samples in every step, as the experiments have it: neither Partition is done."""
+    return moments_then_descent(source, WIDTH, RELU2, DESCENT, rng=rng, route=PrintedMoments(partition=False))
 
 
 def by_method(method: Method) -> Callable[[Samples, Generator], Any]:
@@ -203,7 +203,7 @@ class StartArm(NamedTuple):
 
 
 START_ARMS = {
-    "printed": StartArm(start_of(TensorInit.literal(RELU2)), raw_inertia),
+    "printed": StartArm(start_of(TensorInit.literal(RELU2, partition=False)), raw_inertia),
     "our moments": StartArm(start_of(TensorInit(activation=RELU2, route=RefinedMoments(inside=None))), refined_inertia),
     "ours, solver in the span": StartArm(start_of(TensorInit(activation=RELU2)), refined_inertia),
     "random": StartArm(random_directions, None)}
@@ -339,7 +339,7 @@ def by_solver(method: Method) -> Arm:
 
 
 DESCENT_ARMS: dict[str, Arm] = {
-    "I printed start": from_moments(PrintedMoments()),
+    "I printed start": from_moments(PrintedMoments(partition=False)),
     "I our start": from_moments(RefinedMoments()),
     "II Gaussian, N(0, 1)": from_gaussian(narrow=False, readout=True),
     "II Gaussian, N(0, 1/d)": from_gaussian(narrow=True, readout=True),

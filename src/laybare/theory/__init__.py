@@ -3,7 +3,9 @@
     conditioning                                κ, λ, ν, τ of a network, and how the curvature at the truth scales with them
     local_convexity, descent_rate, ...          what each theorem of Zhong et al. (2017) asks for and promises
     relu_units, relu_recovery, ...              the same for Awasthi et al. (2021): Theorems D.1, 3.1 and 3.2
-    symmetric_recovery                          the same for Ge et al. (2019): Theorem 7
+    symmetric_recovery, single_unit_recovery    the same for Ge et al. (2019): Theorems 7 and 8
+    layer_closeness, linear_part_gap            the same for Goel and Panigrahy (2019): Lemma 2, Claim 2
+    psi, even_coefficients, ...                 closed forms of theirs, printed and corrected
     moment_assumptions                          which moments of an activation carry information
     expected_risk, expected_gradient, ...       ½ E|net - truth|² for x ~ N(0, I), with gradient and Hessian, in closed form
     curvature, hessian_product                  the Hessian of the risk on samples
@@ -21,7 +23,26 @@ from laybare.theory.guarantees import (
     moment_assumptions,
     start_accuracy,
 )
-from laybare.theory.relu_guarantees import relu_approximation, relu_recovery, relu_units
+from laybare.theory.high_threshold_forms import (
+    EvenCoefficients,
+    composed_coefficients,
+    delta_prime_at_origin,
+    density,
+    empirical_shifted_mean,
+    even_coefficients,
+    gaussian_tail,
+    penalised_objective,
+    population_correlations,
+    printed_product_bound,
+    printed_psi,
+    product_bound,
+    psi,
+    shifted_mean,
+    step_unit_slope,
+    threshold_coefficient,
+)
+from laybare.theory.layer_guarantees import layer_closeness, linear_part_gap
+from laybare.theory.relu_guarantees import LinearStandIn, linear_stand_in, relu_approximation, relu_recovery, relu_units
 from laybare.theory.risk_curvature import (
     Curvature,
     ExpectedHessian,
@@ -33,12 +54,25 @@ from laybare.theory.risk_curvature import (
     extreme_eigenvalues,
     hessian_product,
 )
-from laybare.theory.symmetric_guarantees import InputLaw, symmetric_recovery
+from laybare.theory.symmetric_guarantees import (
+    InputLaw,
+    first_layer_error,
+    leave_one_out_bound,
+    perturbed_angle,
+    sign_margin,
+    single_unit_recovery,
+    symmetric_recovery,
+)
 
 __all__ = [
     "Conditioning", "conditioning",
     "Assumption", "Bound", "Guarantee", "local_convexity", "descent_rate", "start_accuracy", "global_recovery",
-    "moment_assumptions", "relu_units", "relu_recovery", "relu_approximation", "InputLaw", "symmetric_recovery",
+    "moment_assumptions", "relu_units", "relu_recovery", "relu_approximation", "LinearStandIn", "linear_stand_in",
+    "InputLaw", "symmetric_recovery", "single_unit_recovery", "first_layer_error", "sign_margin", "leave_one_out_bound",
+    "perturbed_angle", "layer_closeness", "linear_part_gap",
+    "threshold_coefficient", "composed_coefficients", "density", "step_unit_slope", "delta_prime_at_origin",
+    "EvenCoefficients", "even_coefficients", "population_correlations", "psi", "printed_psi", "gaussian_tail",
+    "printed_product_bound", "product_bound", "shifted_mean", "empirical_shifted_mean", "penalised_objective",
     "ExpectedHessian", "expected_risk", "expected_gradient", "expected_hessian",
     "Curvature", "HessianProduct", "curvature", "hessian_product", "extreme_eigenvalues",
 ]

@@ -69,7 +69,7 @@ def conditioning(network: Network) -> Conditioning:
 
 FACTOR = "times a constant factor that is not known"
 POLYNOMIAL = "the product of the arguments of a polynomial whose exponents and constants are not known"
-PRINTED = "as printed, with no constant left open"
+PRINTED = "with no constant left open"
 
 class Assumption(NamedTuple):
     """A condition of a theorem, and whether this network meets it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -37,16 +38,19 @@ def relu_units(network: Network, accuracy: float, *, order: int = 1) -> Guarante
 def relu_recovery(network: Network, accuracy: float) -> Guarantee:
     """Theorem 3.1: with independent weights Algorithm 6 finds every parameter within `accuracy` (ε), signs included.
 
-    ε₀ is the accuracy of the units at which FixSigns decides right, with c = 1 in Φ(-c √log(1/(ε m d B))).
+    ε₀ is the accuracy of the units at which FixSigns decides right, with c = 1 in Φ(-c √log(1/(ε m d B))). Printed, it has √m
+    where m belongs: the proof bounds s₁(E)|z*| by s₁(E) alone, but z* has m entries Φ(bᵢ) and a length of up to √m.
     """
     q = _ReLUQuantities.of(network, accuracy, 1)
     least = min(float(ndtr(-q.reach)), accuracy)
-    close = least * q.gap / (8.0 * sqrt(network.width) * q.B**2)
+    printed = least * q.gap / (8.0 * sqrt(network.width) * q.B**2)
+    close = printed / sqrt(network.width)
     return Guarantee(
         "Theorem 3.1", "with at most as many units as inputs all parameters are found, signs included",
         (*q.assumptions(), Assumption("no more units than inputs, independent weights", q.gap > 0)),
         (q.largest, q.separation, q.samples,
-         Bound("accuracy of units for their signs", close, "ε₀ = min{Φ(-c√log(1/(εmdB))), ε} s_m/(8√m B²), c = 1", FACTOR),
+         Bound("accuracy of units for their signs", close, "ε₀ = min{Φ(-c√log(1/(εmdB))), ε} s_m/(8m B²), c = 1", FACTOR),
+         Bound("printed accuracy for signs", printed, "the same with √m, as printed", FACTOR),
          Bound("accuracy of the first moment", close / ((1.0 + q.B) * sqrt(network.width)), "η₀ = ε₀/((1 + B)√m)", FACTOR)))
 
 
@@ -59,6 +63,29 @@ def relu_approximation(network: Network, accuracy: float, *, order: int = 1) -> 
         (q.largest, q.separation, q.samples,
          Bound("units", m + 2.0, "m + 2", PRINTED), Bound("mean squared error", accuracy**2, "ε²", PRINTED),
          Bound("accuracy of units", accuracy / (m * q.B), "ε/(mB)", FACTOR)))
+
+
+class LinearStandIn(NamedTuple):
+    """g_P(x) = slope·x + offset in place of units with large biases, and a bound on E(f_P - g_P)²."""
+
+    slope: Array
+    offset: float
+    error: float
+
+
+def linear_stand_in(network: Network, reach: float) -> LinearStandIn:
+    """Lemma D.13: units with |b| > `reach` (for unit weights) are straight lines, or nothing, in almost all rows.
+
+    One with b > 0 becomes w·x + b, one with b < 0 becomes 0; each leaves E(relu(z) - line)² = (1 + b²)Φ(-|b|) - |b|φ(b), exactly,
+    and together at most the square of Σ |aᵢ| times the roots of these.
+    """
+    a, b = _scaled(network)
+    norms = np.linalg.norm(network.layer.weights, axis=1)
+    far, up = np.abs(b) > reach, b > reach
+    left = (1.0 + b**2) * ndtr(-np.abs(b)) - np.abs(b) * np.exp(-(b**2) / 2) / np.sqrt(2 * np.pi)
+    directions = network.layer.weights / norms[:, None]
+    error = float(np.sum(np.abs(a[far]) * np.sqrt(np.maximum(left[far], 0.0))) ** 2)
+    return LinearStandIn(np.asarray(a[up] @ directions[up]), float(a[up] @ b[up]), error)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 With |x| ≤ Γ, |ξ| ≤ P₂, |A| ≤ P₁, σ_min(E[xxᵀ]) ≥ γ, σ_min(A) ≥ β and σ_min(M) ≥ α, M the augmented distinguishing matrix,
 polynomially many samples bring the output of Algorithm 3 within ε of the network at every input, with probability 1 - δ. The
-polynomial is not stated. The proof states how many samples bring the detector within ε (Lemma 15, but for a factor), what that
+polynomial is not stated. Theorem 8 is the same for one unit and Algorithm 1; Lemmas 13 and 18 are its steps for the first
+layer and the signs, Lemmas 21 and 22 serve the smoothed analysis.
+The proof states how many samples bring the detector within ε (Lemma 15, but for a factor), what that
 does to its null space (Lemma 11), and what units within ε do to the outputs (section B.4).
 """
 
@@ -57,6 +59,66 @@ def symmetric_recovery(
          Bound("turn of the null space", q.turn(accuracy), "2ε/(αβ²), of a detector within ε (Lemma 11, corrected)", PRINTED),
          Bound("error of the outputs", q.outputs(accuracy), "of units within ε (section B.4)", PRINTED),
          Bound("probability of failure", failure, "δ", PRINTED)))
+
+
+def single_unit_recovery(
+    law: InputLaw, dim: int, accuracy: float, *, noise: float = 0.0, failure: float = 0.1
+) -> Guarantee:
+    """Theorem 8: samples after which Algorithm 1 has one unit, |w| ≤ 1, within `accuracy` (ε).
+
+    The proof: moments within e turn w by 4√2 (Γ² + P₂Γ) e/γ², and (Γ² + P₂Γ)² log(d/δ)/e² samples bring them there.
+    """
+    _check(accuracy, failure)
+    size = law.radius**2 + noise * law.radius
+    return Guarantee(
+        "Theorem 8", "Algorithm 1 from polynomially many samples is close to the unit",
+        (Assumption("inputs of full rank: γ > 0", law.least_variance > 0),
+         Assumption("ε ≤ γ/2", accuracy <= law.least_variance / 2)),
+        (Bound("samples", size**4 * log(dim / failure) / (law.least_variance**4 * accuracy**2),
+               "(Γ² + P₂Γ)⁴ log(d/δ)/(γ⁴ε²)", FACTOR),
+         Bound("accuracy of the moments", accuracy * law.least_variance**2 / (4 * sqrt(2) * size),
+               "εγ²/(4√2 (Γ² + P₂Γ))", FACTOR)))
+
+
+def first_layer_error(law: InputLaw, readout: Array, turn: float, sampling: float, *, noise: float = 0.0) -> float:
+    """Lemma 13: |vᵢ - v̂ᵢ| ≤ 2τ(ΓP₁√k + P₂)Γ/γ + 2ε, for |zᵢ - ẑᵢ| ≤ τ = `turn` and moments within ε = `sampling`.
+
+    `readout` is A (outputs, k); P₁ its norm.
+    """
+    response = law.radius * float(np.linalg.norm(readout, 2)) * sqrt(readout.shape[1]) + noise
+    return 2.0 * turn * response * law.radius / law.least_variance + 2.0 * sampling
+
+
+def sign_margin(law: InputLaw, readout: Array, *, noise: float = 0.0) -> tuple[float, float]:
+    """Lemma 18: |E[zᵢ·y]| ≥ βγ/(2Γ), and the error of zᵢ, βγ/(4Γ(1 + ΓP₁√k + P₂)), up to which its sign comes out right."""
+    sizes = np.linalg.svd(readout, compute_uv=False)
+    response = law.radius * float(sizes[0]) * sqrt(readout.shape[1]) + noise
+    margin = float(sizes[-1]) * law.least_variance / (2.0 * law.radius)
+    return margin, margin / (2.0 * (1.0 + response))
+
+
+def leave_one_out_bound(columns: Array) -> float:
+    """Lemma 21: σ_min(A) ≥ min{√(nC²d/(4nC² + d)), √(d/(4n²C² + nd)) d'(A)} for A (d, n + 1) with |A₀| = √d.
+
+    C bounds the other columns; d'(A) is the least distance of one of them from the span of all others, A₀ among these.
+    """
+    dim, n = columns.shape[0], columns.shape[1] - 1
+    C = float(np.linalg.norm(columns[:, 1:], axis=0).max())
+    away = min(_distance(columns[:, i], np.delete(columns, i, axis=1)) for i in range(1, n + 1))
+    return min(sqrt(n * C**2 * dim / (4 * n * C**2 + dim)), sqrt(dim / (4 * n**2 * C**2 + n * dim)) * away)
+
+
+def _distance(vector: Array, others: Array) -> float:
+    basis = np.linalg.qr(others)[0]
+    return float(np.linalg.norm(vector - basis @ (basis.T @ vector)))
+
+
+def perturbed_angle(largest: float, size: float, dim: int) -> float:
+    """Lemma 22: weights of at most `largest` (τ), perturbed by N(0, ρ²) with ρ = `size`, are at least this angle apart.
+
+    √(ρ²(d - 2)) / (√2 τ + √(3ρ²d)), with probability 1 - exp(-d^Ω(1)).
+    """
+    return sqrt(size**2 * (dim - 2)) / (sqrt(2.0) * largest + sqrt(3.0 * size**2 * dim))
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,8 @@ def test_one_start_is_enough(activation: lb.Activation, dim: int, samples: int, 
 def test_acceptance(activation: lb.Activation, dim: int, samples: int, runs: int, wanted: int) -> None:
     """From one start; the literal route and random directions are printed beside it."""
     arms = {
-        "refined": lb.TensorInit(activation=activation, search=ONE_START), "literal": lb.TensorInit.literal(activation),
+        "refined": lb.TensorInit(activation=activation, search=ONE_START),
+        "literal": lb.TensorInit.literal(activation, partition=False),
         "random": lb.RandomStart(activation=activation, biases=False, search=ONE_START)}
     exact = dict.fromkeys(arms, 0)
     for seed in range(runs):
@@ -151,7 +152,8 @@ def test_literal_route_contracts_higher_moments(activation: lb.Activation) -> No
         rng = np.random.default_rng(seed)
         truth = lb.random_network(4, 2, activation, biases=0, condition=1.2, readout="positive", rng=rng)
         x = rng.standard_normal((100_000, 4))
-        start = lb.TensorInit.literal(activation).start(lb.Samples(x, truth(x), law=lb.Gaussian(0, 1)), 2, rng=rng).network
+        source = lb.Samples(x, truth(x), law=lb.Gaussian(0, 1))
+        start = lb.TensorInit.literal(activation, partition=False).start(source, 2, rng=rng).network
         rows, true = (net.layer.weights / np.linalg.norm(net.layer.weights, axis=1)[:, None] for net in (start, truth))
         cosines.append(np.abs(rows @ true.T).max(axis=0).min())
     assert np.median(cosines) > 0.9

@@ -41,7 +41,7 @@ def both(activation: lb.Activation, search: Search = Search(spares=0)) -> dict[s
 
 def all_three(activation: lb.Activation, search: Search = Search(spares=0)) -> dict[str, lb.TensorInit | lb.RandomStart]:
     """With the printed start, from which the solver runs once."""
-    return {**both(activation, search), "printed start": lb.TensorInit.literal(activation)}
+    return {**both(activation, search), "printed start": lb.TensorInit.literal(activation, partition=False)}
 
 
 def found_by(method: lb.TensorInit | lb.RandomStart, source: lb.Samples, seed: int) -> lb.Network | None:

@@ -31,6 +31,7 @@ from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.acceptance import LayerFinding, layer_from_spaces, residual_claim, undefined_errors
 from laybare.lowest_layer.active_rows import Baseline, find_baseline, is_silent, label_active_rows
 from laybare.lowest_layer.layer_start import Directions, count_visible_units
+from laybare.lowest_layer.printed.delta import DeltaSearch
 from laybare.lowest_layer.printed.objectives import OneByOne, Simultaneous, hermite_correlation, restrict_to_span
 from laybare.lowest_layer.printed.searches import RandomSearch, SpaceSearch
 from laybare.lowest_layer.smooth_route import disjoint_cliques, is_exponential, printed_graph
@@ -61,8 +62,9 @@ class PrintedRoute:
         Rows are retained with a probability proportional to f ≥ 0 first (appendix B.7).
     factor : float
         Penalty of the objective over its smallest possible value for coefficients of the top of size 1.
-    search : SpaceSearch or None
-        What refines units that are zero below t: RandomSearch() (section 2.1), DeltaAscent() (section 3), or nothing.
+    search : SpaceSearch, DeltaSearch or None
+        What refines units that are zero below t: RandomSearch() (section 2.1), DeltaAscent() (section 3), or nothing; or
+        DeltaSearch(), section 3 from random starts in place of everything else.
     """
 
     threshold: float | None = None
@@ -70,7 +72,7 @@ class PrintedRoute:
     activity: bool | None = None
     biased: bool = False
     factor: float = 5.0
-    search: SpaceSearch | None = RandomSearch()
+    search: SpaceSearch | DeltaSearch | None = RandomSearch()
 
     def find(self, used: Source, fresh: Source, width: int | None, activation: Activation, *, rng: Generator) -> LayerFinding:
         """The layer that the paper's algorithm for such units finds; both sources are white."""
@@ -78,9 +80,23 @@ class PrintedRoute:
             return _from_graph(used, fresh, width, activation)
         if activation.parity == "even":
             return _even(used, fresh, width, activation, rng)
+        if isinstance(self.search, DeltaSearch):
+            return self._by_delta(self.search, used, fresh, width, activation, rng)
         if is_silent(activation):
             return self._silent(used, fresh, width, activation, rng)
         return self._smooth(used, fresh, width, activation, rng)
+
+    def _by_delta(
+        self, search: DeltaSearch, used: Source, fresh: Source, width: int | None, activation: Activation, rng: Generator
+    ) -> LayerFinding:
+        """Section 3 (Theorems 3 and 6, Corollary 1; appendix C.1 for ReLU)."""
+        check_one_output(used)
+        if activation.degree not in (0, 1) or width is None:
+            raise InvalidInput(
+                f"{activation.name} units, width {width}.", "δ' shows step units, δ'' ReLU units, and how many is assumed known.",
+                "Give step or relu and the width, or use HighThreshold().")
+        found = search(used, width, 1 if activation.degree == 0 else 2, self.threshold, rng=rng)
+        return _with_polynomial(layer_from_spaces(found.spaces, activation), used, fresh)
 
     def _silent(self, used: Source, fresh: Source, width: int | None, activation: Activation, rng: Generator) -> LayerFinding:
         rule = find_baseline(used)

@@ -142,7 +142,7 @@ DROP_MARGIN = 3.0
 """η₂ over the typical noise along a unit. Checked by `pytest tests/methods/general_relu`."""
 
 MAX_BIAS = 6.0
-"""Largest |bias| of a unit. Derived: one sample in a billion crosses such a kink."""
+"""Largest |bias| of a unit, which the paper does not have. Derived: one sample in a billion crosses such a kink."""
 
 SAME_DIRECTION = sqrt(2.0 - 2.0 * 0.95)
 """η₃: two unit vectors closer than this (|cosine| above 0.95) are one."""
@@ -190,9 +190,9 @@ def robust_units(moments: PackedMoments, order: int, etas: Etas, *, rng: Generat
     return UnsignedUnits(directions, recover_scalars(moments, directions, order))
 
 
-def drop_far_biases(units: UnsignedUnits) -> UnsignedUnits:
+def drop_far_biases(units: UnsignedUnits, limit: float = MAX_BIAS) -> UnsignedUnits:
     """Units with a bias that some sample could show; beyond it a direction is noise, and its readout β/φ(b) without bounds."""
-    kept = np.abs(units.scalars.biases) <= MAX_BIAS
+    kept = np.abs(units.scalars.biases) <= limit
     return UnsignedUnits(units.directions[kept], Scalars(units.scalars.readout[kept], units.scalars.biases[kept]))
 
 
@@ -234,7 +234,9 @@ class _UnitFeatures:
 class PrintedReLU:
     """Algorithms 4 to 6 from samples: the `order` l of flattening, and whether Algorithm 3 is `centred`.
 
-    l = 1 is Algorithm 6. For l > 1 half of the samples give the moments and the other half the regression, Algorithm 5.
+    l = 1 is Algorithm 6, or with `regression` Algorithm 5. For Algorithm 5 half of the samples give the moments and the other
+    half the regression. Units with a bias beyond `max_bias` are dropped, which the paper does not do (inf: none), and a claim
+    says how many.
     `controlled` subtracts a quadratic fit before the moments are taken; the paper averages y·He_k(x) as it is. `accuracy` is ε of
     Algorithm 5: its regression ends within ε²/100 of the minimum. None solves the least squares instead.
     """
@@ -243,13 +245,21 @@ class PrintedReLU:
     centred: bool = False
     controlled: bool = False
     accuracy: float | None = 0.1
+    regression: bool | None = None
+    max_bias: float = MAX_BIAS
+
+    @property
+    def regresses(self) -> bool:
+        """Whether Algorithm 5 follows; else Algorithm 3."""
+        return self.order > 1 if self.regression is None else self.regression
 
     def __call__(self, source: Source, width: int | None, activation: Activation, *, rng: Generator) -> Start:
         """A network of as many units as stand out of the noise (two more at l > 1), whatever the width."""
         self.check(source, activation)
-        first, second = (source, source) if self.order == 1 else source.split(0.5, rng=rng)
+        first, second = source.split(0.5, rng=rng) if self.regresses else (source, source)
         measured = self.moments(first)
-        units = drop_far_biases(robust_units(measured.value, self.order, etas_from_noise(measured, self.order), rng=rng))
+        every = robust_units(measured.value, self.order, etas_from_noise(measured, self.order), rng=rng)
+        units = drop_far_biases(every, self.max_bias)
         if not len(units.directions):
             raise TooFewSamples(
                 f"No direction stands out of the noise of the moments of orders {2 * self.order + 1} and {2 * self.order + 2} "
@@ -257,11 +267,14 @@ class PrintedReLU:
                 "Give more samples, or use GeneralReLU(), which needs far fewer.", samples=first.size)
         network, claims = self._network(measured.value, units, second)
         text = f"{len(units.directions)} directions from orders up to {2 * self.order + 2}, as printed"
+        dropped = len(every.directions) - len(units.directions)
+        if dropped:
+            text += f"; {dropped} more had a bias beyond {self.max_bias:g} and were dropped, which the paper does not do"
         return Start(network, (visible_units_claim(len(units.directions), text), *claims))
 
     def _network(self, moments: PackedMoments, units: UnsignedUnits, rest: Source) -> tuple[Network, tuple[Claim, ...]]:
-        """Algorithm 3 at order 1, Algorithm 5 above."""
-        if self.order == 1:
+        """Algorithm 3, or Algorithm 5."""
+        if not self.regresses:
             return signed_network(moments, units, centred=self.centred), ()
         if self.accuracy is None:
             return regress_network(rest, units), ()

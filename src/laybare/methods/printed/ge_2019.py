@@ -119,6 +119,26 @@ class PracticalRoute:
         return Claim(DESCENT_STEPS, steps, self.max_steps, steps < self.max_steps, "tested", f"{why}.")
 
 
+@dataclass(frozen=True)
+class SingleUnits:
+    """Algorithm 1 on all samples: every output is one unit, with readout 1 (inside Algorithm 3 it has half of the samples)."""
+
+    @property
+    def needs(self) -> RouteNeeds:
+        """Symmetric inputs, no biases."""
+        return PURE_NEURONS
+
+    def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
+        """As many units as outputs."""
+        _check_relu(activation)
+        if width != source.outputs:
+            raise InvalidInput(
+                f"Width {width} for {source.outputs} outputs.", "Algorithm 1 finds the one unit behind an output.",
+                f"Give the width {source.outputs}, or use Algorithm 2 or 3.", width=width, outputs=source.outputs)
+        readout = np.ones(1) if width == 1 else np.eye(width)
+        return Start(Network(Layer(single_unit(source), None, relu), readout))
+
+
 def single_unit(source: Source) -> Array:
     """Algorithm 1 for every output: rows w = 2 E[xxᵀ]⁻¹ E[yx], (outputs, d)."""
     fit = least_squares(source, lambda x: x)

@@ -37,13 +37,14 @@ from laybare.theory.guarantees import conditioning
 class PrintedMoments:
     """Algorithm 1 as printed: plain moments, the shifted power method on P₂, KCL on P₃ in its span, RecMagSign.
 
-    `partition` takes disjoint thirds of the samples for P₂, P₃ and RecMagSign, as the proof does. Orders of RecMagSign: the
-    lowest odd one and the lowest even one that show anything. P₂ and P₃ of higher moments are contracted with a random
+    `partition` takes disjoint thirds of the samples for P₂, P₃ and RecMagSign, as line 2 says; without it all samples serve each
+    of them, as in the experiments of section 7. Orders of RecMagSign: the lowest odd one and the lowest even one that show
+    anything. P₂ and P₃ of higher moments are contracted with a random
     direction, which is drawn inside the span for P₃.
     Source: Zhong et al. (2017), Algorithm 1; PowerMethod and RecMagSign are reconstructed, M₄ is corrected.
     """
 
-    partition: bool = False
+    partition: bool = True
     power_steps: int = 100
     decompose: Decomposer = KCL.literal()
 
