@@ -170,7 +170,7 @@ class Unexplained(DerivedSource):
     @classmethod
     def beside(cls, source: Source, found: HalfSpaces, activation: Activation) -> Unexplained:
         """Less a quadratic, the features of the units found, and their products."""
-        return cls(source, least_squares(source, _Features(found, activation)))
+        return cls(source, least_squares(source, _UnitProducts(found, activation)))
 
     @property
     def dim(self) -> int:
@@ -180,7 +180,7 @@ class Unexplained(DerivedSource):
         return Rows(x, y - self.fit.features(x) @ self.fit.coefficients)
 
 
-class _Features(NamedTuple):
+class _UnitProducts(NamedTuple):
     """1, x, x_i x_j, and all products of up to three features of the units found (squares too where they are not 0 or 1)."""
 
     found: HalfSpaces
