@@ -17,7 +17,7 @@ ITEMS = {
     "tensor-init": """
 Algorithm 1 | corrected: M₄ counts every pairing twice in print; PowerMethod and RecMagSign are reconstructed |
     methods.printed.zhong_2017.PrintedMoments | tensor-init algorithm-1
-Algorithm 2 | corrected: line 4 has q + 1 parts for T + 1 | methods.printed.zhong_2017.moments_then_descent | tensor-init
+Algorithm 2 | corrected: line 4 has q + 1 parts for T + 1 | methods.printed.zhong_2017.PrintedDescent | tensor-init
     algorithm-2
 Theorem 3.5 | printed | activations.properties.measure |
 Theorem 4.2 | printed | theory.local_convexity |
