@@ -107,7 +107,8 @@ def moments_then_descent(
 
     `printed_step` takes η = 1/(k max v² σ₁^(2p)), of the start, in place of `descent.step`; the constant that the theorem hides
     in it is not there, and for squared ReLU (where act' ≤ 2|t|) it can be above 2/λ_max, from where descent does not settle.
-    `route` gives the start, by default Algorithm 1 with all of S₀ in each step. Homogeneous units get readout ±1 and no offset, as the paper assumes.
+    `route` gives the start, by default Algorithm 1 with all of S₀ in each step. Homogeneous units get readout ±1 and no offset,
+    as the paper assumes.
     """
     first, rest = _partition(source, descent.max_steps + 1) if descent.resample else (source, source)
     start = required_network(route(first, width, activation, rng=rng))
