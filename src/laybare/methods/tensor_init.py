@@ -20,7 +20,7 @@ from laybare.activations.hermite_coefficients import VANISHING_COEFFICIENT
 from laybare.assembly.counting import Inertia, count_units, inertia, starting_width
 from laybare.assembly.magnitudes import rec_mag_sign
 from laybare.certificate import Claim
-from laybare.decomposition import Decomposer, JointDiagonalisation
+from laybare.decomposition import Components, Decomposer, JointDiagonalisation
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
 from laybare.methods.start import Route, Start, check_method, required_network
 from laybare.moments import (
@@ -34,6 +34,7 @@ from laybare.moments import (
 )
 from laybare.moments.assumption_tests import check_parity
 from laybare.networks import Layer, Network
+from laybare.numerics.checks import show_value
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.search.network_fit import NetworkFit
 from laybare.search.settings import Search
@@ -128,8 +129,12 @@ def network_from_moments(moments: PackedMoments, activation: Activation, decompo
     """The network with as many units as `moments` have dimensions: all slices of orders ≥ 2, then signs and magnitudes."""
     shown = informative_orders(activation).shown
     slices = np.concatenate([_scaled_slices(moments, j) for j in shown if 2 <= j <= moments.order])
-    directions = decompose(slices, moments.dim, rng=rng).directions
-    return rec_mag_sign(moments, directions, activation)
+    parts = decompose(slices, moments.dim, rng=rng)
+    if not isinstance(parts, Components):
+        raise InvalidInput(
+            f"The decomposition returned {show_value(parts)}.", "Components have unit rows and say what each adds.",
+            "Return fit_components(slices, rows), from laybare.decomposition.")
+    return rec_mag_sign(moments, parts.directions, activation)
 
 
 def refit_in_span(source: Source, network: Network, basis: Array, effort: Effort) -> Network:

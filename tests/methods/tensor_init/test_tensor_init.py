@@ -303,3 +303,11 @@ def test_an_interrupt_while_the_start_is_fitted_ends_the_recovery() -> None:
     with pytest.raises(KeyboardInterrupt):
         lb.TensorInit().start(source.with_schedule(lb.source.Schedule(progress=interrupt)), 3, rng=np.random.default_rng(0))
     assert stages[-1] == "normal equations"
+
+
+def test_a_decomposition_that_returns_an_array_gets_a_sentence(rng):
+    x = rng.standard_normal((500, 4))
+    source = lb.Samples(x, lb.random_network(4, 2, biases=0, rng=0)(x), law=lb.Gaussian(0, 1))
+    own = lb.TensorInit(route=lb.methods.RefinedMoments(decompose=lambda slices, rank, *, rng: np.eye(rank)))
+    with pytest.raises(lb.errors.InvalidInput, match="fit_components"):
+        own.start(source, 2, rng=rng)
