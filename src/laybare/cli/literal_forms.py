@@ -94,7 +94,7 @@ def literal_layer(
 def _searched(form: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The search of the form with these options; refused where it has none of them."""
     chosen = {name: value for name, value in given.items() if value is not None}
-    made = LAYER_FORMS[form].get("search")
+    made: Any = LAYER_FORMS[form].get("search")
     for name in chosen:
         if not hasattr(made, name):
             raise InvalidInput(

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -180,7 +179,8 @@ class Unexplained(DerivedSource):
         return Rows(x, y - self.fit.features(x) @ self.fit.coefficients)
 
 
-class _UnitProducts(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _UnitProducts:
     """1, x, x_i x_j, and all products of up to three features of the units found (squares too where they are not 0 or 1)."""
 
     found: HalfSpaces

@@ -107,7 +107,7 @@ class PrintedRoute:
         looked_at = activity if by_activity else _above(used, rule)
         start = self._directions(looked_at, count, step if by_activity else activation, t, rng)
         spaces = HalfSpaces(start.weights, np.full(count, t))
-        if self.search is not None:
+        if self.search is not None and not isinstance(self.search, DeltaSearch):
             spaces = self.search(activity, spaces, rng=rng)
         whole = count_mismatch(activity, spaces)
         claims = (
