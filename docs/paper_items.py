@@ -126,10 +126,10 @@ Lemma 14 | corrected: αβ²/√2, the proof takes two unequal entries for equal
 Lemma 15 | printed | theory.symmetric_recovery |
 Lemma 18 | printed | theory.sign_margin |
 Lemma 19 | printed | moments.gaussian_augmented |
-Lemma 20, Lemmas 23 to 30, Lemmas 32 to 38 | {QUOTED} | |
+Lemma 20, Lemma 23, Lemmas 25 to 30, Lemmas 32 to 38 | {QUOTED} | |
 Lemma 21 | printed | theory.leave_one_out_bound |
 Lemma 22 | printed | theory.perturbed_angle |
-Lemma 31, Claims 1-3 | {PROOF} | |
+Lemma 24, Lemma 31, Claims 1-3 | {PROOF} | |
 Definition 1 | printed | moments.gaussian_augmented, moments.augmented_matrix |
 Definition 2 | printed | theory.leave_one_out_bound |
 Definition 3 | {QUOTED} | |

@@ -102,7 +102,7 @@ def test_what_is_no_black_box(target: Any, sentence: str) -> None:
 
 
 def test_dimensions() -> None:
-    with pytest.raises(InvalidInput, match="not known.*with dim="):
+    with pytest.raises(InvalidInput, match=r"not known.*with dim="):
         lb.Oracle(np.sum)
     with pytest.raises(InvalidInput, match="dim is 4, and the black box takes inputs of dimension 5"):
         lb.Oracle(lb.random_network(5, 3, rng=0), 4)
