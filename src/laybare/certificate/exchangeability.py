@@ -1,38 +1,20 @@
-"""Are held-out rows like used ones, and late answers like early ones?
+"""Are held-out rows like used ones?
 
 *Held-out rows.* If rows are independent and of one law, and noise has mean zero at every input, E(y - f̂)² = σ² + E(f - f̂)². The
 first is the mean square of fresh residuals, σ² that of used ones over their degrees of freedom, if the network is right. Their
 difference, plus two of its standard deviations, bounds E(f - f̂)²; without noise the fresh mean square does, plus two of its own.
-
-*Drift.* A black box may change while it is queried: some of its first inputs are queried again at the end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import fdtrc, fdtri, ndtr
+from scipy.special import fdtri, ndtr
 
 from laybare.certificate.certificate import RULES, Claim, ClaimName
 from laybare.certificate.fitted_network import FittedNetwork
-from laybare.numerics.levels import ROUNDING
 from laybare.numerics.shapes import Array, Statistic, Sums
-from laybare.source import Oracle
-from laybare.source.problem import RepeatedAnswers
-
-
-@dataclass(frozen=True, kw_only=True)
-class DriftOptions:
-    """Queries that a black box read along lines gets twice."""
-
-    repeats: int = 6  # Checked by `pytest tests/hostile`.
-    min_queries_per_repeat: int = 16  # Nothing is repeated if fewer queries were made. Checked by `pytest tests/hostile`.
-    first_queries: int = 1000  # The repeated ones are among the first. Checked by `pytest tests/hostile`.
-
-
-DRIFT = DriftOptions()
 
 
 class HeldOutErrors(NamedTuple):
@@ -94,36 +76,3 @@ def _powers(fitted: FittedNetwork) -> Statistic:
             return np.asarray(squares.sum()), np.asarray((squares**2).sum())
 
     return powers
-
-
-def drift_claims_of_reading(oracle: Oracle) -> tuple[Claim, ...]:
-    """The claim for a black box that was queried at chosen points; none if the budget is spent, or few queries were made."""
-    repeats = DRIFT.repeats
-    if oracle.spent < DRIFT.min_queries_per_repeat * repeats or oracle.budget - oracle.spent < repeats:
-        return ()
-    answered = oracle.answered()
-    x, y = answered.read(0, min(answered.size, DRIFT.first_queries))
-    again = np.arange(len(x))
-    if oracle.box is not None:  # which may be younger than the first points
-        again = np.setdiff1d(again, oracle.box.outside(x))
-    again = again[:repeats]
-    return (drift_claim(RepeatedAnswers(y[again], oracle.ask(x[again], purpose="asked again"))),) if len(again) == repeats else ()
-
-
-def drift_claim(repeats: RepeatedAnswers) -> Claim:
-    """Whether answers to the same inputs have moved: an F test of shift and factor, each output by itself, the worst counts.
-
-    Noise moves them too, but neither all to one side nor all by one factor.
-    """
-    chances = []
-    for first, last in zip(repeats.first.T, repeats.last.T, strict=True):
-        change, free = last - first, len(first) - 2
-        basis = np.linalg.qr(np.column_stack([np.ones(len(first)), first]))[0]
-        moved = float(np.sum((basis.T @ change) ** 2))
-        rest = max(float(change @ change) - moved, (ROUNDING * float(np.abs(first).max())) ** 2 * len(first), 1e-300)
-        chances.append(float(fdtrc(2, free, (moved / 2.0) / (rest / free))))
-    value, limit = float(-np.log10(max(min(chances), 1e-300))), RULES.refuting_evidence + float(np.log10(len(chances)))
-    return Claim(
-        ClaimName.DRIFT, value, limit, value <= limit, "tested",
-        f"-log10 of the chance that {len(repeats.first)} answers, asked again at the end, differ so much by one shift and one "
-        "factor; a black box that changes while it is asked has no one network behind it.", decisive=True)

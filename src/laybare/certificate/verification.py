@@ -17,11 +17,12 @@ from numpy.random import Generator
 
 from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName
 from laybare.certificate.evidence import bic_penalty_per_unit
-from laybare.certificate.exchangeability import HeldOutErrors, drift_claim, held_out_errors
+from laybare.certificate.exchangeability import HeldOutErrors, held_out_errors
 from laybare.certificate.explanations import find_residual_structure, likely_reason, residual_structure_claim
 from laybare.certificate.fitted_network import FittedNetwork, evaluate_fit
 from laybare.certificate.local_minima import tighten_run_limit
 from laybare.certificate.missing_unit import one_unit_more_claim
+from laybare.certificate.repeatability import lack_of_fit_claim, repeat_claims
 from laybare.certificate.rival_activations import rival_activation_claims
 from laybare.certificate.standard_errors import ErrorEstimate, Information, curvature_gram, estimate_errors, invert_information
 from laybare.certificate.unit_support import bend_claims, one_unit_fewer_claim
@@ -47,6 +48,7 @@ def certify(
     more, (errors, held_out, fewer) = fitted.run_parallel(
         partial(one_unit_more_claim, fitted, probes, gram if information is None else information.gram),
         partial(_errors_and_fresh_rows, fitted, information, gram, rng))
+    noise = float(np.sqrt(fitted.noise_variance))
     (fresh, bound), structure = held_out.claims(fitted), residual_structure_claim(other)
     claims = [
         _equations_claim(fitted),
@@ -63,9 +65,9 @@ def certify(
         *_determination_claims(fitted, errors),
         _minimum_claim(errors),
         *(() if fitted.exact else (_nearby_minima_claim(errors),)),
-        *(() if problem.repeats is None else (drift_claim(problem.repeats),)),
+        *repeat_claims(problem.repeats, noise_allowed=True),
+        *lack_of_fit_claim(noise, problem.repeats),
     ]
-    noise = float(np.sqrt(fitted.noise_variance))
     found = Certificate(
         (*claims, *tighten_run_limit(extra, fewer, fresh, structure)), errors.errors, noise, fitted.explained,
         _smallest_visible_unit(fitted), held_out.fresh, held_out.fresh_error,

@@ -98,6 +98,18 @@ def end_piece(along: LineFunction, line: Line, end: float) -> LinearPiece:
         share /= 16.0
 
 
+def piece_around(along: LineFunction, line: Line, t: float) -> LinearPiece:
+    """The piece around a place on the line: three points, moved towards it until they lie on one line."""
+    half = KINK.end_points[-1] * line.scale
+    while True:
+        places = t + half * np.array([-1.0, 0.0, 1.0])
+        y, sd = along(places)
+        outer = LinearPiece(places[[0, 2]], y[[0, 2]], sd[[0, 2]])
+        if outer.contains(t, y[1], float(sd[1])) or half < KINK.tiny_piece * line.scale:
+            return LinearPiece(places, y, sd)
+        half /= 16.0
+
+
 def find_kinks(along: LineFunction, line: Line, pieces: list[LinearPiece], *, max_queries: int = 100_000) -> LineProfile:
     """The kinks between the first and the last of the given linear pieces, which are in their order along the line.
 

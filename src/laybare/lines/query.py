@@ -78,6 +78,7 @@ class QueryCounter:
         self.resolution = resolution
         self.reach = np.inf
         self.assurance = assurance
+        self._fresh: list[Answers] = []
         self.spent: dict[str, int] = {}
 
     @property
@@ -118,14 +119,19 @@ class QueryCounter:
         return stencil.y
 
     def ask_assurance(self, dim: int, rng: Generator) -> tuple[Answers, int]:
-        """Fresh answers that a finished network must predict, and how many of them are at inputs of the law."""
+        """Fresh answers that a finished network must predict, and how many of them are at inputs of the law.
+
+        What was asked for networks before is among the answers, but counts no more: to try again until one is met is no proof.
+        """
         begun = self.spent.get("assurance", 0)
         if self.assurance is None:
             return Answers(np.empty((0, dim)), np.empty((0, 1))), 0
         x, of_law = self.assurance.points(begun, self.total - begun, self.left, rng)
         asked = self.ask_usable(x, "assurance") if self.resolution is not None else Answers(
             x, self.ask(x, "assurance") if len(x) else np.empty((0, 1)))
-        return asked, min(of_law, len(asked.x))
+        earlier, self._fresh = self._fresh, [*self._fresh, asked]
+        every = Answers(*(np.vstack(parts) for parts in zip(asked, *earlier, strict=True)))
+        return every, min(of_law, len(asked.x))
 
     def count(self, queries: int, purpose: Purpose) -> None:
         """Count queries that were asked of the same black box elsewhere."""

@@ -17,7 +17,7 @@ from numpy.random import Generator
 from laybare.activations import Activation, relu
 from laybare.errors import AssumptionViolated, BudgetExhausted, LaybareError, NotSeparated
 from laybare.lines.gradients import initial_model, measure_gradients, units_from_jumps
-from laybare.lines.kinks import LineFunction, LineProfile, answers_along, end_piece, find_kinks
+from laybare.lines.kinks import LineFunction, LineProfile, answers_along, end_piece, find_kinks, piece_around
 from laybare.lines.line import (
     KINK,
     Line,
@@ -149,17 +149,25 @@ def check_line_through(queries: QueryCounter, state: SingleLayerState, target: A
     """One more line, through a point whose answer contradicts the model."""
     first = state.first
     line = line_through(first.point, target - first.point, first.high - first.low, first.scale, queries.box)
-    return check_line(queries, state, within_answers(queries, line), rng=rng)
+    inside = float(np.linalg.norm(target - first.point))
+    return check_line(queries, state, within_answers(queries, line), inside=inside, rng=rng)
 
 
-def check_line(queries: QueryCounter, state: SingleLayerState, line: Line, *, rng: Generator) -> SingleLayerState:
-    """Compare both ends of a line through the model's point with the prediction; measure the line if one is wrong."""
+def check_line(
+    queries: QueryCounter, state: SingleLayerState, line: Line, *, inside: float | None = None, rng: Generator
+) -> SingleLayerState:
+    """Compare both ends of a line through the model's point with the prediction; measure the line if one is wrong.
+
+    If both are right, but the answer at `inside` is not, what is missing adds up to nothing far away: the line is measured from
+    there.
+    """
     model, options, context = state.model, state.options, QueryContext(queries, state.rounding, rng)
     shares = np.array(options.check_shares if queries.resolution is not None else options.check_shares[:1])
     y, sd = _unexplained_along(context, model, line, "checks")(np.outer([line.low, line.high], shares).ravel())
     predicted = (np.abs(y).max(axis=1) <= 2.0 * KINK.rounding_sds * sd).reshape(2, -1).all(axis=1)
     state = replace(state, lines=state.lines + 1, quiet=state.quiet + 1)
-    if predicted.all():
+    between = inside if predicted.all() else None
+    if predicted.all() and between is None:
         return state
     if state.lines == 2:
         _check_hyperplanes(context, model, options, state.first.scale / np.sqrt(len(model.point)))
@@ -167,6 +175,8 @@ def check_line(queries: QueryCounter, state: SingleLayerState, line: Line, *, rn
     along = _unexplained_along(context, model, line, "kinks")
     try:
         pieces = _initial_pieces(along, line, predicted, options.origin_radius * line.scale, model)
+        if between is not None:
+            pieces += [piece_around(along, line, between), end_piece(along, line, line.high)]
         profile = find_kinks(along, line, pieces, max_queries=state.patience.max_queries_per_line)
     except NotSeparated:
         return replace(state, rounding=state.rounding.coarser(options.rounding_growth))

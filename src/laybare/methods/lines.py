@@ -27,6 +27,7 @@ from laybare.networks import Network
 from laybare.numerics.checks import check_fields
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.source import Oracle, Rounding
+from laybare.source.oracle.repeats import reserved_queries
 
 MAX_ERROR_BAR = 1e-2
 """Relative error bar beyond which a weight is not known: a hundredth of its row's length.
@@ -95,7 +96,7 @@ class Lines:
             depth_check=depth_check, resolution=oracle.resolution)
         box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
         return read_network(
-            partial(oracle.ask, gaps=True), oracle.dim, options, budget=oracle.budget - oracle.spent, box=box,
+            partial(oracle.ask, gaps=True), oracle.dim, options, budget=_budget_of_reading(oracle), box=box,
             purpose=oracle.purpose, assurance=AssurancePlan(self.assurance, oracle.fresh_inputs), rng=rng)
 
     def read_deep(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepReadResult:
@@ -103,7 +104,7 @@ class Lines:
         _check_deep(self, oracle)
         report_progress(progress, "lines", oracle.spent, oracle.budget)
         return read_deep(
-            partial(oracle.ask, gaps=True), oracle.dim, depth=self.depth, budget=oracle.budget - oracle.spent, spread=self.spread,
+            partial(oracle.ask, gaps=True), oracle.dim, depth=self.depth, budget=_budget_of_reading(oracle), spread=self.spread,
             purpose=oracle.purpose, resolution=oracle.resolution,
             assurance=AssurancePlan(self.assurance, oracle.fresh_inputs), rng=rng)
 
@@ -112,12 +113,17 @@ class Lines:
         _check_deep(self, oracle)
         depth = MAX_FOLDED_LAYERS if self.depth is None else self.depth
         return read_folds(
-            oracle.ask, oracle.dim, scale=self.spread, depth=depth, budget=oracle.budget - oracle.spent, purpose=oracle.purpose,
+            oracle.ask, oracle.dim, scale=self.spread, depth=depth, budget=_budget_of_reading(oracle), purpose=oracle.purpose,
             progress=progress, rng=rng)
 
     def read_lowest(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepReadResult:
         """The lowest layer behind the black box."""
         return replace(self, depth=1).read_deep(oracle, rng=rng, progress=progress)
+
+
+def _budget_of_reading(oracle: Oracle) -> int:
+    """What is left, but for the queries that are asked again at the end."""
+    return max(0, oracle.budget - oracle.spent - reserved_queries(oracle))
 
 
 def lines_apply(activation: Activation | None) -> bool:
@@ -154,7 +160,7 @@ def lines_certificate(found: ReadResult, network: Network, width: int | None = N
     """Claims about a single layer that was read, with error bars of every parameter of `network`; `width` if it was given."""
     claims = (
         _units_claim(found), *_width_claim(found, width), _quiet_lines_claim(found), _prediction_claim(found),
-        _error_bar_claim("a unit", "a weight, a distance or a relative readout", found), _signs_claim(found),
+        _error_bar_claim(ClaimName.UNIT_ERROR_BAR, "a weight, a distance or a relative readout", found), _signs_claim(found),
         *(Claim("remark", 0.0, 0.0, True, "tested", note) for note in found.notes))
     errors, noise = error_bars(found.error_bar, network), _rounding_level(found.rounding, network)
     return Certificate(claims, errors, noise, assurance=_assurance(found, level))
@@ -165,7 +171,8 @@ def deep_certificate(found: DeepReadResult, network: Network, depth: int | None 
     claims = (
         _layers_claim(found), *_depth_claim(found, depth),
         *(layer_claim(layer, level) for level, layer in enumerate(found.layers)), *_sides_claim(found),
-        _deep_prediction_claim(found), *_joint_fit_claim(found), _error_bar_claim("a number", "a weight or bias", found))
+        _deep_prediction_claim(found), *_joint_fit_claim(found),
+        _error_bar_claim(ClaimName.PARAMETER_ERROR_BAR, "a weight or bias", found))
     errors, noise = error_bars(found.error_bar, network), _rounding_level(found.rounding, network)
     return Certificate(claims, errors, noise, assurance=_assurance(found, level))
 
@@ -177,14 +184,15 @@ def folds_certificate(
     opened = sum(len(report.open) for report in found.reports)
     claims = (
         Claim(
-            "layers read", float(len(found.layers)), float(len(found.reports)), found.complete, "tested", _spent(found.queries)),
+            ClaimName.LAYERS_READ, float(len(found.layers)), float(len(found.reports)), found.complete, "tested",
+            _spent(found.queries)),
         *(_folded_layer_claim(report, level) for level, report in enumerate(found.reports)),
         Claim(
-            "weights that no answer has told", float(opened), 0.0, opened == 0, "tested",
+            ClaimName.OPEN_WEIGHTS, float(opened), 0.0, opened == 0, "tested",
             "pairs of a unit and a feature whose surfaces were not seen to meet where that would show; wherever answers were "
             "asked the function does not need them."),
         Claim(
-            "fresh answers against predictions", misfit, limit, misfit <= limit, "tested",
+            ClaimName.FRESH_ANSWERS, misfit, limit, misfit <= limit, "tested",
             "largest difference at points that nothing else used, relative to the largest answer; a larger one means that a unit "
             "is missing.", decisive=True))
     return Certificate(claims, error_bars(float("nan"), network), _rounding_level(found.rounding, network), assurance=assurance)
@@ -234,35 +242,35 @@ def _units_claim(found: ReadResult) -> Claim:
     if not found.complete:
         needed = found.needed or 2 * sum(found.queries.values())
         text += f" They ended before the network was complete; about {needed:,} would do."
-    return Claim("units read", float(found.width), float(found.width), found.complete, "tested", text)
+    return Claim(ClaimName.UNITS_READ, float(found.width), float(found.width), found.complete, "tested", text)
 
 
 def _width_claim(found: ReadResult, width: int | None) -> tuple[Claim, ...]:
     if width is None:
         return ()
     return (Claim(
-        "width that was given", float(found.width), float(width), found.width == width, "tested",
+        ClaimName.GIVEN_WIDTH, float(found.width), float(width), found.width == width, "tested",
         f"{found.width} units were read, {width} were given. Units on one hyperplane are one, and what never bends is no unit."),)
 
 
 def _quiet_lines_claim(found: ReadResult) -> Claim:
     return Claim(
-        "last lines that showed nothing new", float(found.quiet), 1.0, found.quiet >= 1, "tested",
-        f"of {found.lines} lines through random points; every kink on them was predicted by a known unit. A unit that no line "
-        "has met is not seen: those active far from all lines, or outside of the box.")
+        ClaimName.QUIET_LINES, float(found.quiet), 1.0, found.quiet >= 1 or found.assured > 0, "tested",
+        f"of {found.lines} lines through random points: the answers at both of their ends were predicted. What adds up to "
+        "nothing far away does not show there, but in fresh answers.")
 
 
 def _prediction_claim(found: ReadResult) -> Claim:
     worst, limit = float(found.fresh.max()) if len(found.fresh) else np.inf, FIT.contradiction_sds
     return Claim(
-        "fresh answers against predictions", worst, limit, worst <= limit, "tested",
+        ClaimName.FRESH_ANSWERS, worst, limit, worst <= limit, "tested",
         f"largest difference at {len(found.fresh)} random points that nothing else used, in standard deviations of rounding and "
         "of the prediction; a larger one means that something is missing.", decisive=len(found.fresh) > 0 and not found.ended)
 
 
-def _error_bar_claim(what: str, parameters: str, found: ReadResult | DeepReadResult) -> Claim:
+def _error_bar_claim(name: str, parameters: str, found: ReadResult | DeepReadResult) -> Claim:
     return Claim(
-        f"largest error bar of {what}", found.error_bar, MAX_ERROR_BAR, bool(found.error_bar < MAX_ERROR_BAR), "tested",
+        name, found.error_bar, MAX_ERROR_BAR, bool(found.error_bar < MAX_ERROR_BAR), "tested",
         f"standard deviation of {parameters}; the answers are resolved as {found.rounding.kind}.")
 
 
@@ -284,7 +292,7 @@ def _layers_claim(found: DeepReadResult) -> Claim:
         text += f" {found.failure[0].upper()}{found.failure[1:]}."
     if found.network.top is not None:
         text += " What lies above the layers that are known is the black box itself."
-    return Claim("layers read", float(_known_layers(found)), float(len(found.layers)), found.complete, "tested", text)
+    return Claim(ClaimName.LAYERS_READ, float(_known_layers(found)), float(len(found.layers)), found.complete, "tested", text)
 
 
 def _depth_claim(found: DeepReadResult, depth: int | None) -> tuple[Claim, ...]:
@@ -292,7 +300,7 @@ def _depth_claim(found: DeepReadResult, depth: int | None) -> tuple[Claim, ...]:
         return ()
     known = _known_layers(found)
     text = f"{known} layers were read, {depth} were given. A layer without a unit that bends is no layer."
-    return (Claim("depth that was given", float(known), float(depth), known == depth, "tested", text),)
+    return (Claim(ClaimName.GIVEN_DEPTH, float(known), float(depth), known == depth, "tested", text),)
 
 
 def layer_claim(layer: LayerEstimate, level: int) -> Claim:
@@ -310,7 +318,7 @@ def _sides_claim(found: DeepReadResult) -> tuple[Claim, ...]:
     if not undecided:
         return ()
     return (Claim(
-        "units whose active side is undecided", float(undecided), 0.0, False, "tested",
+        ClaimName.UNDECIDED_SIDES, float(undecided), 0.0, False, "tested",
         "relu(z) = relu(-z) + z: beside units that never bend, either side gives the same function with as many units."),)
 
 
@@ -336,7 +344,7 @@ def _what_is_shown(layer: LayerEstimate, level: int) -> str:
 def _deep_prediction_claim(found: DeepReadResult) -> Claim:
     worst = float(found.fresh.max()) if len(found.fresh) else np.inf
     return Claim(
-        "fresh answers against predictions", worst, 1.0, worst <= 1.0, "tested",
+        ClaimName.FRESH_ANSWERS, worst, 1.0, worst <= 1.0, "tested",
         f"largest difference at {len(found.fresh)} random points that nothing else used, relative to what rounding and error "
         "bars allow; a larger one means that a unit is missing.")
 
@@ -345,6 +353,6 @@ def _joint_fit_claim(found: DeepReadResult) -> tuple[Claim, ...]:
     if not np.isfinite(found.rms):
         return ()
     return (Claim(
-        "misfit of the joint fit", found.rms, FIT.contradiction_sds, found.rms <= FIT.contradiction_sds, "tested",
+        ClaimName.JOINT_FIT, found.rms, FIT.contradiction_sds, found.rms <= FIT.contradiction_sds, "tested",
         "root mean square over the answers that all layers together were fitted to, in standard deviations of rounding; where "
         "there are too many parameters for one fit, of rounding and of what their errors make of the answers."),)

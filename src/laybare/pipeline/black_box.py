@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.certificate import Assurance, Certificate, Claim
-from laybare.certificate.exchangeability import drift_claims_of_reading
+from laybare.certificate import Assurance, Certificate, Claim, ClaimName
+from laybare.certificate.repeatability import lack_of_fit_claim, repeat_claims
 from laybare.errors import AssumptionViolated, InvalidInput
 from laybare.lines.assurance import AssuranceOptions, AssurancePlan, largest_share
 from laybare.lines.depth import DepthProbe
 from laybare.lines.folds import FoldOptions
+from laybare.lines.model_fit import FIT
 from laybare.lines.single_layer import DepthCheck
 from laybare.methods.lines import (
     Lines,
@@ -30,28 +32,37 @@ from laybare.methods.lines import (
 )
 from laybare.networks import Network
 from laybare.numerics.blas import single_blas_thread
+from laybare.numerics.levels import NOISELESS
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.pipeline.recovery import Recovery
 from laybare.source import Oracle
+from laybare.source.oracle.repeats import RepeatedAnswers, ask_earlier_queries_again, reserved_queries
+
+
+class LinesRefusal(NamedTuple):
+    """Why a black box was not read along lines, and by how much answers to the same question were seen to differ."""
+
+    claims: tuple[Claim, ...] = ()
+    moved: float = 0.0
 
 
 def read_black_box(
     oracle: Oracle, chosen: Lines, width: int | None, activation: Activation | None, *, named: bool,
     rng: Generator, progress: Progress | None = None,
-) -> tuple[Recovery | None, tuple[Claim, ...]]:
+) -> tuple[Recovery | None, LinesRefusal]:
     """The network behind a black box, or nothing, with the reason, where lines do not apply and were not `named`."""
     if not named and not lines_apply(activation):
-        return None, ()
+        return None, LinesRefusal()
     depth_check = DepthProbe(oracle) if not named and deep_lines_apply(activation, oracle) else None
     try:
-        return recover_by_lines(oracle, chosen, width, depth_check=depth_check, rng=rng, progress=progress), ()
+        return recover_by_lines(oracle, chosen, width, depth_check=depth_check, rng=rng, progress=progress), LinesRefusal()
     except AssumptionViolated as refusal:
         if named:
             raise
         if refusal.values.get("kind") == "deep" and deep_lines_apply(activation, oracle):
             report_progress(progress, "lines", oracle.spent, oracle.spent, "more than one hidden layer")
-            return recover_layers(oracle, replace(chosen, depth=None), rng=rng, progress=progress), ()
-        return None, (_lines_refused_claim(refusal, oracle),)
+            return recover_layers(oracle, replace(chosen, depth=None), rng=rng, progress=progress), LinesRefusal()
+        return None, LinesRefusal((_lines_refused_claim(refusal, oracle),), float(refusal.values.get("moved", 0.0)))
 
 
 def recover_by_lines(
@@ -109,7 +120,7 @@ def _recover_by_folds(
     start = oracle.on_given_inputs(found.network)
     network = start.canonical()
     x, of_law = AssurancePlan(method.assurance, oracle.fresh_inputs).points(
-        0, oracle.spent - before, oracle.budget - oracle.spent, rng)
+        0, oracle.spent - before, max(0, oracle.budget - oracle.spent - reserved_queries(oracle)), rng)
     misfit, limit = found.fresh, FoldOptions().predicted
     if len(x):
         answers = oracle.ask(x, purpose="assurance")
@@ -122,13 +133,54 @@ def _recover_by_folds(
 
 
 def _completed(certificate: Certificate, bar: float, network: Network, oracle: Oracle) -> Certificate:
-    """With error bars on the inputs as they are given, the region of the assurance, and the claim on drift."""
+    """With error bars on the inputs as they are given, the region of the assurance, and the claim on repeated queries."""
     region = oracle.region
     if oracle is not oracle.as_given and region is not None:
         certificate = replace(certificate, standard_errors=error_bars(bar, network, region.location, region.scale))
     if region is not None and certificate.assurance is not None:
         certificate = replace(certificate, assurance=certificate.assurance._replace(where=region.said))
-    return replace(certificate, claims=(*certificate.claims, *drift_claims_of_reading(oracle.as_given)))
+    repeated = repeat_claims(ask_earlier_queries_again(oracle), noise_allowed=False)
+    return replace(certificate, claims=(*certificate.claims, *repeated))
+
+
+def check_fit_of_black_box(
+    oracle: Oracle, found: Recovery, repeats: RepeatedAnswers | None, moved: float, assurance: AssuranceOptions, rng: Generator
+) -> Recovery:
+    """A fit to samples of a black box, with the claims on repeated queries, and on fresh answers if it has no noise.
+
+    `moved`: by how much answers to the same question were seen to differ before.
+    """
+    certificate = found.certificate
+    claims = (*repeat_claims(repeats, noise_allowed=True, moved=moved), *lack_of_fit_claim(certificate.noise, repeats))
+    certificate = replace(certificate, claims=(*certificate.claims, *claims))
+    if certificate.verdict == "verified" and repeats is not None and repeats.kind == "same":
+        certificate = _with_fresh_answers(oracle, found.network, certificate, repeats, assurance, rng)
+    return replace(found, certificate=certificate)
+
+
+def _with_fresh_answers(
+    oracle: Oracle, network: Network, certificate: Certificate, repeats: RepeatedAnswers, options: AssuranceOptions,
+    rng: Generator,
+) -> Certificate:
+    """Answers at inputs that nothing else asks: without noise every one must be predicted, up to the residual of the fit."""
+    begun = oracle.queries.get("assurance", 0)
+    left = max(0, oracle.budget - oracle.spent - reserved_queries(oracle))
+    x, of_law = AssurancePlan(options, oracle.fresh_inputs).points(begun, oracle.spent - begun, left, rng)
+    if not len(x):
+        return certificate
+    oracle.ask(x, purpose="assurance", gaps=True)
+    asked = oracle.answered("assurance")
+    x, answers = asked.read(0, asked.size)  # those of earlier rounds as well
+    usable = np.isfinite(answers).all(axis=1)
+    limit = max(
+        FIT.contradiction_sds * certificate.noise, float(repeats.tol.max()), NOISELESS * float(np.std(answers[usable])))
+    worst = float(np.abs(network(x[usable]).reshape(answers[usable].shape) - answers[usable]).max(initial=0.0))
+    claim = Claim(
+        ClaimName.FRESH_ANSWERS, worst, limit, worst <= limit, "tested",
+        f"largest difference at {int(usable.sum()):,} inputs that nothing else used, against rounding and the residual of the "
+        "fit; a larger one means that something is missing.", decisive=True)
+    shown = Assurance(options.level, largest_share(of_law, options.level), of_law) if claim.passed else None
+    return replace(certificate, claims=(*certificate.claims, claim), assurance=shown)
 
 
 def chosen_lines(method: Lines | None, activation: Activation | None, assurance: AssuranceOptions | None) -> Lines:

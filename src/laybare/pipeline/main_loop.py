@@ -26,7 +26,7 @@ from laybare.numerics.checks import as_generator, check_instance
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
-from laybare.pipeline.black_box import chosen_lines, read_black_box
+from laybare.pipeline.black_box import LinesRefusal, chosen_lines, read_black_box
 from laybare.pipeline.by_likelihood import Judgement, judgement_of, recover_by_likelihood
 from laybare.pipeline.data_profile import profile_data
 from laybare.pipeline.guess_activation import candidate_activations, check_not_piecewise_constant
@@ -257,7 +257,7 @@ def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
 
 def _recover_by_lines(
     call: _Call, oracle: Oracle, method: Lines | None
-) -> tuple[Recovery | None, tuple[Claim, ...]]:
+) -> tuple[Recovery | None, LinesRefusal]:
     """Read along lines where that applies, layer after layer; else the reason. Steps and trees are refused early."""
     if method is None and call.activation is None:
         check_not_piecewise_constant(oracle, rng=call.rng, progress=call.progress)
@@ -267,15 +267,17 @@ def _recover_by_lines(
     return read_black_box(oracle, chosen, call.width, call.activation, named=named, rng=call.rng, progress=call.progress)
 
 
-def _recover_in_rounds(call: _Call, oracle: Oracle, reason: tuple[Claim, ...]) -> Recovery:
+def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal) -> Recovery:
     """Lines do not apply, for this reason: guess the activation, fit samples."""
 
     def fit(source: Source, method: Method, progress: Progress) -> Recovery:
-        return _recover_from_samples(call._replace(source=source, progress=progress), method, claims=reason)
+        return _recover_from_samples(call._replace(source=source, progress=progress), method, claims=reason.claims)
 
-    candidates = candidate_activations(oracle, call.activation, refused=bool(reason), rng=call.rng, progress=call.progress)
+    candidates = candidate_activations(oracle, call.activation, refused=bool(reason.claims), rng=call.rng, progress=call.progress)
     with single_blas_thread():
-        return fit_in_rounds(oracle, candidates, fit, progress=call.progress)
+        return fit_in_rounds(
+            oracle, candidates, fit, moved=reason.moved, assurance=call.assurance or AssuranceOptions(), rng=call.rng,
+            progress=call.progress)
 
 
 def refine(

@@ -14,21 +14,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.certificate import Claim, ClaimName
 from laybare.certificate.missing_unit import is_too_narrow
+from laybare.certificate.repeatability import has_one_answer, is_call_dependent
 from laybare.certificate.rival_activations import has_no_rival
 from laybare.errors import LaybareError, TooFewSamples
+from laybare.lines.assurance import AssuranceOptions
 from laybare.methods import Method, RandomStart
 from laybare.numerics.shapes import Progress, report_progress
+from laybare.pipeline.black_box import check_fit_of_black_box
 from laybare.pipeline.guess_activation import Candidates
 from laybare.pipeline.monitor import Clock
 from laybare.pipeline.recovery import Recovery
 from laybare.source import Oracle, Samples, Source
+from laybare.source.oracle.repeats import REPEATS, ask_again, reserved_queries
 
 if TYPE_CHECKING:
     from laybare.methods.choosing import Candidate, Choice  # imports every method
@@ -49,6 +54,7 @@ class PortfolioOptions:
     last_tries: int = 3  # Searches on the whole budget: other starts may help. Checked by `pytest tests/pipeline`.
     held_out_rows: int = 40  # Rows of a round that decide between activations. Checked by `pytest tests/pipeline`.
     round_seconds: float = 60.0  # time after which a search ends and no round begins. Convention: patience of a user.
+    max_check_share: float = 0.1  # Of the budget, for fresh answers and for repeats, each. Convention: a tenth.
     keep_within: float = 10.0  # Activations within this factor of the smallest error stay. Checked by `pytest tests/pipeline`.
 
 
@@ -163,6 +169,7 @@ class Attempt:
 
     found: Recovery
     error: float
+    one_answer: bool = True  # for every input, noise apart: else no further round helps
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -175,22 +182,24 @@ class Attempt:
 
 
 def fit_in_rounds(
-    oracle: Oracle, candidates: Candidates, fit: RoundFitter, *, progress: Progress | None = None,
+    oracle: Oracle, candidates: Candidates, fit: RoundFitter, *, moved: float = 0.0,
+    assurance: AssuranceOptions = AssuranceOptions(), rng: Generator, progress: Progress | None = None,
     seconds: float = PORTFOLIO.round_seconds,
 ) -> Recovery:
     """The best fit of the candidates on as many samples as it takes; `fit` is the loop on samples.
 
-    With noise, a fit of few rows may miss a unit: two rounds in a row must then agree on the width. TooFewSamples if the
-    budget has room for none.
+    The first inputs are asked again after every round. A black box that repeats itself has no noise: its network must fit
+    exactly, and predict fresh answers. With noise, a fit of few rows may miss a unit: two rounds in a row must then agree on the
+    width. `moved`: by how much answers to the same question were seen to differ. TooFewSamples if the budget has room for none.
     """
     clock, units = Clock(progress, time.perf_counter() + seconds), candidates.activations
     best: Attempt | None = None
     now: Attempt | None = None
-    sizes = _round_sizes(oracle.budget - oracle.spent)
+    sizes = _round_sizes(oracle, assurance)
     for rows in sizes:
         report_progress(progress, "round", rows, sizes[-1], f"{rows:,} samples, {' or '.join(unit.name for unit in units)}")
         try:
-            attempts = _fit_round(oracle, rows, units, fit, clock)
+            attempts = _fit_round(oracle, rows, units, fit, clock, _Checks(moved, assurance, rng))
         except TooFewSamples:
             if rows == sizes[-1]:
                 raise
@@ -207,33 +216,48 @@ def fit_in_rounds(
     return _with_queries(best, oracle, candidates, seconds if clock.over else None)
 
 
-def _round_sizes(most: int) -> list[int]:
-    """Rows of each round; the last is the whole budget, tried again from other starts."""
-    sizes = [PORTFOLIO.first_rows]
+def _round_sizes(oracle: Oracle, assurance: AssuranceOptions) -> list[int]:
+    """Rows of each round; the last is the whole budget, tried again from other starts. Checks have their part of it."""
+    left, sizes = oracle.budget - oracle.spent, [PORTFOLIO.first_rows]
+    fresh = min(int((1.0 + assurance.inner_share) * assurance.count(0)), int(PORTFOLIO.max_check_share * left))
+    most = left - fresh - min(reserved_queries(oracle) * PORTFOLIO.last_tries, int(PORTFOLIO.max_check_share * left))
     while PORTFOLIO.growth * sizes[-1] < most:
         sizes.append(PORTFOLIO.growth * sizes[-1])
     return [*(size for size in sizes if size < most), *([most] * PORTFOLIO.last_tries)]
 
 
-def _fit_round(oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: RoundFitter, clock: Clock) -> list[Attempt]:
+class _Checks(NamedTuple):
+    """What the checks of every round need."""
+
+    moved: float
+    assurance: AssuranceOptions
+    rng: Generator
+
+
+def _fit_round(
+    oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: RoundFitter, clock: Clock, checks: _Checks
+) -> list[Attempt]:
     """A fit for each activation, until one is verified; rows of earlier rounds cost no queries."""
     x = oracle.typical(rows)
     y = oracle.ask(x, purpose="samples", reuse=True)
+    repeats = ask_again(oracle, x[: REPEATS.rows], y[: REPEATS.rows])
     aside = min(PORTFOLIO.held_out_rows, rows // 4)
     source = Samples(x[aside:], y[aside:, 0] if y.shape[1] == 1 else y[aside:], law=oracle.law)
     attempts: list[Attempt] = []
     for activation in units:
-        found = fit(source, RandomStart(activation=activation), clock)
+        found = check_fit_of_black_box(oracle, fit(source, RandomStart(activation=activation), clock), repeats, *checks)
         missed = found.network(x[:aside]).reshape(y[:aside].shape) - y[:aside]
-        attempts.append(Attempt(found, float(np.sqrt((missed**2).mean() / max(y.var(axis=0).mean(), np.finfo(float).tiny)))))
-        if attempts[-1].rank[0] == 0 or attempts[-1].stopped:
+        error = float(np.sqrt((missed**2).mean() / max(y.var(axis=0).mean(), np.finfo(float).tiny)))
+        one = has_one_answer(repeats, checks.moved) and not is_call_dependent(found.certificate.noise, repeats)
+        attempts.append(Attempt(found, error, one))
+        if attempts[-1].rank[0] == 0 or attempts[-1].stopped or not one:
             break
     return attempts
 
 
 def _is_enough(now: Attempt, before: Attempt | None, candidates: Candidates) -> bool:
     agreed = not candidates.noisy or (before is not None and before.found.network.width == now.found.network.width)
-    return now.stopped or (now.rank[0] == 0 and agreed)
+    return now.stopped or not now.one_answer or (now.rank[0] == 0 and agreed)
 
 
 def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, seconds: float | None) -> Recovery:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -13,6 +12,7 @@ from laybare.networks import Network
 from laybare.numerics.shapes import Array, Progress, Sums, report_progress
 from laybare.source import Affine, Oracle, Source
 from laybare.source.duplicates import count_distinct_inputs, group_rows, split_groups
+from laybare.source.oracle.repeats import REPEATS, RepeatedAnswers, ask_again, reserved_queries
 from laybare.source.protocol import SplitSources
 from laybare.source.rounding import detect_grid
 from laybare.source.sums import GRAIN
@@ -40,11 +40,6 @@ class ProblemOptions:
     """Largest sum of squares of the outputs. Derived: factors of 1e28 remain before float64 overflows."""
     min_variation: float = 1e-280
     """Smallest sum of squares of the outputs. Derived: factors of 1e-28 remain before float64 underflows."""
-    repeated_queries: int = 16
-    """First queries of a black box that are asked again at the end, to detect a drift.
-    Checked by `pytest tests/hostile/test_bad_oracles.py`."""
-    min_budget_ratio: int = 64
-    """Smallest ratio of the budget to the repeated queries. Derived: they cost at most 1/64 of the budget."""
     min_held_out: int = 16
     """Rows held out at least where they are few. Derived: 2⁻¹⁶ is half the normal tail beyond four standard deviations."""
     spare_rows_per_held_out: int = 8
@@ -54,13 +49,6 @@ class ProblemOptions:
 
 
 PROBLEM = ProblemOptions()
-
-
-class RepeatedAnswers(NamedTuple):
-    """Answers to the same inputs (n, outputs): at the beginning, and near the end."""
-
-    first: Array
-    last: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +106,8 @@ def pose(
 ) -> Problem:
     """Split, whiten, load into memory, measure the variation: at most six passes. `unknowns` of the fit, if known.
 
-    Exact copies of rows are left out, and rows with one input stay on one side of the split. Sixteen queries of a black box
-    repeat its first inputs.
+    Exact copies of rows are left out, and rows with one input stay on one side of the split. Some queries of a black box repeat
+    its first inputs.
     """
     report_progress(progress, "reading")
     repeats = _repeat_queries(source) if isinstance(source, Oracle) else None
@@ -171,15 +159,13 @@ def _split(source: Source, rng: Generator, unknowns: int | None = None) -> tuple
 
 def _repeat_queries(source: Oracle) -> RepeatedAnswers | None:
     """Ask the first rows again, after all others but the last grain. None if the budget is small or spent."""
-    count = PROBLEM.repeated_queries
-    if source.size < PROBLEM.min_budget_ratio * count or source.spent + count > source.budget:
+    reserved = reserved_queries(source)
+    if not reserved or source.spent + reserved > source.budget:
         return None
-    first = source.read(0, count)
+    first = source.read(0, min(REPEATS.rows, reserved))
     x, y = first.x.copy(), first.y.copy()
-    source.ready(0, max(count, source.size - GRAIN - count), source.schedule.progress)
-    if source.spent + count > source.budget:
-        return None
-    return RepeatedAnswers(y, source.ask(x, purpose="asked again"))
+    source.ready(0, max(len(x), source.size - GRAIN - reserved), source.schedule.progress)
+    return ask_again(source, x, y)
 
 
 def _label_rounding(source: Source) -> float:
