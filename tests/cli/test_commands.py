@@ -410,3 +410,15 @@ def test_ctrl_c_before_anything_was_found_says_so(monkeypatch: pytest.MonkeyPatc
 def _bytes(file: Path) -> int:
     """Bytes of answers; room that was reserved is zeros."""
     return len(file.read_bytes().rstrip(b"\0")) if file.exists() else 0
+
+
+def test_losses_weights_and_groups_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1500, 2))
+    counts = rng.poisson(np.exp(1.2 * np.maximum(x[:, 0] + 0.3, 0.0) - 0.2))
+    rows = np.column_stack([x, counts, rng.uniform(0.5, 2.0, size=1500), np.arange(1500) // 3])
+    np.savetxt("counts.csv", rows, delimiter=",", header="a,b,y,w,g", comments="")
+    arguments = ("recover", "counts.csv", "--loss", "poisson", "--weights", "w", "--groups", "g", "--width", "1", "--json")
+    said = json.loads(run(*arguments).output)
+    assert said["verdict"] == "verified"

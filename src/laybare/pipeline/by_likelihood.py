@@ -94,8 +94,7 @@ def recover_by_likelihood(
     fresh = fresh.with_loss(used.loss)
     profile = None
     try:
-        if found.trace.reason == "interrupted":
-            raise KeyboardInterrupt
+        found.trace.raise_if_interrupted()
         report_progress(progress, "certifying")
         certificate = certify_likelihood(network, problem, (used, fresh), rng=rng, extra=claims, progress=progress)
         profile = profile_data(network, problem, used.loss)
