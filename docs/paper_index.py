@@ -184,7 +184,8 @@ What the code does with every algorithm, theorem and figure: it is *printed* (as
 paper leaves them open), *corrected* (with the erratum), or *not computed* (and why). Then where, what tests it, and which command
 runs it. Names are within `laybare`. This page is written by `python docs/paper_index.py`.
 
-Parts by their printed names, each with its call: RecMagSign is `assembly.magnitudes.rec_mag_sign(moments, directions, activation)`,
+Parts by their printed names, each with its call: RecMagSign is
+`assembly.magnitudes.rec_mag_sign(moments, directions, activation)`,
 RecoverScalars `assembly.unit_scalars.recover_scalars(moments, directions, order)`, FixSigns
 `assembly.unit_scalars.fix_signs(moments, directions, scalars, centred=False)`, Algorithm 1 of Awasthi et al.
 `methods.printed.awasthi_2021.exact_units(moments, order, rng=rng)`, Algorithm 1 of Ge et al. (2019)
