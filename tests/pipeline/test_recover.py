@@ -271,3 +271,11 @@ def test_refine_needs_more_equations_than_unknowns(seed: int) -> None:
     x = np.random.default_rng(seed).standard_normal((60, 10))
     with pytest.raises(lb.errors.TooFewSamples, match="89 free parameters"):
         lb.refine(lb.Samples(x, truth(x)), truth)
+
+
+def test_print_is_short_and_the_certificate_tells_all() -> None:
+    x = np.random.default_rng(0).standard_normal((600, 4))
+    found = lb.recover(x, lb.random_network(4, 2, rng=0)(x), width=2)
+    assert found.certificate.verdict == "verified" and len(str(found).splitlines()) <= 25
+    assert f"{len(found.certificate.claims)} of {len(found.certificate.claims)} checks hold" in str(found)
+    assert all(claim.name in found.certificate.explain() for claim in found.certificate.claims)

@@ -267,15 +267,19 @@ class Certificate:
             f"support the width. {left} A unit that adds less than {self.visible:.1e} of the spread of y would not have been "
             "seen; nor are activations so alike as tanh and erf, or ReLU and a GELU of long rows, or errors in x, told apart.")
 
-    def explain(self) -> str:
-        """The verdict, and the claims with their numbers and what they mean."""
+    def explain(self, *, failed_only: bool = False) -> str:
+        """The verdict, and the claims with their numbers and what they mean; with `failed_only` those that hold are counted."""
         shown = f": {self.assurance}" if self.assurance is not None and self.verdict == "verified" else ""
         lines = [f"verdict: {self.verdict}{shown}", *([self.meaning] if self.meaning else [])]
-        for claim in self.claims:
+        listed = [claim for claim in self.claims if not (failed_only and claim.passed)]
+        for claim in listed:
             mark = "ok  " if claim.passed else "FAIL"
             side = claim.direction or "threshold"
             lines.append(f"  {mark} {claim.name}: {claim.value:.3g} ({side} {claim.threshold:.3g}, {claim.kind})")
             lines.append(f"       {claim.explanation}")
+        if len(listed) < len(self.claims):
+            held = len(self.claims) - len(listed)
+            lines.append(f"  {held} of {len(self.claims)} checks hold (certificate.explain() lists them)")
         return "\n".join(lines)
 
     def __str__(self) -> str:

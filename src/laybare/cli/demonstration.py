@@ -35,7 +35,7 @@ def demo(*, report: str, width: int, queries: int, seed: int, output: Output) ->
     output.say(f"hidden units recovered: {width - len(match.missing)} of {width}")
     output.say(f"largest difference of any weight, bias or readout: {match.max_error:.1e}\n")
     if output.in_text:
-        print_summary(str(found), found.certificate.verdict)
+        print_summary(output.summary(found), found.certificate.verdict)
     output.say(
         "\n3. Training: random samples of the same black box, the width told, best of ten starts of L-BFGS.")
     with output.bar() as progress:

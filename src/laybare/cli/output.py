@@ -51,6 +51,12 @@ class Output:
             for part in parts:
                 make_console().print(part, markup=False, soft_wrap=isinstance(part, str))
 
+    def summary(self, found: lb.Recovery) -> str:
+        """What `print(found)` says; with --verbose every claim."""
+        if self.verbose:
+            return f"{found.headline}\n{found.certificate.explain()}"
+        return str(found).replace("certificate.explain() lists", "--verbose lists")
+
     def remark(self, sentence: str) -> None:
         """A line on standard error, unless --quiet: what was done to the data, or is odd about them."""
         if not self.quiet:

@@ -207,7 +207,7 @@ def _print(found: lb.Recovery, result: ResultOptions, remarks: tuple[str, ...]) 
     bends = found.summary().sentences[:listed] if found.profile is not None else ()
     tables = network_tables(found.network, output.width, found.certificate.standard_errors, found.columns, listed)
     output.say(*tables, *bends, *remarks)
-    print_summary(str(found), found.certificate.verdict)
+    print_summary(output.summary(found), found.certificate.verdict)
     if output.verbose:
         print_provenance(output, found.provenance)
     for what, path in result.files.items():

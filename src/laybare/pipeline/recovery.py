@@ -186,7 +186,7 @@ class Recovery:
             f"from {self.samples_used:,} {kind} in {self.seconds:.1f} s")
 
     def __str__(self) -> str:
-        return f"{self.headline}\n{self.certificate.explain()}"
+        return f"{self.headline}\n{self.certificate.explain(failed_only=True)}"
 
     def __repr__(self) -> str:
         return f"{self.headline}\n{self.certificate!r}"
