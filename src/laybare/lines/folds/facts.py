@@ -75,12 +75,21 @@ def solve_row(matrix: Array, right: Array, rank_tol: float) -> RowSolution:
     scale = np.maximum(np.abs(matrix).max(axis=0), 1e-300)
     dead = np.abs(matrix).max(axis=0) < 1e-200
     scale[dead] = 1.0
-    u, s, vt = np.linalg.svd(matrix / scale, full_matrices=True)
+    triangle, right = _reduced(matrix / scale, right)
+    u, s, vt = np.linalg.svd(triangle, full_matrices=True)
     rank = int((s > rank_tol * s[0]).sum())
     row = vt[:rank].T @ ((u[:, :rank].T @ right) / s[:rank]) / scale
     free = vt[rank:].T / scale[:, None]
     free /= np.maximum(np.linalg.norm(free, axis=0), 1e-300)
     return RowSolution(row, free, float(s[rank - 1] / s[0]))
+
+
+def _reduced(matrix: Array, right: Array) -> tuple[Array, Array]:
+    """The same least-squares problem with as many equations as unknowns, by QR, where there are more: no large orthogonal matrix."""
+    if len(matrix) <= matrix.shape[1]:
+        return matrix, right
+    q, r = np.linalg.qr(matrix)
+    return r, q.T @ right
 
 
 class NullVector(NamedTuple):
@@ -106,7 +115,7 @@ def null_vector(features: Array, dead: float = 1e-12) -> NullVector:
     alive = size > dead * size.max()
     scaled = features[:, alive] / size[alive]
     scaled /= np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
-    _, s, vt = np.linalg.svd(scaled, full_matrices=True)
+    _, s, vt = np.linalg.svd(_reduced(scaled, np.zeros(len(scaled)))[0], full_matrices=True)
     s = np.concatenate([s, np.zeros(max(0, scaled.shape[1] - len(s)))])
     row = np.zeros(features.shape[1])
     row[alive] = vt[-1] / size[alive]
