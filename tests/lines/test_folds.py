@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.lines.folds import FoldOptions, read_folds
+from laybare.lines.folds import FoldOptions, GivenLayer, read_folds
 from laybare.lines.folds.facts import (
     RowsAbove,
     cell_matrix,
@@ -22,6 +22,7 @@ from laybare.lines.folds.facts import (
     surface_features,
 )
 from laybare.lines.folds.fit import DeepNetwork, fit_readout, joint_fit
+from laybare.lines.folds.given import located_row, surface_points
 from laybare.lines.folds.probe import SurfaceProbe
 from laybare.lines.folds.stack import KnownLayers, flipped, next_crossing
 from laybare.lines.line import random_line
@@ -44,7 +45,7 @@ def known(network: Network, depth: int) -> KnownLayers:
                        tuple(np.asarray(layer.biases) for layer in network.layers[:depth]))
 
 
-def surface_points(network: Network, level: int, unit: int, count: int, rng: np.random.Generator) -> Array:
+def bisected_points(network: Network, level: int, unit: int, count: int, rng: np.random.Generator) -> Array:
     """Points at which a unit's pre-activation is zero, by bisection."""
     def z(x: Array) -> Array:
         return network.layers[level].before(known(network, level).features(x, level))[:, unit]
@@ -104,7 +105,7 @@ def test_fact_b_the_row_is_the_null_vector_and_closes_for_its_layer_alone(level:
     side = np.where(rng.random(8) < 0.5, 1.0, -1.0)
     layer, told = network.layers[level], 0
     for unit in range(6):
-        x = surface_points(network, level, unit, 200, rng)
+        x = bisected_points(network, level, unit, 200, rng)
         null = null_vector(surface_features(below, side, x))
         assert null.closes < 1e-12
         if null.gap < 1e-5:  # a unit below is on, or off, on all of the surface: other rows have the same zeros
@@ -271,6 +272,63 @@ def test_three_layers_are_read_whole() -> None:
     assert lb.compare(found.network, network).layers[1].weight_error < 1e-8
     x = np.random.default_rng(3).standard_normal((20_000, 4))
     assert np.abs(found.network(x).reshape(network(x).shape) - network(x)).max() < 1e-8 * np.abs(network(x)).max()
+
+
+def _given(network: Network, depth: int, error: float, rng: np.random.Generator) -> tuple[GivenLayer, ...]:
+    """The lowest layers with rows of norm 1 and an error."""
+    found, below = [], np.ones(network.dim)
+    for layer in network.layers[:depth]:
+        rows = layer.weights * below
+        size = np.linalg.norm(rows, axis=1)
+        rows, below = rows / size[:, None], size
+        found.append(GivenLayer(rows + error * rng.standard_normal(rows.shape), np.asarray(layer.biases) / size))
+    return tuple(found)
+
+
+def test_points_of_a_surface_are_computed(rng: np.random.Generator) -> None:
+    network = planted((5, 8, 4, 1), 4)
+    below, (row, bias) = known(network, 1), (network.layers[1].weights[2], float(np.asarray(network.layers[1].biases)[2]))
+
+    def unit(x: Array) -> tuple[Array, Array]:
+        z = below.preactivations(x)[0]
+        return (row * (z > 0.0)) @ below.weights[0], np.maximum(z, 0.0) @ row + bias
+
+    points = surface_points(unit, rng.standard_normal((40, 5)))
+    assert len(points) > 10
+    assert np.abs(network.layers[1].before(network.layers[0](points))[:, 2]).max() < 1e-9
+
+
+def test_a_given_row_is_made_exact_and_a_false_one_is_refused() -> None:
+    network, rng = planted((5, 4, 6, 2), 8), np.random.default_rng(0)
+    queries = QueryCounter(network)
+    rounding = check_piecewise_linear(queries, random_line(5, 20.0, 1.0, rng=rng)).rounding
+    probe = SurfaceProbe(queries, rounding, FoldOptions(), 5, 1.0, rng)
+    rows = np.column_stack([network.layer.weights, np.asarray(network.layer.biases)])
+    rows /= np.linalg.norm(network.layer.weights, axis=1)[:, None]
+    found = located_row(probe, KnownLayers(5), rows[0] + 1e-8 * rng.standard_normal(6))
+    assert found is not None
+    assert np.abs(found.row - rows[0]).max() < 1e-12
+    assert located_row(probe, KnownLayers(5), rows[0] + 1e-2 * rng.standard_normal(6)) is None
+
+
+def test_reading_goes_on_above_given_layers_at_fewer_queries() -> None:
+    rng = np.random.default_rng(0)
+    network = planted((6, 6, 5, 4, 1), 3)
+    found = read_folds(network, 6, given=_given(network, 2, 1e-9, rng), rng=rng)
+    assert found.complete
+    assert found.network is not None
+    assert [layer.width for layer in found.layers][:2] == [6, 5]
+    x = rng.standard_normal((20_000, 6))
+    assert np.abs(found.network(x).reshape(network(x).shape) - network(x)).max() < 1e-9 * np.abs(network(x)).max()
+    assert sum(found.queries.values()) < 60 * (sum(layer.rows.size for layer in network.layers) + network.readout.size)
+
+
+def test_three_layers_that_narrow_are_recovered_and_verified() -> None:
+    network = lb.random_network(16, widths=(12, 6, 5), rng=6)
+    found = lb.recover(lb.Oracle(network, dim=16, budget=60_000), lb.Lines(depth=None), rng=6)
+    assert found.certificate.verdict != "refuted", found.certificate.explain()
+    x = np.random.default_rng(3).standard_normal((20_000, 16))
+    assert np.abs(found.network(x) - network(x)).max() < 1e-9 * np.abs(network(x)).max()
 
 
 @pytest.mark.parametrize("budget", [300, 1500, 2600])

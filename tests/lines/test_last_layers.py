@@ -1,4 +1,4 @@
-"""Third layers, above a contracted one: where to look without a query, partial rows, units that never bend."""
+"""Second layers with units that never bend, and layers that are measured again."""
 
 from __future__ import annotations
 
@@ -13,87 +13,10 @@ from laybare.lines.deep_fit import DeepParameters
 from laybare.lines.feature_space import input_space
 from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import QueryContext, QueryCounter
-from laybare.lines.reachable import Reachability
 from laybare.lines.read import read_deep
 from laybare.lines.remeasure import remeasure_lowest_layer
 from laybare.networks import Layer, Network
 from laybare.studies.black_boxes import agreement, plant_case
-
-
-def _layers(seed: int, widths: tuple[int, ...], dim: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    network = lb.random_network(dim, widths=widths, rng=seed)
-    return tuple((layer.weights, np.asarray(layer.biases)) for layer in network.layers)
-
-
-def _features(layers, h):
-    for weights, biases in layers:
-        h = np.maximum(weights @ h + biases, 0.0)
-    return h
-
-
-@pytest.mark.parametrize("widths", [(6,), (8, 6)])
-def test_points_have_one_feature_of_the_wanted_size_and_others_at_zero_where_inputs_reach_that(widths: tuple[int, ...]) -> None:
-    layers = _layers(3, widths, 14)
-    reach, alone = Reachability(layers, 1.0), 0
-    for feature in range(6):
-        ends = reach.single_feature_points(feature, (0.1, 2.0))
-        if ends is None:
-            continue
-        for h, size in zip(ends, (0.1, 2.0), strict=True):
-            assert (h >= 0.0).all()
-            top = _features(layers, h)
-            assert top[feature] == pytest.approx(size)
-            alone += bool(np.delete(top, feature).max() < 1e-9)
-    assert alone >= 6  # of 12; 11 and 7 with these two networks
-
-
-@pytest.mark.parametrize("widths", [(6,), (8, 6)])
-def test_segments_cross_the_surface_beyond_the_boundary_of_a_feature(widths: tuple[int, ...]) -> None:
-    layers, rng = _layers(5, widths, 14), np.random.default_rng(0)
-    reach, found = Reachability(layers, 1.0), 0
-    row, bias = rng.standard_normal(6), 0.4
-    for feature in range(6):
-        known = np.arange(6) != feature
-        segment = reach.segment_beyond(np.where(known, row, 0.0), bias, known, feature)
-        if segment is None:
-            continue
-        t = np.linspace(-segment.reach, segment.reach, 9)
-        tops = np.array([_features(layers, segment.start + s * segment.direction) for s in t])
-        assert np.ptp((tops > 0.0).astype(int), axis=0).max() == 0  # one cell
-        assert (tops[:, feature] > 0.0).all()
-        assert np.ptp(tops[:, feature]) < 1e-9
-        z = tops @ row + bias  # with the weight that is unknown
-        found += bool(z[0] * z[-1] < 0.0)
-    assert found >= 4
-
-
-def test_the_lowest_point_of_a_combination_is_as_low_as_any_of_many_points() -> None:
-    layers, rng = _layers(1, (5,), 9), np.random.default_rng(0)
-    row = np.abs(rng.standard_normal(5))
-    lowest = Reachability(layers, 1.0).minimum_point(row)
-    assert lowest is not None
-    many = [row @ _features(layers, h) for h in rng.exponential(3.0, (2000, 9))]
-    assert row @ _features(layers, lowest) <= min(many) + 1e-2
-
-
-@pytest.mark.parametrize("seed", [6])
-def test_three_layers_are_read(seed: int) -> None:
-    network = lb.random_network(16, widths=(12, 6, 5), rng=seed)
-    found = read_deep(network, 16, rng=np.random.default_rng(seed))
-    assert found.complete
-    assert lb.compare(found.network, network).max_error < 1e-9
-
-
-@pytest.mark.slow
-def test_40_20_10_10_is_read_in_nine_of_ten() -> None:
-    right, queries = 0, []
-    for seed in range(10):
-        network = lb.random_network(40, widths=(20, 10, 10), rng=7000 + seed)
-        found = read_deep(network, 40, rng=np.random.default_rng(seed))
-        right += bool(found.complete and found.network.top is None and lb.compare(found.network, network).max_error < 1e-8)
-        queries.append(sum(found.queries.values()))
-    assert right >= 9
-    assert np.mean(queries) < 2**15
 
 
 def _always_on(seed: int, outputs: int) -> Network:

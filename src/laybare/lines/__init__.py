@@ -9,8 +9,9 @@
     model_fit, remeasure   Gauss-Newton on all answers; units measured again at better points
     feature_space    the features of known layers, and the black box above them
     observations     surfaces and gradients in a feature space; surfaces tests which are hyperplanes
-    layer            one layer from them; always_active, upper_layer, partial_layer, layer_signs, reachable for harder ones
-    read             the loops over lines and layers: `read_network`, `read_deep`
+    layer            one layer from them; always_active for a unit that never bends
+    read             the loops over lines and layers: `read_network`, `read_deep` for two layers that are not wider than inputs
+    folds            any layer of any width, by following the surfaces of its units: `read_folds`
 """
 
 from typing import TYPE_CHECKING

@@ -157,11 +157,6 @@ class FeatureSpace:
         low, high = max(low * share, -reach), min(high * share, reach)
         return Line(point, u, low, high, min(scale, (high - low) / 6.0))
 
-    def line_between(self, start: Array, end: Array) -> Line:
-        """The line through two points that are given by their features."""
-        x, y = (self.inverse @ (h - self.offset) for h in (start, end))
-        return self.line_through(x, y - x, float(np.linalg.norm(y - x)))
-
     def with_layer(self, weights: Array, biases: Array, sd: Array | None = None) -> FeatureSpace:
         """The feature space above one more layer; `sd` (units,) of its parameters, if they are not exact."""
         matrix, offset = weights @ self.matrix, weights @ self.offset + biases

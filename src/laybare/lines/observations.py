@@ -47,33 +47,7 @@ class LayerOptions:
     max_undecided_sides: int = 16  # units of which all sign patterns are tried. Derived: 65,536 patterns.
     negative_share: float = 1e-7
     """Of the largest weight; larger negative ones count. Checked by `pytest tests/lines/test_last_layers.py`."""
-    lines_per_round: int = 30  # random lines of an upper layer. Checked by `laybare reproduce deep-cases`.
-    max_rounds: int = 8  # of such lines. Checked by `laybare reproduce deep-cases`.
-    max_row_subsets: int = 30  # of undecided rows. Checked by `laybare reproduce deep-cases`.
-    max_independent_sets: int = 12  # of dependent rows. Checked by `laybare reproduce deep-cases`.
-    feature_range: tuple[float, float] = (0.01, 5.0)
-    """Of lines along a feature, in units of the inputs' scale. Checked by `laybare reproduce deep-cases`."""
-    proportional_tol: tuple[float, float] = (1e-6, 1e-4)
-    """Relative difference of proportional rows with 2, and with 3 or more, common entries. Derived: 1e-9 times the condition."""
-    min_kinks_per_row: int = 2  # a single kink may be of a unit further up. Checked by `laybare reproduce deep-cases`.
-    zero_distance: float = 1e-7  # relative distance of a kink from a known unit. Checked by `laybare reproduce deep-cases`.
-    segment_points: int = 40  # between which a zero is searched. Checked by `pytest tests/lines/test_middle_layers.py`.
-    max_segments: int = 12  # tried for one zero. Checked by `pytest tests/lines/test_middle_layers.py`.
-    halvings: int = 60  # to find it. Derived: 2^-60 is below float64 rounding.
     last_layer_misfit: float = 1e-5  # relative, of all gradients. Checked by `laybare reproduce deep-cases`.
-    sign_tol: float = 1e-3  # distance of coefficients from 0 or -1. Checked by `laybare reproduce deep-cases`.
-    linear_part_share: float = 1e-6
-    """Of the readout; a smaller rest is rounding. Checked by `pytest tests/lines/test_last_layers.py`."""
-    always_active_margin: float = 4.0  # bias, in largest observed values. Checked by `pytest tests/lines/test_last_layers.py`.
-    partial_sign_tol: float = 1e-5
-    """As wide_sign_tol, for rows known in part. Checked by `pytest tests/lines/test_middle_layers.py`."""
-    gradient_rest_share: float = 1e-4
-    """Share of a gradient that is rounding. Derived: errors are 1e-9 times a condition, a missing unit leaves about 0.1."""
-    sign_starts: int = 12  # random signs from which flips begin. Checked by `pytest tests/lines/test_middle_layers.py`.
-    involved_share: float = 1e-3
-    """Of the largest coefficient of a dependence. Checked by `pytest tests/lines/test_middle_layers.py`."""
-    min_contradictions: int = 3
-    """Gradients that a wrong sign leaves unexplained. Checked by `pytest tests/lines/test_last_layers.py`."""
 
 
 LAYER = LayerOptions()

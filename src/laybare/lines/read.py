@@ -5,8 +5,10 @@
 
 Fresh answers that are not predicted show that a unit is missing, and send the search back to lines through them. A deep network
 is read layer by layer: in every feature space lines are followed until the layer is complete (`laybare.lines.layer`). It is the
-last one if the coefficients of its units are everywhere the same: they are the readout. If a layer cannot be completed, the
-layers below it are the result, with the black box on their features, and the reason.
+last one if the coefficients of its units are everywhere the same: they are the readout. Features can be chosen freely above one
+layer only, so this ends with the second layer. What lies above, and layers wider than their input, are read by following surfaces
+(`laybare.lines.folds`), which takes the layers that are complete as given. If nothing completes a layer, the layers below it are
+the result, with the black box on their features, and the reason.
 Sources: Jagielski et al. (2020), Carlini et al. (2020) for kinks and jumps; Rolnick and Kording (2020), Carlini et al. for layer
 after layer. The tests of completeness and the economy of queries are ours.
 """
@@ -44,7 +46,6 @@ from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import BlackBox, PurposeContext, QueryBox, QueryContext, QueryCounter, Resolution
 from laybare.lines.remeasure import remeasure_units
 from laybare.lines.single_layer import ReaderOptions, SingleLayerState, check_line_through, estimate_queries, read_single_layer
-from laybare.lines.upper_layer import read_upper_layer
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
 from laybare.source.rounding import Rounding
@@ -57,15 +58,16 @@ BOX_NOTE = (
 class DeepOptions:
     """Numbers of the loop over the layers of a deep network."""
 
-    quiet_lines: tuple[int, int, int] = (2, 4, 10)
-    """Lines in a row without a new unit: in the input space, where every line meets every unit, in the first feature space, and
-    above. Checked by `laybare reproduce deep-cases`."""
+    quiet_lines: tuple[int, int] = (2, 4)
+    """Lines in a row without a new unit: in the input space, where every line meets every unit, and in the feature space.
+    Checked by `laybare reproduce deep-cases`."""
     quiet_before_choice: int = 8  # then all gradients are measured and subsets tried. Checked by `laybare reproduce deep-cases`.
     quiet_before_always_active: int = 14
     """Then the rest is an always active unit. Checked by `pytest tests/lines/test_last_layers.py`."""
-    min_lines: int = 20  # above the first feature space. Checked by `laybare reproduce deep-cases`.
     max_extra_lines: int = 120  # beyond the least number; then a layer is given up. Checked by `laybare reproduce deep-cases`.
-    max_layers: int = 12  # if the depth is not given. Checked by `laybare reproduce deep`.
+    max_layers: int = 2
+    """Read in feature spaces. Derived: above two layers there need not be inputs at which all units are active; surfaces are
+    followed there (`laybare.lines.folds`)."""
     boundary_distance: float = 1e-3  # of the start of lines, in inputs' scales. Checked by `laybare reproduce deep-cases`.
     max_returns: int = 6  # from contradicting answers to further lines. Checked by `laybare reproduce deep-cases`.
 
@@ -242,7 +244,7 @@ def read_deep(
     queries = QueryCounter(black_box, budget=budget, purpose=purpose, assurance=assurance, resolution=resolution)
     space = input_space(dim, spread)
     rounding = check_piecewise_linear(queries, within_answers(queries, space.line(0, rng))).rounding
-    reader = DeepReader(QueryContext(queries, rounding, rng), depth or DEEP.max_layers, spread)
+    reader = DeepReader(QueryContext(queries, rounding, rng), min(depth or DEEP.max_layers, DEEP.max_layers), spread)
     return reader.read(DeepState((LayerObservations(space),), ()))
 
 
@@ -311,26 +313,15 @@ class DeepReader:
             if len(state.observed) == len(state.layers):
                 state = replace(state, observed=(*state.observed, LayerObservations(state.top_space)))
             try:
-                layer = self._read_upper_layer(state, ()) or self._read_layer(state.observed[-1])
+                layer = self._read_layer(state.observed[-1])
             except NotSeparated as error:
                 layer = replace(estimate_layer(state.observed[-1]), failure=error.seen)
             state = DeepState((*state.observed[:-1], layer.observed), (*state.layers, layer))
             yield state
 
-    def _read_upper_layer(self, state: DeepState, targets: Array | tuple[()]) -> LayerEstimate | None:
-        """A third or higher layer, read in the first feature space, where every feature can be chosen."""
-        if len(state.layers) < 2:
-            return None
-        below = state.layers[-1].observed
-        if len(below.space.layers) > 1:
-            below = state.observed[1]
-        known = tuple((layer.weights, layer.biases) for layer in state.layers[1:])
-        lines = tuple(_line_to(below.space, x, self.context.rng) for x in targets)
-        return read_upper_layer(self.context, below, known, lines)
-
     def _read_layer(self, observed: LayerObservations) -> LayerEstimate:
         level = len(observed.space.layers)
-        fewest = observed.lines + (0, observed.space.width, DEEP.min_lines)[min(level, 2)] * (observed.lines == 0)
+        fewest = observed.lines + level * observed.space.width * (observed.lines == 0)
         most = fewest + DEEP.max_extra_lines
         while True:
             quiet_enough = DEEP.quiet_before_choice <= observed.quiet < DEEP.quiet_before_always_active
@@ -339,7 +330,7 @@ class DeepReader:
             layer, enough = estimate_layer(observed), observed.lines >= fewest
             if layer.failure and level == 1 and observed.quiet >= DEEP.quiet_before_always_active and enough:
                 layer = layer_with_always_active_unit(observed) or layer
-            settled = enough and observed.quiet >= DEEP.quiet_lines[min(level, 2)]
+            settled = enough and observed.quiet >= DEEP.quiet_lines[level]
             if layer.failure and level == 1 and observed.quiet and observed.quiet % DEEP.quiet_before_choice == 0 and enough:
                 layer = choose_units(observed) or layer
             if layer.failure and settled and level == 1 and len(observed.known) > observed.space.width:
@@ -357,11 +348,7 @@ class DeepReader:
 
     def _return_to_lines(self, state: DeepState, targets: Array) -> DeepState | None:
         """Lines through inputs that were not predicted, from the highest layer down, until a unit is found."""
-        below = DeepState(state.observed[:-1], state.layers[:-1])
-        last = self._read_upper_layer(below, targets)
-        if last is not None and len(last.biases) > len(state.layers[-1].biases):
-            return DeepState((*below.observed, last.observed), (*below.layers, last))
-        for level in range(min(len(state.layers), 2) - 1, -1, -1):
+        for level in range(len(state.layers) - 1, -1, -1):
             observed = state.observed[level]
             for x in targets:
                 line = _line_to(observed.space, x, self.context.rng)
@@ -385,7 +372,7 @@ class DeepReader:
         if last.failure:
             failure = f"layer {len(layers)}: {last.failure}"
         elif not failure:
-            failure = f"there are more layers than the {len(layers)} that were given"
+            failure = f"there are more layers than the {len(layers)} that were read"
         known = [layer for layer in layers if not layer.failure]
         network = _under_black_box(known, queries) if known else _hyperplanes_only(last)
         return DeepReadResult(network, layers, False, failure, rounding, spent, np.nan, fresh, worst, ended)

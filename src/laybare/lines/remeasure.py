@@ -29,7 +29,7 @@ from laybare.lines.layer import LayerEstimate
 from laybare.lines.model_fit import FIT, unit_error_bars
 from laybare.lines.partial_network import PartialNetwork, UnitEstimates
 from laybare.lines.query import QueryContext
-from laybare.lines.reachable import Reachability
+from laybare.lines.reachable import isolated_point
 from laybare.numerics.shapes import Array
 
 
@@ -258,11 +258,11 @@ def remeasure_second_layer(
 ) -> RemeasuredNetwork:
     """Rows and biases of the second layer from stencils beside each unit. Units without a good place are unchanged."""
     weights, biases = (part.copy() for part in network.layers[1])
-    reachability, inverse = Reachability(network.layers[1:], spread), np.linalg.pinv(network.layers[0][0])
+    inverse = np.linalg.pinv(network.layers[0][0])
     errors = LayerErrors(np.full(len(biases), np.inf), np.full(len(biases), np.inf))
     for j in range(len(biases)):
         start = _features_on_unit(network, layer, weights[j])
-        place = None if start is None else reachability.isolated_point(start, j)
+        place = None if start is None else isolated_point(network.layers[1:], start, j, spread)
         if place is None:
             continue
         h, room = place

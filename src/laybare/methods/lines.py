@@ -18,7 +18,7 @@ from laybare.activations import Activation, as_activation, relu
 from laybare.certificate import Assurance, Certificate, Claim, ClaimName, StandardErrors
 from laybare.errors import InvalidInput
 from laybare.lines.assurance import AssuranceOptions, AssurancePlan, largest_share
-from laybare.lines.folds import FoldsResult, LayerReport, read_folds
+from laybare.lines.folds import FoldsResult, GivenLayer, LayerReport, read_folds
 from laybare.lines.layer import LayerEstimate
 from laybare.lines.model_fit import FIT
 from laybare.lines.read import DeepReadResult, ReadResult, read_deep, read_network
@@ -48,9 +48,9 @@ class Lines:
     linear: anything else is recognised within a hundred queries and refused with the reason.
 
     With depth=None (or more than 1) layers are read from the lowest up. Kinks of the lowest layer stay on their hyperplanes far
-    away; what lies above a known layer is a black box of its features, one layer shorter (`laybare.lines.read`). Where a layer is
-    wider than its input, surfaces of units are followed across their folds instead (`laybare.lines.folds`). ReLU units, no box.
-    What cannot be read is in the certificate, and the complete layers are a result.
+    away; what lies above the first one is a black box of its features (`laybare.lines.read`). Above the second, and where a layer
+    is wider than its input, surfaces of units are followed across their folds (`laybare.lines.folds`). ReLU units, no box.
+    What cannot be read is in the certificate, and every layer that was read is a result.
 
     Parameters
     ----------
@@ -108,13 +108,15 @@ class Lines:
             purpose=oracle.purpose, resolution=oracle.resolution,
             assurance=AssurancePlan(self.assurance, oracle.fresh_inputs), rng=rng)
 
-    def read_folds(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> FoldsResult:
-        """The layers behind the black box, of any widths, from the surfaces of their units."""
+    def read_folds(
+        self, oracle: Oracle, *, given: tuple[GivenLayer, ...] = (), rng: Generator, progress: Progress | None = None
+    ) -> FoldsResult:
+        """The layers behind the black box, of any widths, from the surfaces of their units, above `given` ones."""
         _check_deep(self, oracle)
         depth = MAX_FOLDED_LAYERS if self.depth is None else self.depth
         return read_folds(
             oracle.ask, oracle.dim, scale=self.spread, depth=depth, budget=_budget_of_reading(oracle), purpose=oracle.purpose,
-            progress=progress, rng=rng)
+            given=given, progress=progress, rng=rng)
 
     def read_lowest(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepReadResult:
         """The lowest layer behind the black box."""
@@ -124,6 +126,20 @@ class Lines:
 def _budget_of_reading(oracle: Oracle) -> int:
     """What is left, but for the queries that are asked again at the end."""
     return max(0, oracle.budget - oracle.spent - reserved_queries(oracle))
+
+
+def given_layers(found: DeepReadResult) -> tuple[GivenLayer, ...]:
+    """What a reading in feature spaces gives to one that follows surfaces: complete layers, or the lowest one's hyperplanes.
+
+    If fresh answers contradict a network that was read to its end, its last layer may lack units.
+    """
+    complete = [layer for layer in found.layers if not layer.failure]
+    if not complete:
+        return tuple(GivenLayer(layer.weights, layer.biases, complete=False) for layer in found.layers[:1])
+    given = [GivenLayer(layer.weights, layer.biases, layer.always_active) for layer in complete]
+    if complete[-1].readout is not None:
+        given[-1] = given[-1]._replace(complete=False)
+    return tuple(given)
 
 
 def lines_apply(activation: Activation | None) -> bool:
@@ -185,7 +201,7 @@ def folds_certificate(
     claims = (
         Claim(
             ClaimName.LAYERS_READ, float(len(found.layers)), float(len(found.reports)), found.complete, "tested",
-            _spent(found.queries)),
+            _spent(found.queries) + (f" {found.failure[0].upper()}{found.failure[1:]}." if found.failure else "")),
         *(_folded_layer_claim(report, level) for level, report in enumerate(found.reports)),
         Claim(
             ClaimName.OPEN_WEIGHTS, float(opened), 0.0, opened == 0, "tested",
@@ -194,7 +210,7 @@ def folds_certificate(
         Claim(
             ClaimName.FRESH_ANSWERS, misfit, limit, misfit <= limit, "tested",
             "largest difference at points that nothing else used, relative to the largest answer; a larger one means that a unit "
-            "is missing.", decisive=True))
+            "is missing.", decisive=found.network is not None))
     return Certificate(claims, error_bars(float("nan"), network), _rounding_level(found.rounding, network), assurance=assurance)
 
 

@@ -18,8 +18,9 @@ from laybare.certificate.repeatability import lack_of_fit_claim, repeat_claims
 from laybare.errors import AssumptionViolated, InvalidInput
 from laybare.lines.assurance import AssuranceOptions, AssurancePlan, largest_share
 from laybare.lines.depth import DepthProbe
-from laybare.lines.folds import FoldOptions
+from laybare.lines.folds import FoldOptions, FoldsResult
 from laybare.lines.model_fit import FIT
+from laybare.lines.read import DeepReadResult
 from laybare.lines.single_layer import DepthCheck
 from laybare.methods.lines import (
     Lines,
@@ -27,13 +28,14 @@ from laybare.methods.lines import (
     deep_lines_apply,
     error_bars,
     folds_certificate,
+    given_layers,
     lines_apply,
     lines_certificate,
 )
 from laybare.networks import Network
 from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.levels import NOISELESS
-from laybare.numerics.shapes import Progress, report_progress
+from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.pipeline.recovery import Recovery
 from laybare.source import Oracle
 from laybare.source.oracle.repeats import RepeatedAnswers, ask_earlier_queries_again, reserved_queries
@@ -93,9 +95,12 @@ def recover_layers(
         if len(found.layers) == 1 and found.layers[0].failure and not found.layers[0].observed.curved:
             return recover_by_lines(oracle, replace(method, depth=1), width, rng=rng, progress=progress)
         if not found.complete and not found.ended:
-            folded = _recover_by_folds(oracle, method, begun, before, rng=rng, progress=progress)
+            folded = _recover_by_folds(oracle, method, found, rng=rng, progress=progress)
             if folded is not None:
-                return folded
+                start, network, certificate = folded
+                return Recovery(
+                    network, start, certificate, method, time.perf_counter() - begun, oracle.spent - before, (),
+                    dict(oracle.queries))
         start = oracle.on_given_inputs(found.network)
         hyperplanes = start.top is None and not np.any(start.readout)
         network = start if hyperplanes else start.canonical()  # a unit without readout would be lost
@@ -106,30 +111,49 @@ def recover_layers(
 
 
 def _recover_by_folds(
-    oracle: Oracle, method: Lines, begun: float, before: int, *, rng: Generator, progress: Progress | None
-) -> Recovery | None:
-    """Read by folds what layer after layer did not give; None if that does not predict fresh answers either."""
+    oracle: Oracle, method: Lines, below: DeepReadResult, *, rng: Generator, progress: Progress | None
+) -> tuple[Network, Network, Certificate] | None:
+    """Start, network and certificate, read by folds above the layers `below`; None if that reads no more than these."""
     try:
-        found = method.read_folds(oracle, rng=rng, progress=progress)
+        found = method.read_folds(oracle, given=given_layers(below), rng=rng, progress=progress)
     except InvalidInput:
         if oracle.resolution is None:
             raise
         return None  # surfaces lead to where a class is certain to rounding
-    if found.network is None or not found.complete:
-        return None
+    if found.network is None:
+        return _layers_without_readout(oracle, found, below)
     start = oracle.on_given_inputs(found.network)
     network = start.canonical()
-    x, of_law = AssurancePlan(method.assurance, oracle.fresh_inputs).points(
-        0, oracle.spent - before, max(0, oracle.budget - oracle.spent - reserved_queries(oracle)), rng)
-    misfit, limit = found.fresh, FoldOptions().predicted
-    if len(x):
-        answers = oracle.ask(x, purpose="assurance")
-        misfit = max(misfit, float(np.abs(found.network(x).reshape(answers.shape) - answers).max() / np.abs(answers).max()))
-    level = method.assurance.level
-    assurance = Assurance(level, largest_share(of_law, level), of_law) if of_law and misfit <= limit else None
-    certificate = _completed(folds_certificate(found, network, misfit, limit, assurance), float("nan"), network, oracle)
-    return Recovery(
-        network, start, certificate, method, time.perf_counter() - begun, oracle.spent - before, (), dict(oracle.queries))
+    misfit, limit, assurance = found.fresh, FoldOptions().predicted, None
+    if found.complete:
+        x, of_law = AssurancePlan(method.assurance, oracle.fresh_inputs).points(
+            0, sum(found.queries.values()), max(0, oracle.budget - oracle.spent - reserved_queries(oracle)), rng)
+        level = method.assurance.level
+        misfit = max(misfit, _misfit(oracle, found.network, x))
+        assurance = Assurance(level, largest_share(of_law, level), of_law) if of_law and misfit <= limit else None
+    return start, network, _completed(
+        folds_certificate(found, network, misfit, limit, assurance), float("nan"), network, oracle)
+
+
+def _misfit(oracle: Oracle, network: Network, x: Array) -> float:
+    """Largest difference of fresh answers, relative to the largest one."""
+    if not len(x):
+        return 0.0
+    answers = oracle.ask(x, purpose="assurance")
+    return float(np.abs(network(x).reshape(answers.shape) - answers).max() / np.abs(answers).max())
+
+
+def _layers_without_readout(
+    oracle: Oracle, found: FoldsResult, below: DeepReadResult
+) -> tuple[Network, Network, Certificate] | None:
+    """The layers that were read, nothing on top; None if they are no more than those below."""
+    if sum(layer.width for layer in found.layers) <= sum(len(layer.biases) for layer in below.layers if not layer.failure):
+        return None
+    outputs = below.layers[0].observed.outputs
+    width = found.layers[-1].width
+    start = oracle.on_given_inputs(Network(found.layers, np.zeros(width) if outputs == 1 else np.zeros((width, outputs))))
+    return start, start, _completed(
+        folds_certificate(found, start, float("inf"), FoldOptions().predicted, None), float("nan"), start, oracle)
 
 
 def _completed(certificate: Certificate, bar: float, network: Network, oracle: Oracle) -> Certificate:

@@ -1,6 +1,7 @@
 """Deep ReLU black boxes of any shape, read by the folds of their units' surfaces."""
 
 from laybare.lines.folds.fold_options import FoldOptions
+from laybare.lines.folds.given import GivenLayer
 from laybare.lines.folds.reader import FoldsResult, LayerReport, read_folds
 
-__all__ = ["FoldOptions", "FoldsResult", "LayerReport", "read_folds"]
+__all__ = ["FoldOptions", "FoldsResult", "GivenLayer", "LayerReport", "read_folds"]

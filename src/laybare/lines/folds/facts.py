@@ -85,7 +85,7 @@ def solve_row(matrix: Array, right: Array, rank_tol: float) -> RowSolution:
 
 
 def _reduced(matrix: Array, right: Array) -> tuple[Array, Array]:
-    """The same least-squares problem with as many equations as unknowns, by QR, where there are more: no large orthogonal matrix."""
+    """The same least-squares problem with no more equations than unknowns, by QR."""
     if len(matrix) <= matrix.shape[1]:
         return matrix, right
     q, r = np.linalg.qr(matrix)

@@ -12,6 +12,7 @@ system and meeting points without queries are ours.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -33,6 +34,7 @@ from laybare.lines.folds.facts import (
 )
 from laybare.lines.folds.fit import DeepNetwork, Readout, fit_readout, joint_fit, without_unused
 from laybare.lines.folds.fold_options import FoldOptions
+from laybare.lines.folds.given import GivenLayer, located_row
 from laybare.lines.folds.probe import BentPlace, SurfaceProbe
 from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.folds.surface import FoldedSurface
@@ -198,13 +200,38 @@ class FoldReader:
                 return True
         return False
 
+    # Layers that another reading has given.
+
+    def accept(self, layers: Sequence[GivenLayer]) -> None:
+        """Go on above given layers, their units located again; the highest may lack units and active sides."""
+        for index, given in enumerate(layers):
+            highest, rows = index == len(layers) - 1, np.column_stack([given.weights, given.biases])
+            bends = len(rows) - given.always_on
+            found = [located_row(self.probe, self.known, row, trusted=given.complete) for row in rows[:bends]]
+            if given.complete and any(unit is None for unit in found):
+                return
+            units = [FoldedUnit(unit.surface, unit.surface.null_vector()) for unit in found if unit is not None]
+            level = LayerState(self.known, units)
+            self.levels.append(level)
+            self.say(f"{len(units)} of {bends} given units are where they should be")
+            if not given.complete:
+                self.read_layer(level)
+                self.assemble()
+                return
+            kept = rows[bends:] if not highest else rows[:0]
+            stacked = np.vstack([*(unit.row for unit in found if unit is not None), kept])
+            level.always_on, level.closes = len(kept), np.array([unit.null.closes for unit in units])
+            level.open = np.zeros((len(stacked), stacked.shape[1] - 1), dtype=bool)
+            self.known = self.known.above(stacked[:, :-1], stacked[:, -1])
+
     # One layer.
 
-    def read_layer(self) -> int:
-        """Follow surfaces until lines bring nothing new; the number of units."""
-        options = self.probe.options
-        level, quiet = LayerState(self.known), 0
-        self.levels.append(level)
+    def read_layer(self, level: LayerState | None = None) -> int:
+        """Follow surfaces until lines bring nothing new; the number of units. `level` if some of them are known."""
+        options, quiet = self.probe.options, 0
+        if level is None:
+            level = LayerState(self.known)
+            self.levels.append(level)
         self._try(level, self.waiting)
         self._demote()
         while quiet < options.quiet_lines and level.lines < options.most_lines:
@@ -523,7 +550,8 @@ class FoldReader:
 
 def read_folds(
     ask: BlackBox, dim: int, *, scale: float = 1.0, depth: int = 12, budget: int | None = None, seconds: float | None = None,
-    options: FoldOptions = FoldOptions(), purpose: PurposeContext = nullcontext, progress: Progress | None = None, rng: Generator,
+    options: FoldOptions = FoldOptions(), purpose: PurposeContext = nullcontext, given: Sequence[GivenLayer] = (),
+    progress: Progress | None = None, rng: Generator,
 ) -> FoldsResult:
     """Read a ReLU network of any depth and shape out of a noiseless black box, layer by layer.
 
@@ -533,6 +561,7 @@ def read_folds(
     scale : the domain is about `scale` in every coordinate, around 0
     depth : hidden layers at most
     budget, seconds : queries and wall time at most; what was read until then is given back
+    given : layers that another reading has given, from the lowest up
     purpose, progress : bookkeeping of queries, and a listener
 
     Returns
@@ -548,6 +577,7 @@ def read_folds(
     reader = FoldReader(SurfaceProbe(queries, rounding, options, dim, scale, rng, until), KnownLayers(dim), progress)
     network, fresh, failure, ended = None, np.nan, "", False
     try:
+        reader.accept(given)
         while network is None and len(reader.levels) < depth and reader.climb():
             network = reader.complete()
         if network is None and reader.levels:

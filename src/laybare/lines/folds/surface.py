@@ -290,6 +290,8 @@ class FoldedSurface:
                 continue
             v = stop.normal / np.linalg.norm(stop.normal)
             half = self._half(stop.x, stop.cell, self.known.maps(stop.cell), v, np.inf)
+            if half <= 1e-10 * self.probe.scale:
+                continue
             place = self.probe.hits(stop.x, v, half)
             if place is None and self.probe.was_constant:
                 continue
