@@ -339,6 +339,9 @@ def test_a_budget_that_ends_gives_back_what_was_read(budget: int) -> None:
     assert not found.complete
     assert sum(found.queries.values()) <= budget
     assert found.layers
+    assert found.needed is not None
+    assert found.needed > budget
+    assert f"{found.needed:,} queries" in found.failure
     rows = network.layer.weights / np.linalg.norm(network.layer.weights, axis=1)[:, None]
     read = found.layers[0].weights / np.linalg.norm(found.layers[0].weights, axis=1)[:, None]
     assert np.allclose(np.abs(read @ rows.T).max(axis=1), 1.0, atol=1e-9)

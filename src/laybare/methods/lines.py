@@ -201,7 +201,7 @@ def folds_certificate(
     claims = (
         Claim(
             ClaimName.LAYERS_READ, float(len(found.layers)), float(len(found.reports)), found.complete, "tested",
-            _spent(found.queries) + (f" {found.failure[0].upper()}{found.failure[1:]}." if found.failure else "")),
+            _spent(found.queries) + (f" {found.failure[0].upper()}{found.failure[1:].rstrip('.')}." if found.failure else "")),
         *(_folded_layer_claim(report, level) for level, report in enumerate(found.reports)),
         Claim(
             ClaimName.OPEN_WEIGHTS, float(opened), 0.0, opened == 0, "tested",

@@ -94,7 +94,9 @@ def recover_layers(
         found = method.read_deep(oracle, rng=rng, progress=progress)
         if len(found.layers) == 1 and found.layers[0].failure and not found.layers[0].observed.curved:
             return recover_by_lines(oracle, replace(method, depth=1), width, rng=rng, progress=progress)
-        if not found.complete and not found.ended:
+        last = found.layers[-1]
+        deeper = len(found.layers) == method.depth and not last.failure and last.readout is None  # than the depth that was given
+        if not found.complete and not found.ended and not deeper:
             folded = _recover_by_folds(oracle, method, found, rng=rng, progress=progress)
             if folded is not None:
                 start, network, certificate = folded

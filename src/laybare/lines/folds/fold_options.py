@@ -30,6 +30,11 @@ class FoldOptions:
     false_share: float = 0.08  # hits of any other surface. Measured: `pytest -s tests/lines/test_folds.py -k share`
     accept: float = 5.4  # log-likelihood ratio that accepts. Derived: three hits, 3 log(0.5 / 0.08).
     refuse: float = -3.6  # that refuses. Derived: six misses, 6 log(0.5 / 0.92).
+    few_misses: float = 0.2
+    """Share of looks that may miss a surface before it is asked why. Derived: a surface that folds at an unknown unit is missed
+    on one side of it, half of the places on average."""
+    fold_rays: int = 12  # on which that is asked. Derived: of rays that miss in a third of cases, two do with 95 %.
+    fold_halvings: int = 9  # of such a ray. Derived: 1/512 of it, less than the distance between two surfaces.
     spare: int = 3  # located points beyond the unknowns of a row. Derived: with none, a null vector always closes.
     most_looks: int = 24  # at a surface, beyond two per unknown. Checked by `pytest -m slow tests/lines/test_folds.py`.
     rays: int = 8  # of which the best fold is measured. Checked by `pytest tests/lines/test_folds.py`.

@@ -92,6 +92,7 @@ class LayerState:
 
     known: KnownLayers
     units: list[FoldedUnit] = field(default_factory=list)
+    begun: int = 0
     lines: int = 0
     refused: int = 0
     orientation: Orientation | None = None
@@ -138,6 +139,7 @@ class FoldsResult:
     rounding : what the answers were rounded to
     failure : what is missing, in a sentence; empty if complete
     ended : the budget, the time or the user ended the reading
+    needed : if it ended, about how many queries the layer it ended in would have taken in all
     """
 
     network: Network | None
@@ -149,6 +151,7 @@ class FoldsResult:
     rounding: Rounding
     failure: str
     ended: bool
+    needed: int | None = None
 
 
 @dataclass(eq=False)
@@ -211,7 +214,7 @@ class FoldReader:
             if given.complete and any(unit is None for unit in found):
                 return
             units = [FoldedUnit(unit.surface, unit.surface.null_vector()) for unit in found if unit is not None]
-            level = LayerState(self.known, units)
+            level = LayerState(self.known, units, self.probe.queries.total)
             self.levels.append(level)
             self.say(f"{len(units)} of {bends} given units are where they should be")
             if not given.complete:
@@ -230,7 +233,7 @@ class FoldReader:
         """Follow surfaces until lines bring nothing new; the number of units. `level` if some of them are known."""
         options, quiet = self.probe.options, 0
         if level is None:
-            level = LayerState(self.known)
+            level = LayerState(self.known, begun=self.probe.queries.total)
             self.levels.append(level)
         self._try(level, self.waiting)
         self._demote()
@@ -590,9 +593,25 @@ def read_folds(
             units = [len(level.units) for level in reader.levels]
             failure = f"units {units} were read, and answers are not predicted: units are missing, or hidden by what lies above"
     except (BudgetExhausted, KeyboardInterrupt) as reason:
-        ended, failure = True, f"ended in layer {len(reader.levels)}: {reason or 'interrupted'}"
+        ended, failure = True, _where_it_ended(reader, str(reason) or "Interrupted.")
         _assemble_partial(reader)
     return _result(reader, network, fresh, failure, ended)
+
+
+def _where_it_ended(reader: FoldReader, reason: str) -> str:
+    if not reader.levels:
+        return f"ended before the first layer. {reason}"
+    units = len(reader.levels[-1].units)
+    return (
+        f"ended in layer {len(reader.levels)}, of which {units} units were read; if it is as wide as what it reads, about "
+        f"{_needed(reader):,} queries would do for the layers so far. {reason}")
+
+
+def _needed(reader: FoldReader) -> int:
+    """Queries for the layers so far, the last one as wide as its input, at what each of its units has taken."""
+    level, total = reader.levels[-1], reader.probe.queries.total
+    units, inputs = len(level.units), level.known.weights[-1].shape[0] if level.known.depth else level.known.dim
+    return total + int((total - level.begun) / max(units, 1)) * max(inputs - units, 1)
 
 
 def _assemble_partial(reader: FoldReader) -> None:
@@ -608,7 +627,9 @@ def _result(reader: FoldReader, network: DeepNetwork | None, fresh: float, failu
     whole = None if network is None else _network(layers, network.readout, network.offset)
     reports = tuple(_report(level) for level in reader.levels)
     queries = reader.probe.queries
-    return FoldsResult(whole, layers, reports, not failure, fresh, dict(queries.spent), reader.probe.rounding, failure, ended)
+    needed = _needed(reader) if ended and reader.levels else None
+    return FoldsResult(
+        whole, layers, reports, not failure, fresh, dict(queries.spent), reader.probe.rounding, failure, ended, needed)
 
 
 def _network(layers: tuple[Layer, ...], readout: Array, offset: Array) -> Network:

@@ -24,6 +24,7 @@ from laybare.lines.folds.facts import (
 )
 from laybare.lines.folds.probe import BentPlace, Place, SurfaceProbe
 from laybare.lines.folds.stack import Cell, CellMaps, KnownLayers, Wall, flipped, next_crossing, room_in_cell
+from laybare.lines.line import Line
 from laybare.numerics.shapes import Array
 
 
@@ -275,30 +276,83 @@ class FoldedSurface:
         Wald's test of a share of hits `hit_share` against `false_share`: what lies above may hide a unit of this layer, and a
         surface that is not what the row says is met by chance only, or in one cell.
         """
-        options, score = self.probe.options, 0.0
+        options, score, missed, looks = self.probe.options, 0.0, 0, 0
         hit = float(np.log(options.hit_share / options.false_share))
         miss = float(np.log((1.0 - options.hit_share) / (1.0 - options.false_share)))
         for _ in range(options.most_looks + 2 * self.solution.row.size):
             living = self.solution.row.size - self.solution.free.shape[1]
             if score >= options.accept and len(self.points) >= living + options.spare:
-                return True
+                return missed <= options.few_misses * looks or not self.folds_at_unknown_unit()
             if score <= options.refuse:
                 return False
             stop = self._far_stop()
             if stop is None:
-                score += miss
+                score, missed, looks = score + miss, missed + 1, looks + 1
                 continue
-            v = stop.normal / np.linalg.norm(stop.normal)
-            half = self._half(stop.x, stop.cell, self.known.maps(stop.cell), v, np.inf)
-            if half <= 1e-10 * self.probe.scale:
-                continue
-            place = self.probe.hits(stop.x, v, half)
+            place = self._met(stop)
             if place is None and self.probe.was_constant:
                 continue
             score = min(score + (miss if place is None else hit), 2.0 * options.accept)
+            missed, looks = missed + (place is None), looks + 1
             if place is not None:
+                v = stop.normal / np.linalg.norm(stop.normal)
                 self._add(stop.x + place.offset * v, stop.cell)
-        return score >= options.accept
+        return score >= options.accept and not self.folds_at_unknown_unit()
+
+    def _met(self, stop: Stop) -> Place | None:
+        """The kink at a place of the surface, if it is there."""
+        return self._hit(stop.x, stop.cell, self.known.maps(stop.cell), stop.normal / np.linalg.norm(stop.normal), np.inf)
+
+    def folds_at_unknown_unit(self) -> bool:
+        """Whether the surface folds where no known unit is: then it is of a layer further up.
+
+        A surface that is not met where its row says is either hidden there by what lies above, or has folded at a unit that is
+        not known. On a ray from a place where it is met to one where it is not, the last place where it is met is found by
+        bisection. Around that place goes a loop: every surface that passes through crosses it an even number of times, and so
+        does one that folds; one that ends there makes the number odd. The first to be two ahead decides.
+        """
+        votes = 0
+        for _ in range(self.probe.options.fold_rays):
+            start, length = self.start(), self.probe.scale * np.sqrt(self.known.dim) * self.probe.rng.uniform(0.1, 3.0)
+            end = self._place(start, length)
+            if end is not None and not self._is_met(end):
+                votes += self._vote_at_end(start, length)
+            if abs(votes) >= 2:
+                break
+        return votes > 0
+
+    def _place(self, start: tuple[Array, Cell, Array], length: float) -> Stop | None:
+        """Where a ray on the surface is after a length; None if the surface is not known there."""
+        stop = self.ray(*start, length=length)
+        return stop if isinstance(stop, Stop) and np.linalg.norm(stop.normal) > 1e-9 else None
+
+    def _is_met(self, stop: Stop) -> bool:
+        """Whether the surface is met at a place, in a window or in a much smaller one, in which it is alone."""
+        maps, v = self.known.maps(stop.cell), stop.normal / np.linalg.norm(stop.normal)
+        half = self._half(stop.x, stop.cell, maps, v, np.inf)
+        sizes = [size for size in (half, half / 30.0) if size > 1e-10 * self.probe.scale]
+        return any(self.probe.hits(stop.x, v, size) is not None for size in sizes)
+
+    def _vote_at_end(self, start: tuple[Array, Cell, Array], length: float) -> int:
+        """1 if the surface folds at the last place of a ray where it is met, -1 if it ends there, 0 if that is not known."""
+        low, high = 0.0, length
+        for _ in range(self.probe.options.fold_halvings):
+            stop = self._place(start, (low + high) / 2.0)
+            low, high = ((low + high) / 2.0, high) if stop is not None and self._is_met(stop) else (low, (low + high) / 2.0)
+        last, gone = self._place(start, low), self._place(start, high)
+        if low == 0.0 or last is None or gone is None:
+            return 0
+        t, n = gone.x - last.x, last.normal / np.linalg.norm(last.normal)
+        t = 2.0 * (t - (t @ n) * n)
+        n *= np.linalg.norm(t)
+        count, centre = 0, (last.x + gone.x) / 2.0
+        for middle, along in ((t, n), (n, t), (-t, n), (-n, t)):
+            size = float(np.linalg.norm(along))
+            profile = self.probe.read_line(Line(centre + middle, along / size, -size, size, size / 3.0), 60) if size else None
+            if profile is None:
+                return 0
+            count += len(profile.kinks)
+        return 0 if count < 3 else 1 if count % 2 == 0 else -1
 
     def _far_stop(self) -> Stop | None:
         """A place of the surface: between two inputs of the domain on both sides of it, or at the end of a ray on it."""
