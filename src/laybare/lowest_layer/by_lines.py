@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.certificate import Certificate, Claim, StandardErrors
+from laybare.certificate.repeatability import repeat_claims
 from laybare.errors import InvalidInput
 from laybare.lines.feature_space import RemainingBlackBox
 from laybare.lines.layer import LayerEstimate
@@ -21,6 +22,7 @@ from laybare.methods.lines import MAX_ERROR_BAR, Lines, layer_claim
 from laybare.networks import Layer
 from laybare.numerics.shapes import Progress
 from laybare.source import Oracle
+from laybare.source.oracle.repeats import ask_earlier_queries_again
 
 FRESH_INPUTS = 40
 """Inputs at which the answers must follow from the features alone. Checked by `pytest tests/lowest_layer/test_by_lines.py`."""
@@ -41,7 +43,8 @@ def layer_by_lines(
     read = found.layers[0]
     layer = Layer(read.weights, read.biases)
     top = None if read.failure else _black_box_top(oracle, read, rng)
-    claims = (layer_claim(read, 0), *_width_claim(read, width), *_feature_claim(top), _error_bar_claim(found, read))
+    repeated = repeat_claims(ask_earlier_queries_again(oracle), noise_allowed=False)
+    claims = (layer_claim(read, 0), *_width_claim(read, width), *_feature_claim(top), _error_bar_claim(found, read), *repeated)
     errors = StandardErrors(
         np.repeat(read.sd[:, None], layer.dim, axis=1), read.sd * np.maximum(1.0, np.abs(read.biases)),
         np.full(layer.width, np.nan), np.asarray(np.nan))
