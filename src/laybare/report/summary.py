@@ -282,6 +282,7 @@ class RecoveredParameters:
             (name, tuple(Quantity(float(v), float(e)) for v, e in zip(values[i], errors[i], strict=True)))
             for i, name in enumerate(self.columns, 1))
 
+    @np.errstate(invalid="ignore")  # what is left open has an infinite covariance, and its functions none
     def unit(self, j: int) -> UnitSummary:
         d, m = self.rows.shape[1] - 1, len(self.outputs)
         w, b, a, C = self.rows[j, :d], self.rows[j, d], self.readout[j], self.covariance(j)
@@ -341,6 +342,7 @@ class RecoveredParameters:
 
 
 def _quantities(values: Array, covariance: Array) -> list[Quantity]:
+    """Values with the roots of the diagonal as their errors."""
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     return [Quantity(float(value), float(error)) for value, error in zip(values, errors, strict=True)]
 
