@@ -15,7 +15,7 @@ from numpy.random import Generator
 from laybare.activations import Activation
 from laybare.certificate import Assurance, Certificate, Claim, ClaimName
 from laybare.certificate.repeatability import lack_of_fit_claim, repeat_claims
-from laybare.errors import AssumptionViolated, InvalidInput
+from laybare.errors import AssumptionViolated, InvalidInput, NotSeparated
 from laybare.lines.assurance import AssuranceOptions, AssurancePlan, largest_share
 from laybare.lines.depth import DepthProbe
 from laybare.lines.folds import FoldOptions, FoldsResult
@@ -118,7 +118,7 @@ def _recover_by_folds(
     """Start, network and certificate, read by folds above the layers `below`; None if that reads no more than these."""
     try:
         found = method.read_folds(oracle, given=given_layers(below), rng=rng, progress=progress)
-    except InvalidInput:
+    except (InvalidInput, NotSeparated):
         if oracle.resolution is None:
             raise
         return None  # surfaces lead to where a class is certain to rounding

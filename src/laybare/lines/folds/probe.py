@@ -77,6 +77,8 @@ class SurfaceProbe:
 
         Two answers on each side give two lines; they meet at the kink. The outputs must agree on where.
         """
+        if not half > 0.0:
+            return None
         y, sd = self.answers(x + half * FOUR[:, None] * direction, purpose)
         noise = float(sd.max())
         self.was_constant = bool(np.abs(y[-1] - y[0]).max() <= 4.0 * noise)
