@@ -13,7 +13,7 @@ from laybare.errors import Interrupted
 from laybare.pipeline.monitor import TimeLimitReached
 
 SOURCE = Path(laybare.__file__).parent
-WIDE = {"BaseException", "KeyboardInterrupt", "Interrupted", "TimeLimitReached", "GeneratorExit"}
+WIDE = {"BaseException", "KeyboardInterrupt", "Interrupted", "FitInterrupted", "TimeLimitReached", "GeneratorExit"}
 
 STOPS = {
     "cli/interrupts.py guarded.answer": "becomes the end of the budget, or is raised again",
@@ -26,13 +26,9 @@ STOPS = {
     "pipeline/main_loop.py _recover_from_samples": "the network before narrowing is returned",
     "pipeline/portfolio.py fit_in_rounds": "the best round is returned",
     "pipeline/portfolio.py try_methods": "the best method is returned",
-    "search/hops.py search_by_hops": "the best fit is returned, marked",
-    "search/network_fit.py drop_unsupported_units": "the best fit is returned, marked",
-    "search/network_fit.py finish_fit": "the best fit is returned, marked",
+    "search/network_fit.py fit_or_best": "the best fit is returned, marked",
     "solver/first_order.py _walk": "the best point is returned, marked",
     "solver/loop.py damped_descent": "thrown into the generator of the steps",
-    "solver/loop.py damped_steps": "the best point is returned, marked",
-    "source/parallel.py run_until_interrupted": "the other tasks stop, and the caller is told",
     "source/threads.py BackgroundTask._work": "raised where its result is needed",
     "source/threads.py ThreadTeam._evaluate": "raised where its result is needed",
 }

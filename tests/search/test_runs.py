@@ -7,12 +7,13 @@ import threading
 import numpy as np
 import pytest
 from changed_options import change_options
+from interrupted_fits import best_when_interrupted
 from planted_problems import full_point, planted
 
 import laybare as lb
-from laybare.search import runs, settings, wide
+from laybare.search import settings, wide
 from laybare.search.runs import same_minimum
-from laybare.search.settings import Search, SearchContext
+from laybare.search.settings import Search, SearchContext, SearchStart
 from laybare.search.wide import search_with_spares
 from laybare.solver.point import Model, keep_units, network_of
 from laybare.studies.hostile_cases import FAMILIES
@@ -64,7 +65,7 @@ def test_few_rows_and_units_that_are_known_have_one_run_at_first(rng, monkeypatc
     change_options(monkeypatch, settings, "SEARCH", second_run=0.0)
     stages.clear()
     context = SearchContext.of(problem.source, SIGN_FREE, rng=rng, progress=lambda event: stages.append(event.stage))
-    search_with_spares(context, 3, problem.truth.layer.rows)
+    search_with_spares(context, 3, SearchStart(problem.truth.layer.rows))
     assert "repairing" in stages
 
 
@@ -89,19 +90,8 @@ def test_an_interrupt_of_either_ends_both(step, workers, rng, monkeypatch):
         if left[0] <= 0:
             raise KeyboardInterrupt
 
-    refined = beside(problem, workers, progress=interrupt)
-    assert refined.trace.reason == "interrupted" and np.isfinite(refined.loss) and refined.point.width in (3, 5)
-
-
-def test_an_interrupt_before_either_has_begun_returns_the_start(rng, monkeypatch):
-    def interrupted(source, progress, *parts):
-        return None
-
-    change_options(monkeypatch, settings, "SEARCH", second_run=0.0)
-    monkeypatch.setattr(runs, "run_until_interrupted", interrupted)
-    problem = planted(5, 3, 4000, rng, noise=0.05)
-    refined = beside(problem, 2)
-    assert refined.trace.reason == "interrupted" and 0.0 < refined.loss < problem.scale
+    refined = best_when_interrupted(beside, problem, workers, progress=interrupt)
+    assert np.isfinite(refined.loss) and refined.point.width in (3, 5)
 
 
 def test_a_run_that_needs_its_spares_is_widened_at_once(rng, calls, monkeypatch):
@@ -167,13 +157,12 @@ def test_an_interrupt_of_the_last_look_is_not_forgotten(rng, monkeypatch):
     """A width that was not told is looked at again, told, if no two runs agreed: whoever interrupts that ends the search."""
     problem, plain, looked = planted(5, 3, 400, rng, noise=0.05), wide.search_at_width, []
 
-    def interrupted(context, trial, known, **options):
-        ended = plain(context, trial, known, **options)
+    def interrupted(context, trial, start):
         if trial.given is None:
-            return ended._replace(wide=ended.wide._replace(runs=0), pruned=None)  # as if none had agreed
+            return plain(context, trial, start)._replace(pruned=None)  # as if none had agreed
         looked.append(trial.given)
-        return ended._replace(wide=ended.wide._replace(trace=ended.wide.trace._replace(reason="interrupted")), pruned=None)
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(wide, "search_at_width", interrupted)
-    refined = search_with_spares(SearchContext.of(problem.source, SIGN_FREE, rng=rng), None)
-    assert looked == [refined.point.width] and refined.trace.reason == "interrupted"
+    refined = best_when_interrupted(search_with_spares, SearchContext.of(problem.source, SIGN_FREE, rng=rng), None)
+    assert looked == [refined.point.width]

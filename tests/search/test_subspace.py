@@ -100,4 +100,4 @@ def test_an_interrupt_there_keeps_what_there_is(rng, monkeypatch):
     method = lb.RandomStart()
     task = fits.SearchTask(problem, lb.relu, 5, method.search, rng, interrupt)
     fit = fits.find_fit(task, fits.random_start(task))
-    assert fit.interrupted and fit.network.dim == 16
+    assert fit.interrupted and fit.network.dim == 16 and fit.network.width == 5 and fit.network.linear is None

@@ -7,15 +7,16 @@ import threading
 import numpy as np
 import pytest
 from changed_options import change_options
+from interrupted_fits import best_when_interrupted
 from numpy.testing import assert_allclose
 from planted_problems import full_point, planted
 
 import laybare as lb
 from laybare.errors import TooFewSamples
 from laybare.search import settings
-from laybare.search.settings import Search, SearchContext
+from laybare.search.settings import Search, SearchContext, SearchStart
 from laybare.search.wide import search_with_spares
-from laybare.solver import pruning
+from laybare.solver import FitInterrupted, pruning
 from laybare.solver.dense import levenberg_marquardt
 from laybare.solver.minimise import minimise
 from laybare.solver.normal import Fit, FitStatistic, elimination_order
@@ -61,11 +62,11 @@ def test_an_interrupt_while_pruning_ends_the_search(rng, monkeypatch):
 
     def interrupted(source, refined, scale, **options):
         calls.append(refined.point.width)
-        return refined._replace(trace=refined.trace._replace(reason="interrupted"))
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(settings, "prune", interrupted)
-    refined = search_with_spares(SearchContext.of(problem.source, SIGN_FREE, rng=rng), 3)
-    assert refined.trace.reason == "interrupted" and len(calls) == 1
+    refined = best_when_interrupted(search_with_spares, SearchContext.of(problem.source, SIGN_FREE, rng=rng), 3)
+    assert refined.point.width == 5 and len(calls) == 1
 
 
 def searched_beside(problem, workers, *, progress=None):
@@ -108,8 +109,8 @@ def test_an_interrupt_of_either_ends_both(step, rng, monkeypatch):
         if left[0] == 0:
             raise KeyboardInterrupt
 
-    refined = searched_beside(problem, 2, progress=interrupt)
-    assert refined.trace.reason == "interrupted" and refined.point.width in (3, 5)
+    refined = best_when_interrupted(searched_beside, problem, 2, progress=interrupt)
+    assert refined.point.width in (3, 5)
 
 
 def test_an_interrupt_of_the_refit_after_a_removal_ends_the_pruning(rng, monkeypatch):
@@ -121,19 +122,22 @@ def test_an_interrupt_of_the_refit_after_a_removal_ends_the_pruning(rng, monkeyp
     def second_is_interrupted(*arguments, **options):
         refined = minimise(*arguments, **options)
         calls.append(refined.point.width)
-        return refined._replace(trace=refined.trace._replace(reason="interrupted")) if len(calls) == 2 else refined
+        if len(calls) == 2:
+            raise FitInterrupted(refined, KeyboardInterrupt())
+        return refined
 
     monkeypatch.setattr(pruning, "minimise", second_is_interrupted)
     monkeypatch.setattr(pruning, "removal_pays", lambda *arguments: True)
     monkeypatch.setattr(pruning, "_count_free_removals", lambda *arguments: 1)  # one unit at a time
-    found = pruning.prune(problem.source, start, problem.scale)
-    assert found.trace.reason == "interrupted" and len(calls) == 2
+    found = best_when_interrupted(pruning.prune, problem.source, start, problem.scale)
+    assert found.point.width == 6 and len(calls) == 2
 
 
 def test_known_rows_come_first(rng):
     problem = planted(6, 4, 300, rng)
     known = problem.truth.layer.rows
-    refined = search_with_spares(SearchContext.of(problem.source, SIGN_FREE, Search(spares=0, hops=0), rng=rng), 4, known)
+    context = SearchContext.of(problem.source, SIGN_FREE, Search(spares=0, hops=0), rng=rng)
+    refined = search_with_spares(context, 4, SearchStart(known))
     assert error_of(refined, problem.truth) < 1e-10
     assert len(refined.trace.rows) <= 5  # the true rows were there from the start
 
@@ -194,8 +198,8 @@ def test_interrupt_in_a_search_returns_something(rng):
         raise KeyboardInterrupt
 
     problem = planted(10, 5, 300, rng)
-    refined = search_with_spares(SearchContext.of(problem.source, SIGN_FREE, rng=rng, progress=interrupt), 5)
-    assert refined.trace.reason == "interrupted" and np.isfinite(refined.loss)
+    context = SearchContext.of(problem.source, SIGN_FREE, rng=rng, progress=interrupt)
+    assert np.isfinite(best_when_interrupted(search_with_spares, context, 5).loss)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from interrupted_fits import best_when_interrupted
 from planted_problems import full_point, perturbed, planted
 
 import laybare as lb
@@ -106,8 +107,8 @@ def test_interrupt_returns_the_best_so_far(small, rng):
             raise KeyboardInterrupt
 
     start = full_point(perturbed(small.truth, 0.5, rng))
-    refined = levenberg_marquardt(small.source, start, small.scale, progress=interrupt)
-    assert refined.trace.reason == "interrupted" and not refined.trace.finished
+    refined = best_when_interrupted(levenberg_marquardt, small.source, start, small.scale, progress=interrupt)
+    assert refined.trace.interrupted and not refined.trace.finished
     assert len(refined.trace.rows) == 3 and refined.loss == pytest.approx(refined.trace.loss * small.scale, rel=1e-15)
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from interrupted_fits import best_when_interrupted
 
 from laybare.errors import InvalidInput
 from laybare.solver import Effort, FitScale, Iterate, Trial, damped_descent
@@ -123,8 +124,8 @@ def test_an_interrupt_keeps_the_best_so_far():
         if event.done == 3:
             raise KeyboardInterrupt
 
-    end = damped_descent(rosenbrock(), np.array([-1.2, 1.0]), FitScale(1.0), progress=stop)
-    assert end.trace.reason == "interrupted" and len(end.trace.rows) == 4
+    end = best_when_interrupted(damped_descent, rosenbrock(), np.array([-1.2, 1.0]), FitScale(1.0), progress=stop)
+    assert end.trace.interrupted and len(end.trace.rows) == 4
     assert end.best.loss == end.trace.loss
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from changed_options import change_options
+from interrupted_fits import best_when_interrupted
 from planted_problems import full_point, perturbed, planted
 
 import laybare as lb
@@ -73,8 +74,8 @@ def test_interrupt_returns_the_best_so_far(rng):
 
     problem = planted(8, 4, 800, rng)
     start = full_point(perturbed(problem.truth, 0.3, rng))
-    refined = matrix_free_newton(problem.source, start, problem.scale, progress=interrupt)
-    assert refined.trace.reason == "interrupted"
+    refined = best_when_interrupted(matrix_free_newton, problem.source, start, problem.scale, progress=interrupt)
+    assert refined.trace.interrupted
 
 
 def test_an_interrupt_on_the_sub_sample_ends_it(rng, monkeypatch):
@@ -88,8 +89,8 @@ def test_an_interrupt_on_the_sub_sample_ends_it(rng, monkeypatch):
         raise KeyboardInterrupt
 
     start = full_point(perturbed(problem.truth, 0.3, rng))
-    refined = matrix_free_newton(problem.source, start, problem.scale, progress=interrupt)
-    assert len(told) == 1 and refined.trace.reason == "interrupted"
+    refined = best_when_interrupted(matrix_free_newton, problem.source, start, problem.scale, progress=interrupt)
+    assert len(told) == 1 and refined.trace.interrupted
     assert refined.trace.samples < 3 * problem.source.size
 
 

@@ -22,7 +22,7 @@ from laybare.numerics.levels import NOISELESS_LOSS
 from laybare.numerics.linear_algebra import Precision
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort
-from laybare.solver.minimise import is_expensive, minimise_or_raise
+from laybare.solver.minimise import is_expensive, minimise
 from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, step_of, working_precision
 from laybare.solver.point import FittedPoint, Point, columns_of, keep_units, parameter_count, point_of
 from laybare.solver.subsampled import ReducedNormal, fits_single_precision, reduced_normal
@@ -81,7 +81,7 @@ class FittedNetwork:
         """
         source = self.used if rows is None else rows
         scale = self.variation * source.size / self.used.size
-        return minimise_or_raise(source, start, scale, nearby=nearby, effort=effort, progress=self.progress)
+        return minimise(source, start, scale, nearby=nearby, effort=effort, progress=self.progress)
 
     def run_parallel(self, *parts: Callable[[], Any]) -> list[Any]:
         """Results of independent functions, in parallel where that pays."""

@@ -296,7 +296,6 @@ def settle_candidates(
             try:
                 asked[i] = runs[i].send(place)
             except StopIteration as end:
-                end.value.trace.raise_if_interrupted()  # a place that was not looked at to its end decides nothing
                 ended[i] = scorer.widened_fit(places[i].others, end.value.best)
                 del asked[i]
         scored = None

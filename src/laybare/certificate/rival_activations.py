@@ -160,7 +160,6 @@ def _pruned_rival(fitted: FittedNetwork, own: float, rival: FittedPoint) -> list
     if rival.point.width < 2 or rival.loss > own * np.exp(RULES.clear_gain / fitted.degrees_of_freedom):
         return []
     pruned = prune(fitted.used, rival, fitted.variation, effort=_effort(fitted.used, rival.point))
-    pruned.trace.raise_if_interrupted()
     return [_score_rival(fitted, fitted.used, own, pruned)] if pruned.point.width < rival.point.width else []
 
 

@@ -67,7 +67,6 @@ def minimise_misfit(fit: DirectionFit, directions: Array, max_steps: int = 50) -
     """Directions of a nearby least-squares minimum; the misfit never grows. Quadratic convergence on exact input."""
     effort = replace(EFFORT, max_steps=max_steps)
     end = damped_descent(_DirectionProblem(fit), directions, FitScale(max(fit.energy, np.finfo(float).tiny)), effort=effort)
-    end.trace.raise_if_interrupted()
     return end.best.point
 
 

@@ -40,7 +40,7 @@ from laybare.search.network_fit import NetworkFit
 from laybare.search.settings import Search
 from laybare.solver import Effort
 from laybare.solver.first_order import Descent
-from laybare.solver.minimise import minimise_or_raise
+from laybare.solver.minimise import minimise
 from laybare.solver.point import network_of, point_of
 from laybare.source import Source
 from laybare.source.derived import ProjectedInputs
@@ -141,7 +141,7 @@ def refit_in_span(source: Source, network: Network, basis: Array, effort: Effort
     """The network of x·basis after some steps of the solver on these inputs alone."""
     view = ProjectedInputs(source, basis)
     point = point_of(network, biases=False, offset=True, linear=False)
-    refined = minimise_or_raise(view, point, total_variation(source), effort=effort)
+    refined = minimise(view, point, total_variation(source), effort=effort)
     return network_of(refined.point, vector=network.readout.ndim == 1)
 
 

@@ -40,7 +40,17 @@ from laybare.pipeline.monitor import (
 )
 from laybare.pipeline.portfolio import fit_in_rounds, try_methods
 from laybare.pipeline.recovery import Recovery, provenance_of
-from laybare.search.network_fit import NetworkFit, SearchTask, evaluate_start, find_fit, fit_narrower, random_start, refit
+from laybare.search.network_fit import (
+    NetworkFit,
+    SearchTask,
+    evaluate_start,
+    find_fit,
+    fit_narrower,
+    fit_or_best,
+    random_start,
+    refit,
+)
+from laybare.search.settings import SearchStart
 from laybare.solver.point import parameter_count, point_of
 from laybare.source import Law, Oracle, Source
 from laybare.source.checkpoint import with_checkpoint
@@ -200,7 +210,7 @@ def _fit_from(call: _Call, method: Method, problem: Problem, start: Start) -> tu
         return first, evaluate_start(problem, first)
     task = SearchTask(
         problem, method.activation, start.width or call.width, search, call.rng, call.progress,
-        trust="random" if start.network is None else "complete", signed=start.signed)
+        SearchStart(trust="random" if start.network is None else "complete", signed=start.signed))
     first = start.network or random_start(task)
     return first, find_fit(task, first)
 
@@ -295,7 +305,8 @@ def refine(
         problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=call.progress)
         white = problem.white(start)
         _check_equations(problem, white)
-        found = _certify(call, problem, refit(problem, white, progress=call.progress), start)
+        fit = fit_or_best(problem, start.activation, lambda: refit(problem, white, progress=call.progress))
+        found = _certify(call, problem, fit, start)
     return replace(found, provenance=origin.result())
 
 

@@ -118,7 +118,7 @@ def _may_improve(tried: list[Recovery], candidate: Candidate, *, width_given: bo
 
 
 def _was_interrupted(found: Recovery) -> bool:
-    return any(trace.reason == "interrupted" for trace in found.traces)
+    return any(trace.interrupted for trace in found.traces)
 
 
 def _leaves_structure(found: Recovery) -> bool:

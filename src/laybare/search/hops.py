@@ -13,7 +13,7 @@ small penalty on squared readouts, `hop_penalty` per row, makes such minima expe
 Every new best minimum is minimised again without it.
 
 Noise: no loss is rounding then, and hops end after a number (`search_few_equations` in `wide.py`). The
-hops are one chain on one core: the same bits for any number of workers. An interrupt returns the best so far.
+hops are one chain on one core: the same bits for any number of workers. An interrupt carries the best so far.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, report_progress
 from laybare.search import settings
 from laybare.search.settings import SearchContext
-from laybare.solver import Effort, Iterate, SolverResult, Trace, TraceRow
+from laybare.solver import Effort, Iterate, SolverResult, Trace, TraceRow, best_so_far
 from laybare.solver.in_memory import HeldRows, Projected
 from laybare.solver.normal import project_on
 from laybare.solver.point import FittedPoint
@@ -36,12 +36,13 @@ HopFit = SolverResult[Array, Projected]
 
 def search_by_hops(context: SearchContext, units: Array, hops: int) -> FittedPoint:
     """The best fit of as many units as are given, by at most this many hops from there."""
-    chain, rules, ended = _Chain.of(context), settings.SEARCH, "steps"
-    here = chain.minimise(units)
-    best, lowest, stale = chain.without_penalty(here), here.best.loss, 0
-    try:
+    chain, rules = _Chain.of(context), settings.SEARCH
+    with best_so_far(view=chain.result):
+        here = chain.minimise(units)
+        best, lowest, stale = chain.without_penalty(here), here.best.loss, 0
+    with best_so_far(lambda: chain.result(best), chain.result):
         for hop in range(hops):
-            if chain.is_over(best):
+            if best.best.loss <= SOLVED_LOSS * context.scale:
                 break
             detail = f"relative loss {best.best.loss / context.scale:.1e}"
             report_progress(context.progress, "hopping", hop + 1, hops, detail)
@@ -51,10 +52,7 @@ def search_by_hops(context: SearchContext, units: Array, hops: int) -> FittedPoi
                 here, best = new, min(best, chain.without_penalty(new), key=lambda fit: fit.best.loss)
             stale = 0 if again or new.best.loss < rules.hop_progress * lowest else stale + 1
             lowest = new.best.loss if again else min(lowest, new.best.loss)
-            new.trace.raise_if_interrupted()
-    except KeyboardInterrupt:
-        ended = "interrupted"
-    return chain.result(best, ended)
+    return chain.result(best)
 
 
 def redraw_units(context: SearchContext, here: Iterate[Array, Projected]) -> Array:
@@ -87,19 +85,13 @@ class _Chain:
         return self.penalised.minimise(units, self.effort, self.context.progress)
 
     def without_penalty(self, fit: HopFit) -> HopFit:
-        """The minimum of the squared error alone near a fit; after an interrupt the fit as it is."""
-        if fit.trace.reason == "interrupted":
-            return SolverResult(self.rows.evaluate(fit.best.point), fit.trace)
+        """The minimum of the squared error alone near a fit."""
         return self.rows.minimise(fit.best.point, self.effort, self.context.progress)
 
-    def is_over(self, best: HopFit) -> bool:
-        return best.trace.reason == "interrupted" or best.best.loss <= SOLVED_LOSS * self.context.scale
-
-    def result(self, best: HopFit, ended: str) -> FittedPoint:
+    def result(self, best: HopFit) -> FittedPoint:
         """The best fit with its readout, and the steps that led there from its start."""
         source = self.context.source
         point, _ = project_on(source, self.context.start(best.best.point))
         point, loss = project_on(source, point)  # of a small residual: the loss keeps its digits
-        reason = ended if ended == "interrupted" else best.trace.reason
         last = TraceRow(loss / self.context.scale, 0.0, 0.0, best.trace.rows[-1].seconds, best.trace.samples)
-        return FittedPoint(point, loss, Trace((*best.trace.rows, last), reason))
+        return FittedPoint(point, loss, Trace((*best.trace.rows, last), best.trace.reason))

@@ -10,6 +10,7 @@ not given unsupported, its own measure of the least needed unit decides here as 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,20 +28,20 @@ from laybare.networks import Layer, Network
 from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.search import settings
-from laybare.search.settings import Search, SearchContext, random_units
+from laybare.search.settings import Search, SearchContext, SearchStart, random_units
 from laybare.search.signs import choose_signs, match_signs
 from laybare.search.subspace import SubspaceFit, estimate_subspace, search_in_subspace
-from laybare.search.wide import Trust, run_with_spares, search_few_equations, search_with_spares
-from laybare.solver import Effort, Trace
+from laybare.search.wide import run_with_spares, search_few_equations, search_with_spares
+from laybare.solver import Effort, FitInterrupted, Trace, best_so_far
 from laybare.solver.minimise import minimise
-from laybare.solver.normal import FitStatistic, project_on
-from laybare.solver.point import FittedPoint, Model, network_of, parameter_count, point_of
+from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
+from laybare.solver.point import FittedPoint, Model, keep_units, network_of, parameter_count, point_of
 from laybare.source import Source
 from laybare.source.problem import Problem
 
 
 class SearchTask(NamedTuple):
-    """What to search for. `trust`: what is known of the first units; `signed`: their signs are known."""
+    """What to search for, and where the search begins."""
 
     problem: Problem
     activation: Activation
@@ -48,14 +49,13 @@ class SearchTask(NamedTuple):
     search: Search
     rng: Generator
     progress: Progress | None = None
-    trust: Trust = "random"
-    signed: bool = False
+    start: SearchStart = SearchStart(trust="random")
 
     @property
     def model(self) -> Model:
         """The activation itself if signs are known, else a form in which flipping a unit changes the linear part alone."""
         biases = self.problem.biases
-        return Model(self.activation, biases=biases) if self.signed else sign_free_model(self.activation, biases=biases)
+        return Model(self.activation, biases=biases) if self.start.signed else sign_free_model(self.activation, biases=biases)
 
     def on(self, source: Source, scale: float) -> SearchContext:
         """The search on some rows, or on all."""
@@ -96,7 +96,7 @@ class NetworkFit(NamedTuple):
 
     @property
     def interrupted(self) -> bool:
-        return self.trace is not None and self.trace.reason == "interrupted"
+        return self.trace is not None and self.trace.interrupted
 
 
 def random_start(task: SearchTask) -> Network:
@@ -110,31 +110,55 @@ def random_start(task: SearchTask) -> Network:
 
 def find_fit(task: SearchTask, first: Network) -> NetworkFit:
     """The best fit found from the units of `first`, with the width of the task or as many units as the data call for."""
-    known = _unit_rows(first, biases=task.problem.biases)
-    found = _search(task, known, _first_rows(task, task.width or 2 * len(known)))
-    return finish_fit(task.problem, found, task.activation, task.progress)
+    rows = _unit_rows(first, biases=task.problem.biases)
+    task = task._replace(start=task.start._replace(rows=rows))
+
+    def search_and_finish() -> NetworkFit:
+        found = _search(task, _first_rows(task, task.width or 2 * len(rows)))
+        return finish_fit(task.problem, found, task.activation, task.progress)
+
+    return fit_or_best(task.problem, task.activation, search_and_finish, task.width)
 
 
-def _search(task: SearchTask, known: Array, rows: int) -> SearchResult:
+def fit_or_best(
+    problem: Problem, activation: Activation, fit: Callable[[], NetworkFit], width: int | None = None
+) -> NetworkFit:
+    """The fit; if it is interrupted, the best until then, with no more units than were asked for. Handles interrupts of fits."""
+    try:
+        return fit()
+    except FitInterrupted as stop:
+        best: FittedPoint = stop.best
+    point, loss = project_on(problem.used, best.point)
+    if width is not None and point.width > width:
+        order, _ = elimination_order(point, Fit(*problem.used.sum(FitStatistic(point), stage="pruning")))
+        point, loss = project_on(problem.used, keep_units(point, np.sort(order[point.width - width :])))
+    network = network_of(point, vector=problem.used.outputs == 1)
+    if point.linear and point.activation == sign_free_model(activation, biases=problem.biases).activation:
+        network = match_signs(network, activation, loss, problem.variation).network
+    trace = best.trace._replace(reason="interrupted")
+    return _network_fit(problem, network, loss)._replace(trace=trace, claims=(_finished_claim(trace),))
+
+
+def _search(task: SearchTask, rows: int) -> SearchResult:
     """On this many rows, and on more where that fails."""
     whole, variation = task.problem.used, task.problem.variation
     if 2 * rows > whole.size:
-        return as_result(task, search_few_equations(task.on(whole, variation), task.width, known, task.trust))
+        return as_result(task, search_few_equations(task.on(whole, variation), task.width, task.start))
     share = rows / whole.size
     part, scale = whole.split(share, rng=task.rng).first.kept(), share * variation
     floor = max(task.search.effort.floor, ROUNDING_LOSS)
     context = task.on(part, scale)._replace(search=replace(task.search, effort=replace(task.search.effort, floor=floor)))
-    low = None if task.trust == "complete" else try_subspace(task, rows)
-    if low is not None and low.fit.trace.reason == "interrupted":
-        return as_result(task, _lifted(task, low))
+    low = None if task.start.trust == "complete" else try_subspace(task, rows)
     found = None if low is None else _fit_from_subspace(context, task.width, low)
     if found is None:
-        found = search_with_spares(context, task.width, *((known, task.trust) if low is None else (low.rows, "complete")))
-    if found.loss > SOLVED_LOSS * scale and not found.agreed and found.trace.reason != "interrupted":
+        found = search_with_spares(context, task.width, task.start if low is None else SearchStart(low.rows, "complete"))
+    if found.loss > SOLVED_LOSS * scale and not found.agreed:
         rules = settings.SEARCH
         shorter = replace(task.search, hops=min(task.search.hops, rules.later_repairs))
-        again = task._replace(search=shorter, trust="partial" if task.trust == "random" else task.trust)
-        return _search(again, found.point.units, rules.more_rows * rows)
+        trust = "partial" if task.start.trust == "random" else task.start.trust
+        again = task._replace(search=shorter, start=task.start._replace(rows=found.point.units, trust=trust))
+        with best_so_far(found):
+            return _search(again, rules.more_rows * rows)
     return as_result(task, found, part)
 
 
@@ -174,15 +198,9 @@ def _fit_from_subspace(context: SearchContext, width: int | None, low: SubspaceF
             context.search.effort, gain_tol=max(context.search.effort.gain_tol, settings.SEARCH.all_rows_gain_tol))
         found = minimise(context.source, context.start(low.rows), context.scale, effort=effort, progress=context.progress)
     better = found.loss / context.source.size < low.loss and found.point.width <= len(low.rows)
-    if not better and found.trace.reason != "interrupted":
+    if not better:
         return None
     return found._replace(trace=low.fit.trace.then(found.trace), runs=low.fit.runs)
-
-
-def _lifted(task: SearchTask, low: SubspaceFit) -> FittedPoint:
-    """What an interrupted search in a subspace had found, on all rows."""
-    source = task.problem.used
-    return FittedPoint(*project_on(source, task.model.start(low.rows, source.outputs)), low.fit.trace)
 
 
 def finish_fit(problem: Problem, searched: SearchResult, activation: Activation, progress: Progress | None) -> NetworkFit:
@@ -191,25 +209,21 @@ def finish_fit(problem: Problem, searched: SearchResult, activation: Activation,
     If some rows leave no doubt about the signs, all rows are fitted once. A fit that is then worse than expected had wrong signs,
     and all rows decide them.
     """
-    found, rules = searched.fit, settings.SEARCH
+    found, rules, claims = searched.fit, settings.SEARCH, tuple[Claim, ...]()
     network = network_of(found.point, vector=problem.used.outputs == 1)
     matched = match_signs(network, activation, found.loss, problem.variation) if found.point.linear else None
-    if found.trace.reason == "interrupted":
-        return _interrupted(problem, network if matched is None else matched.network, searched)
-    claims: tuple[Claim, ...] = ()
     if matched is not None:
         if not searched.whole and not matched.signs.unique:
             return finish_fit(problem, _fit_all_rows(problem, searched, progress), activation, progress)
-        try:
+        with best_so_far(found, lambda refitted: None):
             network, claim = choose_signs(
                 problem.used, network, matched, found.loss, problem.variation, biases=problem.biases)
-        except KeyboardInterrupt:
-            return _interrupted(problem, matched.network, searched)
         claims = (claim,)
     effort = Effort(gain_tol=rules.last_gain_tol, kink_tol=rules.last_kink_tol)
     effort = effort if searched.whole else replace(effort, damping=rules.last_damping)
-    again = refit(problem, network, near=True, effort=effort, progress=progress)
-    if not searched.whole and not again.interrupted and degraded_on_all_rows(problem, searched, again.loss):
+    with best_so_far(found):
+        again = refit(problem, network, near=True, effort=effort, progress=progress)
+    if not searched.whole and degraded_on_all_rows(problem, searched, again.loss):
         return finish_fit(problem, _fit_all_rows(problem, searched, progress), activation, progress)
     if found.loss > SOLVED_LOSS * problem.variation:
         claims = (*claims, runs_agree_claim(found.runs))
@@ -232,12 +246,9 @@ def drop_unsupported_units(problem: Problem, found: FittedPoint, *, progress: Pr
     """
     width, rules = found.point.width, settings.SEARCH
     least = max(1, width - rules.narrow_by) if width <= rules.narrow_up_to else width
-    while found.point.width > least and found.trace.reason != "interrupted":
+    while found.point.width > least:
         fitted = evaluate_fit(problem.given(network_of(found.point, vector=problem.used.outputs == 1)), problem, progress)
-        try:
-            fewer = drop_least_needed_unit(fitted)
-        except KeyboardInterrupt:
-            return found._replace(trace=found.trace._replace(reason="interrupted"))
+        fewer = drop_least_needed_unit(fitted)
         if fewer.unit_gain >= bic_penalty_per_unit(fitted):
             break
         report_progress(progress, "narrowing", detail=f"{fewer.point.width} units")
@@ -248,7 +259,7 @@ def drop_unsupported_units(problem: Problem, found: FittedPoint, *, progress: Pr
 
 def _fit_all_rows(problem: Problem, searched: SearchResult, progress: Progress | None) -> SearchResult:
     """What a search found, its signs still free, refined on all rows."""
-    if searched.whole or searched.fit.trace.reason == "interrupted":
+    if searched.whole:
         return searched
     found = searched.fit
     effort = replace(searched.effort, gain_tol=max(searched.effort.gain_tol, settings.SEARCH.all_rows_gain_tol))
@@ -277,13 +288,6 @@ def evaluate_start(problem: Problem, network: Network) -> NetworkFit:
     """The loss of a network as it is, without a fit: what a literal form gives."""
     point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
     return _network_fit(problem, network, float(problem.used.sum(FitStatistic(point), stage="loss")[2]))
-
-
-def _interrupted(problem: Problem, network: Network, searched: SearchResult) -> NetworkFit:
-    """What there is when a search, or what follows it, is interrupted."""
-    trace = searched.fit.trace._replace(reason="interrupted")
-    fit = _network_fit(problem, network, searched.fit.loss)
-    return fit._replace(trace=trace, claims=(_finished_claim(trace),), searched=searched)
 
 
 def _network_fit(problem: Problem, network: Network, loss: float) -> NetworkFit:

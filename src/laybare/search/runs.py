@@ -13,19 +13,19 @@ elsewhere makes a difference of several P σ² per unit, since it gains log n fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from laybare.errors import Interrupted
 from laybare.numerics.levels import ROUNDING_LOSS
 from laybare.numerics.shapes import Array, Event, Progress, Sums, report_progress
 from laybare.search import settings
-from laybare.search.settings import SearchContext
-from laybare.solver import Trace
-from laybare.solver.loop import TraceRow
-from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
+from laybare.search.settings import SearchContext, SearchStart
+from laybare.solver import FitInterrupted, Trace, best_so_far
+from laybare.solver.normal import Fit, FitStatistic, elimination_order
 from laybare.solver.point import FittedPoint, Point, add_units, keep_units, overfit, parameter_count, parameters_per_unit
 from laybare.solver.pruning import removal_pays
 from laybare.source.parallel import max_parallel_tasks, run_until_interrupted
@@ -51,52 +51,90 @@ class WidthTrial(NamedTuple):
         return self.given is not None or pruned.point.width <= min(self.units, self.wide - 1)
 
 
-def search_at_width(
-    context: SearchContext, trial: WidthTrial, known: Array | None, *, independent: bool = False,
-    before: FittedPoint | None = None,
-) -> WideFit:
-    """The best of the runs at a width; with `pruned` if two agree.
+class SearchState(NamedTuple):
+    """Runs at one width so far: the best, all steps, a run that waits to be compared, the better of two that were compared,
+    how many followed the first; and the result, once there is one."""
 
-    `known` units come first in the first run; `independent`: they are random, so that a second run may be made at once. `before`
-    is the result of a narrower search: a run that ends there too, with spares, needs no other.
-    """
+    best: WideFit
+    trace: Trace
+    waiting: WideFit | None
+    pruned: FittedPoint | None = None
+    repeats: int = 0
+    result: WideFit | None = None
+
+
+def search_at_width(context: SearchContext, trial: WidthTrial, start: SearchStart) -> WideFit:
+    """The best of the runs at a width; with `pruned` if two agree. Rows of the start come first in the first run."""
     units = context.draw_units(trial.wide)
-    if known is not None:
-        units[: min(len(known), trial.wide)] = known[: trial.wide]
-    best, other = _first_runs(context, trial, context.start(units), independent=independent)
-    trace, pruned = best.wide.trace, None
-    hops, rules = context.search.hops, settings.SEARCH
-    for hop in range(rules.patience * hops if trial.given is not None and context.is_cheap(best.wide.point) else hops):
-        if context.is_solved(best.wide, trial.floor) or trace.reason == "interrupted" or (hop >= hops and pruned is None):
-            break
-        if other is None:
-            detail = f"relative loss {best.wide.loss / context.scale:.1e}"
-            report_progress(context.progress, "repairing", hop + 1, max(hops, hop + 1), detail)
-            repaired = _repair(context, best.wide.point)
-            if pruned is None and best.pruned is None:
-                best, other = _prune_and_repeat(context, trial, best, repaired)
-            if best.pruned is not None and _may_widen(context, trial, best.wide.point):
-                ended = _end_early(context, trial, best, before, trace.then(best.pruned.trace), runs=hop + 2)
-                if ended is not None:
-                    return ended
-            other = other or WideFit(context.minimise(repaired, trial.floor))
-        run, other = other, None
-        trace = trace.then(run.wide.trace)
-        if trace.reason == "interrupted":
-            break
-        if _is_comparable(context, trial, run) and losses_compatible(context, best.wide, run.wide, trial.wide - trial.units):
-            first, second, trace = _prune_both(context, trial, (best, run), pruned, trace)
-            if trace.reason == "interrupted":
-                break
-            pruned = min(first, second, key=lambda one: one.loss)
-            if same_minimum(context, first, second):
-                if trial.is_enough(second) and (hop >= rules.repairs_to_narrow or not _misses_spares(context, run.wide, second)):
-                    return WideFit(best.wide, pruned._replace(trace=trace, runs=hop + 2))
-                if not trial.is_enough(second) and trial.units < context.largest_width():  # both need more units than there are
-                    best = min(best, run, key=lambda one: one.wide.loss)
-                    break
-        best = min(best, run, key=lambda one: one.wide.loss)
-    return WideFit(best.wide._replace(trace=trace))
+    if start.rows is not None:
+        units[: min(len(start.rows), trial.wide)] = start.rows[: trial.wide]
+    best, waiting = _first_runs(context, trial, context.start(units), independent=start.random)
+    state = SearchState(best, best.wide.trace, waiting)
+    with best_so_far(lambda: state.best.wide):
+        while state.result is None and not _is_over(context, trial, state):
+            state = _next_state(context, trial, state, start.before)
+    return state.result or WideFit(state.best.wide._replace(trace=state.trace))
+
+
+def _is_over(context: SearchContext, trial: WidthTrial, state: SearchState) -> bool:
+    """Whether a run fits, or no further one is to be made: more of them if they are cheap and two nearly agree."""
+    best, most = state.best.wide, context.search.hops
+    if context.is_solved(best, trial.floor) or state.repeats >= settings.SEARCH.patience * most:
+        return True
+    patient = trial.given is not None and context.is_cheap(best.point) and state.pruned is not None
+    return state.repeats >= most and not patient
+
+
+def _next_state(context: SearchContext, trial: WidthTrial, state: SearchState, before: FittedPoint | None) -> SearchState:
+    """Another run, compared with the best one."""
+    state = state if state.waiting is not None else _repeat(context, trial, state, before)
+    run = state.waiting
+    if run is None:
+        return state
+    state = state._replace(waiting=None, trace=state.trace.then(run.wide.trace))
+    spares = trial.wide - trial.units
+    if _is_comparable(context, trial, run) and losses_compatible(context, state.best.wide, run.wide, spares):
+        state = _compare(context, trial, state, run)
+    return state._replace(best=_better(state.best, run), repeats=state.repeats + 1)
+
+
+def _better(one: WideFit, other: WideFit) -> WideFit:
+    return min(one, other, key=lambda fit: fit.wide.loss)
+
+
+def _repeat(context: SearchContext, trial: WidthTrial, state: SearchState, before: FittedPoint | None) -> SearchState:
+    """A run from the best one, repaired; or the result, if that one alone is enough."""
+    best, run = state.best, None
+    detail = f"relative loss {best.wide.loss / context.scale:.1e}"
+    report_progress(context.progress, "repairing", state.repeats + 1, max(context.search.hops, state.repeats + 1), detail)
+    repaired = _repair(context, best.wide.point)
+    if state.pruned is None and best.pruned is None:
+        best, run = _prune_and_repeat(context, trial, best, repaired)
+    if best.pruned is not None and _may_widen(context, trial, best.wide.point):
+        trace = state.trace.then(best.pruned.trace)
+        if not trial.is_enough(best.pruned):
+            return state._replace(result=WideFit(best.pruned._replace(trace=trace)))
+        if before is not None and same_minimum(context, before, best.pruned):
+            lower = min(before, best.pruned, key=lambda one: one.loss)
+            return state._replace(result=WideFit(best.wide, lower._replace(trace=trace, runs=state.repeats + 2)))
+    return state._replace(best=best, waiting=run or WideFit(context.minimise(repaired, trial.floor)))
+
+
+def _compare(context: SearchContext, trial: WidthTrial, state: SearchState, run: WideFit) -> SearchState:
+    """The best run and another one, both pruned: two that end at the same minimum are the result, or show that more units are
+    needed than there are."""
+    first, second, trace = _prune_both(context, trial, (state.best, run), state.pruned, state.trace)
+    lower = min(first, second, key=lambda one: one.loss)
+    state = state._replace(trace=trace, pruned=lower)
+    if not same_minimum(context, first, second):
+        return state
+    if trial.is_enough(second):
+        believed = state.repeats >= settings.SEARCH.repairs_to_narrow or not _misses_spares(context, run.wide, second)
+        agreed = WideFit(state.best.wide, lower._replace(trace=trace, runs=state.repeats + 2))
+        return state._replace(result=agreed) if believed else state
+    if trial.units < context.largest_width():
+        return state._replace(result=WideFit(_better(state.best, run).wide._replace(trace=trace)))
+    return state
 
 
 def _first_runs(context: SearchContext, trial: WidthTrial, start: Point, *, independent: bool) -> tuple[WideFit, WideFit | None]:
@@ -108,49 +146,41 @@ def _first_runs(context: SearchContext, trial: WidthTrial, start: Point, *, inde
     if max_parallel_tasks(context.source) > 1:
         return _run_two(context, trial, start, other)
     first = context.minimise(start, trial.floor)
-    over = context.is_solved(first, trial.floor) or first.trace.reason == "interrupted"
-    return WideFit(first), None if over else WideFit(context.minimise(other, trial.floor))
+    if context.is_solved(first, trial.floor):
+        return WideFit(first), None
+    with best_so_far(first):
+        return WideFit(first), WideFit(context.minimise(other, trial.floor))
 
 
 def _run_two(context: SearchContext, trial: WidthTrial, start: Point, other: Point) -> tuple[WideFit, WideFit | None]:
     """Runs from both starts at once, each pruned when it ends: with noise pruning comes next.
 
-    If the first fits, the second ends at its next step. An interrupt ends both.
+    If the first fits, the second is dropped at its next step. An interrupt ends both.
     """
     ended: dict[int, FittedPoint] = {}
 
-    def fits() -> bool:
+    def first_fits() -> bool:
         return 0 in ended and context.is_solved(ended[0], trial.floor)
 
-    def task(number: int, point: Point) -> Callable[[Progress], WideFit]:
-        def run(progress: Progress) -> WideFit:
-            def report(event: Event) -> None:
-                if number and fits():
-                    raise KeyboardInterrupt
-                progress(event)
+    def run(number: int, point: Point, progress: Progress) -> WideFit | None:
+        def report(event: Event) -> None:
+            if number and first_fits():
+                raise Interrupted
+            progress(event)
 
-            own = context._replace(progress=report)
+        own = context._replace(progress=report)
+        try:
             found = ended[number] = own.minimise(point, trial.floor)
-            pruned = None
-            if not fits() and not context.is_solved(found, trial.floor) and found.trace.reason != "interrupted":
-                pruned = own.prune_only(found, trial.given)
-            if not fits():
-                (pruned or found).trace.raise_if_interrupted()
-            return WideFit(found, pruned)
+            fits = first_fits() or context.is_solved(found, trial.floor)
+            return WideFit(found, None if fits else own.prune_only(found, trial.given))
+        except FitInterrupted:
+            if number and first_fits():
+                return None
+            raise
 
-        return run
-
-    runs = run_until_interrupted(context.source, context.progress, task(0, start), task(1, other))
-    if runs is None:
-        best = min(ended.values(), key=lambda one: one.loss) if ended else _unrefined(context, start)
-        return WideFit(best._replace(trace=best.trace._replace(reason="interrupted"))), None
-    first, second = runs
-    return first, None if fits() else second
-
-
-def _unrefined(context: SearchContext, start: Point) -> FittedPoint:
-    point, loss = project_on(context.source, start)
-    return FittedPoint(point, loss, Trace((TraceRow(loss / context.scale, 0.0, 0.0, 0.0, context.source.size),), "interrupted"))
+    with best_so_far(lambda: min(ended.values(), key=lambda one: one.loss, default=None)):
+        first, second = run_until_interrupted(context.source, context.progress, partial(run, 0, start), partial(run, 1, other))
+    return first, None if first_fits() else second
 
 
 def _repair(context: SearchContext, point: Point) -> Point:
@@ -165,51 +195,24 @@ def _prune_and_repeat(
     context: SearchContext, trial: WidthTrial, best: WideFit, repaired: Point
 ) -> tuple[WideFit, WideFit | None]:
     """The best run, pruned if that comes first; where steps are expensive and there are two cores, at the same time a run from
-    `repaired`: with noise both are needed. An interrupt ends both, and the second run says so."""
+    `repaired`: with noise both are needed. An interrupt ends both."""
     if not context.is_expensive(best.wide.point) or max_parallel_tasks(context.source) < 2:
         widen = _may_widen(context, trial, best.wide.point)
         return (best._replace(pruned=context.prune_only(best.wide, trial.given)) if widen else best), None
-
-    def repeat(progress: Progress) -> FittedPoint:
-        run = context._replace(progress=progress).minimise(repaired, trial.floor)
-        run.trace.raise_if_interrupted()
-        return run
-
-    def prune_best(progress: Progress) -> FittedPoint:
-        pruned = context._replace(progress=progress).prune_only(best.wide, trial.given)
-        pruned.trace.raise_if_interrupted()
-        return pruned
-
-    ended = run_until_interrupted(context.source, context.progress, repeat, prune_best)
-    if ended is None:
-        return best, WideFit(best.wide._replace(trace=Trace(best.wide.trace.rows[-1:], "interrupted")))
-    run, pruned = ended
+    run, pruned = run_until_interrupted(
+        context.source, context.progress,
+        lambda progress: context._replace(progress=progress).minimise(repaired, trial.floor),
+        lambda progress: context._replace(progress=progress).prune_only(best.wide, trial.given))
     return best._replace(pruned=pruned), WideFit(run)
-
-
-def _end_early(
-    context: SearchContext, trial: WidthTrial, best: WideFit, before: FittedPoint | None, trace: Trace, *, runs: int
-) -> WideFit | None:
-    """The result if one pruned run is enough: it needs more units, or a narrower search ended there too."""
-    pruned = best.pruned
-    if pruned is None or trace.reason == "interrupted":
-        return WideFit(best.wide._replace(trace=trace))
-    if not trial.is_enough(pruned):
-        return WideFit(pruned._replace(trace=trace))
-    if before is not None and same_minimum(context, before, pruned):
-        return WideFit(best.wide, min(before, pruned, key=lambda one: one.loss)._replace(trace=trace, runs=runs))
-    return None
 
 
 def _prune_both(
     context: SearchContext, trial: WidthTrial, runs: tuple[WideFit, WideFit], known: FittedPoint | None, trace: Trace
 ) -> tuple[FittedPoint, FittedPoint, Trace]:
-    """Both runs pruned (the first may be `known`), and the steps until then; after an interrupt the first one twice."""
+    """Both runs pruned (the first may be `known`), and the steps until then."""
     best, run = runs
     first = known or best.pruned or context.prune_only(best.wide, trial.given)
     trace = trace if first is known else trace.then(first.trace)
-    if trace.reason == "interrupted":
-        return first, first, trace
     second = run.pruned or context.prune_only(run.wide, trial.given)
     return first, second, trace.then(second.trace)
 

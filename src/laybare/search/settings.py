@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -103,6 +103,31 @@ class Search:
 
     def count_spares(self, width: int) -> int:
         return self.spares if self.spares is not None else max(2, -(-15 * width // 100))
+
+
+Trust: TypeAlias = Literal["complete", "partial", "random"]
+"""What is known of the units that a search begins with: they may be all, some of them may be right, or nothing."""
+
+
+class SearchStart(NamedTuple):
+    """Where a search begins: rows of units (None: drawn at random), what is known of them, and whether their signs are.
+
+    `before` is the result of a narrower search: a run that ends there too, with spares, needs no other.
+    """
+
+    rows: Array | None = None
+    trust: Trust = "partial"
+    signed: bool = False
+    before: FittedPoint | None = None
+
+    @property
+    def random(self) -> bool:
+        """Whether a second run from other units is as good as the first."""
+        return self.rows is None or self.trust == "random"
+
+    def complete_rows(self) -> Array | None:
+        """The rows if they may be all."""
+        return self.rows if self.trust == "complete" else None
 
 
 class SearchContext(NamedTuple):

@@ -13,7 +13,7 @@ from laybare.networks import Network, compare
 from laybare.numerics.levels import NOISELESS_LOSS
 from laybare.search import settings
 from laybare.solver import Effort
-from laybare.solver.minimise import minimise_or_raise
+from laybare.solver.minimise import minimise
 from laybare.solver.point import FittedPoint, network_of, point_of
 from laybare.source import Source
 
@@ -90,7 +90,7 @@ def _differs_in_sign(one: Network, other: Network) -> bool:
 
 def _refit(source: Source, network: Network, scale: float, biases: bool, *, linear: bool = False) -> FittedPoint:
     point = point_of(network, biases=biases, offset=True, linear=linear)
-    return minimise_or_raise(source, point, scale, effort=Effort(max_steps=20))
+    return minimise(source, point, scale, effort=Effort(max_steps=20))
 
 
 def _network(fit: FittedPoint) -> Network:

@@ -19,8 +19,9 @@ from laybare.moments import SecondMoment, measure_with_noise
 from laybare.moments.regression import HermiteFit, Residual, fit_hermite
 from laybare.numerics.shapes import Array
 from laybare.search import settings
-from laybare.search.settings import SearchContext
+from laybare.search.settings import SearchContext, SearchStart
 from laybare.search.wide import search_with_spares
+from laybare.solver import best_so_far
 from laybare.solver.point import FittedPoint
 from laybare.source import Source
 from laybare.source.derived import ProjectedInputs
@@ -70,7 +71,14 @@ def search_in_subspace(context: SearchContext, width: int | None, subspace: Subs
     low = ProjectedInputs(Residual(subsample_or_all(context.source, rows), subspace.linear), basis).kept()
     inside = context._replace(source=low, scale=total_variation(low))
     known = None if width is not None else inside.draw_units(r)
-    found = search_with_spares(inside, width, known, "complete" if known is not None else "partial")
-    lifted = np.hstack([found.point.units[:, :r] @ basis.T, found.point.units[:, r:]])
-    return SubspaceFit(
-        lifted, found, found.loss / low.size, found.agreed and found.loss <= settings.SEARCH.subspace_residual * inside.scale)
+
+    def lifted(found: FittedPoint) -> Array:
+        return np.hstack([found.point.units[:, :r] @ basis.T, found.point.units[:, r:]])
+
+    def on_all_inputs(found: FittedPoint) -> FittedPoint:
+        return found._replace(point=context.start(lifted(found)))
+
+    with best_so_far(view=on_all_inputs):
+        found = search_with_spares(inside, width, SearchStart(known, "partial" if known is None else "complete"))
+    trusted = found.agreed and found.loss <= settings.SEARCH.subspace_residual * inside.scale
+    return SubspaceFit(lifted(found), found, found.loss / low.size, trusted)

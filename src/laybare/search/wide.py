@@ -11,7 +11,6 @@ Spares need equations. Where these are few, hops at exact width come first (`hop
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -20,49 +19,47 @@ from laybare.numerics.shapes import Array
 from laybare.search import settings
 from laybare.search.hops import search_by_hops
 from laybare.search.runs import WidthTrial, same_minimum, search_at_width
-from laybare.search.settings import SearchContext
+from laybare.search.settings import SearchContext, SearchStart
+from laybare.solver import best_so_far
 from laybare.solver.options import SOLVER
 from laybare.solver.point import FittedPoint, parameter_count
 
-Trust: TypeAlias = Literal["complete", "partial", "random"]
-"""What is known of the units that a search begins with: they may be all, some of them may be right, or nothing."""
 
-
-def search_with_spares(
-    context: SearchContext, width: int | None, known: Array | None = None, trust: Trust = "partial"
-) -> FittedPoint:
+def search_with_spares(context: SearchContext, width: int | None, start: SearchStart = SearchStart()) -> FittedPoint:
     """The best fit found and pruned: to `width` units if given, else to as many as the data call for.
 
-    `known` rows come first, random spares beside them. If they may be all (`trust` complete), they are tried alone first.
+    Rows of the start come first, random spares beside them. If they may be all, they are tried alone first.
     """
-    complete = trust == "complete" and known is not None
+    known = start.complete_rows()
     if width is None:
         first = settings.SEARCH.first_width
-        return grow_width(context, known, max(first, len(known)) if complete and known is not None else first)
-    if complete and known is not None and len(known) >= width:
+        return grow_width(context, start, first if known is None else max(first, len(known)))
+    if known is not None and len(known) >= width:
         return _known_alone_first(context, known[:width])
-    return _search_and_prune(context, width, known, independent=trust == "random" or known is None)
+    return _search_and_prune(context, width, start)
 
 
-def search_few_equations(context: SearchContext, width: int | None, known: Array, trust: Trust) -> FittedPoint:
+def search_few_equations(context: SearchContext, width: int | None, start: SearchStart) -> FittedPoint:
     """`search_with_spares`, and hops where equations are few: before it if the width is given, else after it, in vain.
 
     With noise no hop fits exactly: they are in vain, or find a better fit than runs with spares, if these can be made at all.
     """
     if context.search.spares is not None or not context.search.hops:
-        return search_with_spares(context, width, known, trust)
+        return search_with_spares(context, width, start)
     if width is None:
-        wide = search_with_spares(context, width, known, trust)
-        over = context.is_solved(wide) or wide.trace.reason == "interrupted"
-        return wide if over or not _has_few_equations(context, wide.point.width) else grow_by_hops(context, wide)
+        wide = search_with_spares(context, width, start)
+        over = context.is_solved(wide) or not _has_few_equations(context, wide.point.width)
+        return wide if over else grow_by_hops(context, wide)
     if not _has_few_equations(context, width):
-        return search_with_spares(context, width, known, trust)
+        return search_with_spares(context, width, start)
     context.check_counting_limit(width)
+    known = context.draw_units(width) if start.rows is None else start.rows
     units = np.vstack([known, context.draw_units(max(0, width - len(known)))])[:width]
     hops = search_by_hops(context, units, _count_hops(context, width))
-    if context.is_solved(hops) or hops.trace.reason == "interrupted" or context.largest_width() < width:
+    if context.is_solved(hops) or context.largest_width() < width:
         return hops
-    wide = search_with_spares(context, width, known, trust)
+    with best_so_far(hops):
+        wide = search_with_spares(context, width, start)
     best = min(hops, wide, key=lambda one: one.loss)
     return best._replace(trace=hops.trace.then(wide.trace), runs=wide.runs if best is wide else 0)
 
@@ -81,12 +78,11 @@ def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
         if _affordable_hops(context, width) < rules.hops_per_width:
             break
         units = np.vstack([found.point.units, context.draw_units(width)])[:width]
-        wider = search_by_hops(context, units, rules.hops_per_width)
+        with best_so_far(found):
+            wider = search_by_hops(context, units, rules.hops_per_width)
         trace = trace.then(wider.trace)
         if context.is_solved(wider):
             return context.prune(wider._replace(trace=trace), None)
-        if trace.reason == "interrupted":
-            break
     return found._replace(trace=trace)
 
 
@@ -114,44 +110,41 @@ def _has_few_equations(context: SearchContext, width: int) -> bool:
 def run_with_spares(context: SearchContext, known: Array) -> FittedPoint:
     """One run from `known` rows with random spares beside them, pruned to as many units as the data call for."""
     spares = context.draw_units(context.with_spares(len(known)) - len(known))
-    run = context.minimise(context.start(np.vstack([known, spares])))
-    return run if run.trace.reason == "interrupted" else context.prune(run, None)
+    return context.prune(context.minimise(context.start(np.vstack([known, spares]))), None)
 
 
 def _known_alone_first(context: SearchContext, known: Array) -> FittedPoint:
     """The known units alone; if that does not fit, again from where they ended with spares and repairs."""
     first = context.minimise(context.start(known))
-    if context.is_solved(first) or first.trace.reason == "interrupted":
+    if context.is_solved(first):
         return first
-    second = _search_and_prune(context, len(known), first.point.units)
-    runs = second.runs or 2 * same_minimum(context, first, second)
-    best = first if first.loss < second.loss and second.trace.reason != "interrupted" else second
+    with best_so_far(first):
+        second = _search_and_prune(context, len(known), SearchStart(first.point.units))
+        runs = second.runs or 2 * same_minimum(context, first, second)
+    best = min(second, first, key=lambda one: one.loss)
     return best._replace(trace=first.trace.then(second.trace), runs=runs)
 
 
-def _search_and_prune(context: SearchContext, width: int, known: Array | None, *, independent: bool = False) -> FittedPoint:
+def _search_and_prune(context: SearchContext, width: int, start: SearchStart) -> FittedPoint:
     """Runs with spares, each repaired from the best before it, until one fits or two agree; pruned to `width`."""
-    ended = search_at_width(context, _trial(context, width, settings.SEARCH.close_loss, width), known, independent=independent)
-    if ended.pruned is not None or ended.wide.trace.reason == "interrupted":
-        return ended.pruned or ended.wide
-    return context.prune(ended.wide, width)
+    ended = search_at_width(context, _trial(context, width, settings.SEARCH.close_loss, width), start)
+    return ended.pruned or context.prune(ended.wide, width)
 
 
-def grow_width(context: SearchContext, known: Array | None, width: int) -> FittedPoint:
+def grow_width(context: SearchContext, start: SearchStart, width: int) -> FittedPoint:
     """Double the width until the data are fitted, doubling does not pay (twice), or the samples do not allow it."""
     few = context._replace(search=replace(context.search, hops=min(context.search.hops, 3)))
     best, trace, worse, limit = None, None, 0, context.largest_width()
     while True:
         trial = _trial(context, width, SOLVED_LOSS, None)
-        ended = search_at_width(few, trial, known, before=best)
+        with best_so_far(best):
+            ended = search_at_width(few, trial, start._replace(before=best))
         found = ended.pruned or ended.wide
         trace = found.trace if trace is None else trace.then(found.trace)
         if best is None or _bic(context, found) < _bic(context, best):
             best, worse = found, 0
         else:
             worse += 1
-        if trace.reason == "interrupted":
-            return best._replace(trace=trace)
         if ended.pruned is not None and same_minimum(context, best, found):
             return best._replace(trace=trace, runs=ended.pruned.runs)
         if context.is_solved(best, trial.floor) or worse == 2 or width >= limit:
@@ -162,12 +155,14 @@ def grow_width(context: SearchContext, known: Array | None, width: int) -> Fitte
 def repeat_at_found_width(context: SearchContext, found: FittedPoint) -> FittedPoint:
     """Search again at the width just found; two runs may now agree, on it or on a better fit."""
     width = found.point.width
-    if context.is_solved(found) or found.trace.reason == "interrupted" or not context.is_cheap(found.point):
+    if context.is_solved(found) or not context.is_cheap(found.point):
         return found
-    ended = search_at_width(context, _trial(context, width, settings.SEARCH.close_loss, width), found.point.units)
+    trial = _trial(context, width, settings.SEARCH.close_loss, width)
+    with best_so_far(found):
+        ended = search_at_width(context, trial, SearchStart(found.point.units))
     again = ended.pruned
     if again is None or (again.loss > found.loss and not same_minimum(context, found, again)):
-        return found._replace(trace=found.trace.then((again or ended.wide).trace))  # an interrupt is not forgotten
+        return found._replace(trace=found.trace.then((again or ended.wide).trace))
     return min(found, again, key=lambda one: one.loss)._replace(trace=found.trace.then(again.trace), runs=again.runs)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from laybare.numerics.lazy import on_demand
 from laybare.solver.loop import (
     Effort,
+    FitInterrupted,
     FitScale,
     Iterate,
     Rule,
@@ -17,6 +18,7 @@ from laybare.solver.loop import (
     Trace,
     TraceRow,
     Trial,
+    best_so_far,
     check_finite,
     damped_descent,
     damped_steps,
@@ -28,6 +30,6 @@ if TYPE_CHECKING:
 __getattr__ = on_demand(__name__, {"Descent": "laybare.solver.first_order"})
 
 __all__ = [
-    "Descent", "Effort", "FitScale", "Iterate", "Rule", "SolverResult", "Trace", "TraceRow", "Trial", "check_finite",
-    "damped_descent", "damped_steps",
+    "Descent", "Effort", "FitInterrupted", "FitScale", "Iterate", "Rule", "SolverResult", "Trace", "TraceRow", "Trial",
+    "best_so_far", "check_finite", "damped_descent", "damped_steps",
 ]

@@ -23,7 +23,7 @@ import numpy as np
 from laybare.numerics.levels import DIGITS_LOSS, SINGLE_LOSS
 from laybare.numerics.linear_algebra import Precision
 from laybare.numerics.shapes import Array, Progress, report_progress
-from laybare.solver import Effort, FitScale, Rule, SolverResult, Trial, damped_descent, options
+from laybare.solver import Effort, FitScale, Rule, SolverResult, Trial, best_so_far, damped_descent, options
 from laybare.solver.point import Point, Split, split, tangent, unit_rows
 from laybare.solver.products import ProductStatistic, Tangents, joined
 from laybare.source import Source
@@ -132,6 +132,7 @@ def single_then_double(
     if rows[-1].loss <= effort.floor or first.trace.reason not in ("floor", "flat") or left == 0:
         return first
     rest = replace(effort, max_steps=left, damping=min(rows[-1].damping, effort.damping))
-    last = damped_descent(rule(np.float64), first.best.point, scale._replace(passes=0), effort=rest, progress=progress)
+    with best_so_far(first):
+        last = damped_descent(rule(np.float64), first.best.point, scale._replace(passes=0), effort=rest, progress=progress)
     later = last.trace._replace(rows=last.trace.rows[1:] or last.trace.rows)  # it begins where the first run ended
     return replace(last, trace=first.trace.then(later))

@@ -22,7 +22,7 @@ from laybare.activations import Activation
 from laybare.errors import InvalidInput
 from laybare.numerics.linear_algebra import Precision, solve_spd
 from laybare.numerics.shapes import Array, Progress
-from laybare.solver import Effort, FitScale, Iterate, Trial, check_finite, damped_descent, options
+from laybare.solver import Effort, FitScale, Iterate, Trial, best_so_far, check_finite, damped_descent, options
 from laybare.solver.normal import Step, StepStatistic, project_on
 from laybare.solver.point import FittedPoint, Point, overfit, tangent, unit_rows
 from laybare.source import Source
@@ -35,8 +35,8 @@ def levenberg_marquardt(
     _check_differentiable(start)
     rule = _Dense(source, options.SOLVER.single_above * scale)
     units = FitScale(scale, source.size, overfit(source, start))
-    end = damped_descent(rule, start, units, effort=effort, progress=progress)
-    return FittedPoint(end.best.point, end.best.loss, end.trace)
+    with best_so_far(view=FittedPoint.of):
+        return FittedPoint.of(damped_descent(rule, start, units, effort=effort, progress=progress))
 
 
 class _System(NamedTuple):

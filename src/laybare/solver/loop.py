@@ -6,7 +6,7 @@ gives a shorter step. If it has, μ shrinks by up to ten, the more the better th
 
 Stopping is by progress, not by the gradient: at the kinks of ReLU the empirical gradient of a stuck fit is of order 1/n. Reasons:
 *floor* (of rounding), *stalled* (several steps gained too little), *settled* (a step promises too little), *flat* (no step
-lowers the loss), *steps* (none left). An interrupt returns the best point so far, with reason *interrupted*.
+lowers the loss), *steps* (none left). An interrupt is raised as `FitInterrupted`, which carries the best point so far.
 
 Settled: g'H⁻¹g is the gain that an undamped step promises, and σ²H⁻¹ is the covariance of the estimates, σ² = loss / (N - P) for
 P unknowns in N equations. In units of σ² the promise is the squared length of the step in standard errors, summed over P
@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from laybare.errors import InvalidInput
+from laybare.errors import Interrupted, InvalidInput
 from laybare.numerics.checks import check_fields
 from laybare.numerics.levels import FLOOR_LOSS, GRAM_LOSS, START_LOSS
 from laybare.numerics.shapes import Event, Progress
@@ -72,10 +73,9 @@ class Trace(NamedTuple):
         moved = (row._replace(seconds=row.seconds + last.seconds, samples=row.samples + last.samples) for row in later.rows)
         return Trace(self.rows + tuple(moved), later.reason)
 
-    def raise_if_interrupted(self) -> None:
-        """For results that would mislead if they were cut short."""
-        if self.reason == "interrupted":
-            raise KeyboardInterrupt
+    @property
+    def interrupted(self) -> bool:
+        return self.reason == "interrupted"
 
     def __str__(self) -> str:
         lines = ["step  relative loss       step    damping   seconds"]
@@ -188,6 +188,31 @@ class SolverResult(Generic[P, K]):
     trace: Trace
 
 
+class FitInterrupted(Interrupted):
+    """Somebody wants to stop, and `best` is the best so far, with its trace: a SolverResult, or a fit made of one."""
+
+    def __init__(self, best: Any, stop: KeyboardInterrupt) -> None:
+        super().__init__(*stop.args)
+        self.best = best
+
+
+@contextmanager
+def best_so_far(known: Any = None, view: Callable[[Any], Any] = lambda best: best) -> Iterator[None]:
+    """An interrupt inside carries the better of `known` and of what it carried before, seen by `view`.
+
+    `known` is a fit, or a function that gives one when it is needed.
+    Losses are compared as shares of the variation of y, so that fits to some of the rows and to all compare.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        fits = [known() if callable(known) else known, view(stop.best) if isinstance(stop, FitInterrupted) else None]
+        best = min((fit for fit in fits if fit is not None), key=lambda fit: fit.trace.loss, default=None)
+        if best is None:
+            raise
+        raise FitInterrupted(best, stop) from stop
+
+
 class FitScale(NamedTuple):
     """Units of a fit: of the relative `loss`; `rows` that a pass touches; `passes` that were made before.
 
@@ -203,7 +228,10 @@ class FitScale(NamedTuple):
 def damped_descent(
     rule: Rule[P, K, Y], start: P, scale: FitScale, *, effort: Effort = Effort(), progress: Progress | None = None
 ) -> SolverResult[P, K]:
-    """Lower the loss from `start` until one of the reasons above; raises if the loss at an accepted point is not finite."""
+    """Lower the loss from `start` until one of the reasons above.
+
+    Raises if the loss at an accepted point is not finite, and FitInterrupted with the result so far.
+    """
     steps = damped_steps(rule, start, scale, effort=effort, progress=progress)
     asked = next(steps)
     try:
@@ -248,8 +276,8 @@ def damped_steps(
             reason = tried.reason
             if reason:
                 break
-    except KeyboardInterrupt:
-        reason = "interrupted"
+    except KeyboardInterrupt as stop:
+        raise FitInterrupted(SolverResult(here, Trace(tuple(rows), "interrupted")), stop) from stop
     return SolverResult(here, Trace(tuple(rows), reason or "steps"))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from laybare.numerics.levels import ROUNDING_LOSS
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd, inner
 from laybare.numerics.shapes import Array, Progress, Sums
-from laybare.solver import Effort, FitScale, Iterate, Trial, options
+from laybare.solver import Effort, FitScale, Iterate, Trial, best_so_far, options
 from laybare.solver.cg import DampedSystem, Direction, newton_trial, single_then_double
 from laybare.solver.normal import project_on
 from laybare.solver.point import FittedPoint, Point, Split, overfit, tangent
@@ -98,8 +98,6 @@ def matrix_free_newton(
         return _descend(source, start, scale, effort, progress)
     part, far = source.take(wanted), replace(effort, floor=max(effort.floor, options.SOLVER.far_loss))
     begun = _descend(part, start, scale * part.size / source.size, far, progress)
-    if begun.trace.reason == "interrupted":
-        return FittedPoint(*project_on(source, begun.point), begun.trace)
     full = _descend(source, begun.point, scale, effort, progress)
     return full._replace(trace=begun.trace.then(full.trace))
 
@@ -112,8 +110,8 @@ def _descend(source: Source, start: Point, scale: float, effort: Effort, progres
 
     point, _ = project_on(source, start)
     units = FitScale(scale, source.size, overfit(source, point), passes=2)
-    end = single_then_double(rule, point, units, effort=effort, progress=progress)
-    return FittedPoint(end.best.point, end.best.loss, end.trace)
+    with best_so_far(view=FittedPoint.of):
+        return FittedPoint.of(single_then_double(rule, point, units, effort=effort, progress=progress))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from laybare.numerics.shapes import Progress
 from laybare.solver import Effort, options
 from laybare.solver.dense import levenberg_marquardt
 from laybare.solver.matrix_free import matrix_free_newton
-from laybare.solver.normal import project_on
 from laybare.solver.point import FittedPoint, Point, overfit
 from laybare.solver.subsampled import ReducedNormal, SubsampledCurvature, subsampled_newton
 from laybare.source import Source
@@ -23,12 +22,18 @@ from laybare.source.sums import balance_two_blocks
 
 
 def minimise(
-    source: Source, start: Point, scale: float, *, near: bool = False, effort: Effort = Effort(), progress: Progress | None = None
+    source: Source, start: Point, scale: float, *, near: bool = False, nearby: ReducedNormal | None = None,
+    effort: Effort = Effort(), progress: Progress | None = None,
 ) -> FittedPoint:
     """Refine `start` to the nearest minimum of the squared error; `scale` is the centred sum of squares of y.
 
-    `near`: all rows, or as many as a subsample has, have been fitted already, so that only its curvature is of use.
+    `near`: all rows, or as many as a subsample has, have been fitted already, so that only its curvature is of use. With the
+    curvature of all rows `nearby` no subsample is fitted first. An interrupt is raised, with the best so far.
     """
+    if nearby is not None and (_by_products(source, start) or is_expensive(source, start)):
+        part = subsample(source, part_rows(source, start)) if _by_products(source, start) else source
+        curvature = SubsampledCurvature(part, source.size, nearby)
+        return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
     if start.units.size > options.SOLVER.dense_limit:
         return matrix_free_newton(source, start, scale, effort=effort, progress=progress)
     rows = part_rows(source, start)
@@ -38,24 +43,6 @@ def minimise(
         curvature = SubsampledCurvature(subsample(source, rows), source.size)
         return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
     return _part_first(source, subsample(source, rows), start, scale, effort, progress)
-
-
-def minimise_or_raise(
-    source: Source, start: Point, scale: float, *, nearby: ReducedNormal | None = None, effort: Effort = Effort(),
-    progress: Progress | None = None,
-) -> FittedPoint:
-    """The same for a refit whose loss decides something: an interrupt is raised, since a fit cut short would decide wrongly.
-
-    With the curvature of all rows `nearby` no subsample is fitted first.
-    """
-    if nearby is not None and (_by_products(source, start) or is_expensive(source, start)):
-        part = subsample(source, part_rows(source, start)) if _by_products(source, start) else source
-        curvature = SubsampledCurvature(part, source.size, nearby)
-        refined = subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
-    else:
-        refined = minimise(source, start, scale, effort=effort, progress=progress)
-    refined.trace.raise_if_interrupted()
-    return refined
 
 
 def _by_products(source: Source, point: Point) -> bool:
@@ -83,8 +70,6 @@ def _part_first(
     rough = replace(
         effort, gain_tol=max(effort.gain_tol, limits.part_gain_tol), kink_tol=max(effort.kink_tol, limits.part_kink_tol))
     begun = _dense(part, start, scale * part.size / source.size, rough, progress)
-    if begun.trace.reason == "interrupted":
-        return FittedPoint(*project_on(source, begun.point), begun.trace)
     point = start if _gained_only_noise(begun, overfit(part, start)) else begun.point
     if start.size <= limits.products_from:
         full = levenberg_marquardt(source, point, scale, effort=effort, progress=progress)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from laybare.activations import Activation
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
-from laybare.solver.loop import Trace
+from laybare.solver.loop import SolverResult, Trace
 from laybare.source import Source
 
 
@@ -94,6 +94,10 @@ class FittedPoint(NamedTuple):
     loss: float
     trace: Trace
     runs: int = 0
+
+    @staticmethod
+    def of(end: SolverResult[Point, Any]) -> FittedPoint:
+        return FittedPoint(end.best.point, end.best.loss, end.trace)
 
     @property
     def agreed(self) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress
-from laybare.solver import Effort
+from laybare.solver import Effort, best_so_far
 from laybare.solver.minimise import exact_refit_effort, is_expensive, minimise, stop_when_decided
 from laybare.solver.normal import Fit, FitStatistic, elimination_order
 from laybare.solver.point import FittedPoint, keep_units, parameter_count, parameters_per_unit
@@ -39,14 +39,11 @@ def prune(
         exact = fit.loss <= SOLVED_LOSS * scale
         at_once = width is not None and not exact and is_expensive(source, fit.point)  # normal equations are formed once
         tentative = effort if at_once else _tentative_effort(source, fit, effort, lost, exact=exact)
-        shorter = minimise(source, point, scale, effort=tentative, progress=progress)
-        if shorter.trace.reason == "interrupted":
-            return fit._replace(trace=fit.trace.then(shorter.trace))
+        with best_so_far(fit):
+            shorter = minimise(source, point, scale, effort=tentative, progress=progress)
         if removal_pays(source, fit.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
             last = shorter if at_once else minimise(source, shorter.point, scale, effort=effort, progress=progress)
             fit = last._replace(trace=fit.trace.then(shorter.trace).then(last.trace))
-            if last.trace.reason == "interrupted":
-                return fit
             batch = fit.point.width
         else:
             batch //= 2

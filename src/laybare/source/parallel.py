@@ -28,8 +28,8 @@ def run_parallel(source: Source, *tasks: Callable[[], Any]) -> list[Any]:
     return list(map_in_order(run, range(len(tasks)), min(max_parallel_tasks(source), len(tasks))))
 
 
-def run_until_interrupted(source: Source, progress: Progress | None, *tasks: Callable[[Progress], Any]) -> list[Any] | None:
-    """The same for tasks that report their steps. An interrupt in any task stops all tasks; the result is then None."""
+def run_until_interrupted(source: Source, progress: Progress | None, *tasks: Callable[[Progress], Any]) -> list[Any]:
+    """The same for tasks that report their steps. An interrupt in any task stops all tasks."""
     interrupted: list[bool] = []
 
     def report(event: Event) -> None:
@@ -42,7 +42,7 @@ def run_until_interrupted(source: Source, progress: Progress | None, *tasks: Cal
         return run_parallel(source, *(partial(task, report) for task in tasks))
     except KeyboardInterrupt:
         interrupted.append(True)
-        return None
+        raise
 
 
 def max_parallel_tasks(source: Source) -> int:

@@ -25,6 +25,7 @@ from laybare.report.study_figures import LinesFigure, Panel
 from laybare.search.hops import search_by_hops
 from laybare.search.settings import SearchContext
 from laybare.search.wide import search_with_spares
+from laybare.solver import FitInterrupted
 from laybare.solver.point import FittedPoint, network_of
 from laybare.studies import columns as col
 from laybare.studies.study import SUCCESS, Study, StudyMeasurement, cross, gaussian_samples, table
@@ -107,8 +108,10 @@ def search_until(cell: FewCell, seed: int) -> FewRun:
             found = ARMS[cell.arm](context, width)
         except TooFewSamples:
             break
-        if time.process_time() < end:
-            found.trace.raise_if_interrupted()  # not by the end of its time
+        except FitInterrupted:
+            if time.process_time() >= end:
+                break
+            raise  # not by the end of its time
         right = context.is_solved(found) and _is_right(found, activation, truth)
     return FewRun(right, min(cell.seconds, cell.seconds - (end - time.process_time())))
 
