@@ -27,6 +27,7 @@ STOPS = {
     "pipeline/portfolio.py fit_in_rounds": "the best round is returned",
     "pipeline/portfolio.py try_methods": "the best method is returned",
     "search/network_fit.py fit_or_best": "the best fit is returned, marked",
+    "studies/few_samples.py _call_arm": "the best until the time of a run ended, or raised again",
     "solver/first_order.py _walk": "the best point is returned, marked",
     "solver/loop.py damped_descent": "thrown into the generator of the steps",
     "source/threads.py BackgroundTask._work": "raised where its result is needed",

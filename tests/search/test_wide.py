@@ -13,6 +13,7 @@ from planted_problems import full_point, planted
 
 import laybare as lb
 from laybare.errors import TooFewSamples
+from laybare.numerics import cost
 from laybare.search import settings
 from laybare.search.settings import Search, SearchContext, SearchStart
 from laybare.search.wide import search_with_spares
@@ -73,12 +74,12 @@ def searched_beside(problem, workers, *, progress=None):
     """A search where every step is dear, in rows that are kept, on so many threads."""
     source = problem.source.with_schedule(lb.source.Schedule(workers=workers)).kept()
     context = SearchContext.of(source, SIGN_FREE, rng=np.random.default_rng(3), progress=progress)
-    return search_with_spares(context, 3)
+    return search_with_spares(context, 3, SearchStart(context.draw_units(3)))
 
 
 def test_a_run_is_pruned_while_the_next_one_is_under_way(rng, monkeypatch):
     """On two threads; where there is one, afterwards, with the same bits."""
-    change_options(monkeypatch, settings, "SEARCH", expensive_step=0.0)
+    change_options(monkeypatch, cost, "COST", expensive=0.0)
     problem, threads = planted(5, 3, 4000, rng, noise=0.05), []
     plain = settings.prune
 
@@ -100,7 +101,7 @@ def test_a_run_is_pruned_while_the_next_one_is_under_way(rng, monkeypatch):
 
 @pytest.mark.parametrize("step", [2, 9])
 def test_an_interrupt_of_either_ends_both(step, rng, monkeypatch):
-    change_options(monkeypatch, settings, "SEARCH", expensive_step=0.0)
+    change_options(monkeypatch, cost, "COST", expensive=0.0)
     problem, left, repairing = planted(5, 3, 4000, rng, noise=0.05), [step], []
 
     def interrupt(event):

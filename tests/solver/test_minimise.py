@@ -11,8 +11,9 @@ from planted_problems import full_point, perturbed, planted, standard
 
 import laybare as lb
 from laybare.networks import sign_free
+from laybare.numerics import cost
 from laybare.solver import minimise as module
-from laybare.solver import options, products, subsampled
+from laybare.solver import products, subsampled
 from laybare.solver.cg import DampedSystem, Direction
 from laybare.solver.dense import levenberg_marquardt
 from laybare.solver.minimise import minimise, part_rows
@@ -30,7 +31,7 @@ KINDS = [lb.relu, lb.leaky_relu(0.1), lb.absolute, lb.power_relu(2), lb.tanh, lb
 @pytest.fixture(autouse=True)
 def no_step_is_cheap(monkeypatch):
     """So that small problems, which are over in a moment anyway, go the way of large ones."""
-    change_options(monkeypatch, options, "SOLVER", cheap_step=0.0)
+    change_options(monkeypatch, cost, "COST", expensive=0.0)
 
 
 def many(rng, *, dim=15, width=7, n=8000, size=0.05, **options):
@@ -146,7 +147,7 @@ def test_sorted_rows_are_as_good_as_others(rng):
 
 def test_a_step_that_is_cheap_needs_no_part(rng, monkeypatch):
     problem, start = many(rng)
-    change_options(monkeypatch, options, "SOLVER", cheap_step=1e9)
+    change_options(monkeypatch, cost, "COST", expensive=1.0)
     cheap = minimise(problem.source, start, problem.scale)
     assert all(row.samples % problem.source.size == 0 for row in cheap.trace.rows)
     assert cheap.trace.rows[0].samples == problem.source.size
@@ -221,7 +222,6 @@ def test_normal_equations_that_serve_several_steps_end_where_fresh_ones_do(noise
     problem = planted(8, 3, 1500, rng, noise=noise)
     start = full_point(perturbed(problem.truth, 0.1, rng))
     dense = levenberg_marquardt(problem.source, start, problem.scale)
-    change_options(monkeypatch, options, "SOLVER", expensive_step=0.0)
     lagged = minimise(problem.source, start, problem.scale)
     close = 0.01 * overfit(problem.source, start) * dense.loss
     assert abs(lagged.loss - dense.loss) <= max(close, 1e-24 * problem.scale)

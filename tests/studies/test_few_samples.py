@@ -9,9 +9,22 @@ from laybare.studies.few_samples import ARMS, HOPS, OVERWIDE, PHASE_DIAGRAM, Few
 
 
 def test_degrees_of_freedom_are_parameters_minus_the_gauge():
-    assert FewCell("relu", 20, 0.5, 2.0, HOPS, 1.0).degrees_of_freedom == 211
-    assert FewCell("tanh", 20, 0.5, 2.0, HOPS, 1.0).degrees_of_freedom == 221
-    assert FewCell("relu", 20, 0.5, 2.0, HOPS, 1.0).samples == 422
+    assert FewCell("relu", 20, 0.5, 2.0, 0.0, HOPS, 1.0).degrees_of_freedom == 211
+    assert FewCell("tanh", 20, 0.5, 2.0, 0.0, HOPS, 1.0).degrees_of_freedom == 221
+    assert FewCell("relu", 20, 0.5, 2.0, 0.0, HOPS, 1.0).samples == 422
+
+
+def test_squares_are_symmetric_matrices_of_their_rank():
+    assert FewCell("square", 10, 0.5, 1.0, 0.0, HOPS, 1.0).degrees_of_freedom == 5 * 10 - 10 + 1
+    assert FewCell("square", 10, 2.0, 1.0, 0.0, HOPS, 1.0).degrees_of_freedom == 55 + 1
+
+
+@pytest.mark.parametrize(("activation", "noise"), [("square", 0.0), ("tanh", 0.0), ("relu", 0.1), ("square", 0.1)])
+def test_other_units_and_noise_are_right_from_plenty(activation, noise):
+    """The error is a few times the floor: the model without signs has a linear part besides."""
+    run = search_until(FewCell(activation, 5, 0.4, 20.0, noise, HOPS, 20.0), 1)
+    assert run.right
+    assert np.isnan(run.over_floor) if not noise else run.over_floor < 6.0
 
 
 @pytest.mark.parametrize(("shares", "line"), [
@@ -22,22 +35,22 @@ def test_the_half_line_is_where_success_stays_above_one_half(shares, line):
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_every_arm_recovers_from_plenty(arm):
-    run = search_until(FewCell("relu", 5, 0.4, 8.0, arm, 20.0), 1)
+    run = search_until(FewCell("relu", 5, 0.4, 8.0, 0.0, arm, 20.0), 1)
     assert run.right and run.cpu < 20.0
 
 
 def test_too_few_samples_for_spares_are_a_failure_and_end_early():
-    run = search_until(FewCell("relu", 5, 0.4, 1.0, OVERWIDE, 20.0), 1)
+    run = search_until(FewCell("relu", 5, 0.4, 1.0, 0.0, OVERWIDE, 20.0), 1)
     assert not run.right and run.cpu < 5.0
 
 
 def test_time_ends_a_run_that_finds_nothing():
-    run = search_until(FewCell("relu", 10, 1.0, 1.2, HOPS, 0.3), 1)
+    run = search_until(FewCell("relu", 10, 1.0, 1.2, 0.0, HOPS, 0.3), 1)
     assert not run.right and run.cpu <= 0.3
 
 
 def test_the_table_has_a_row_for_every_cell():
-    grid = FewGrid(("relu",), (5,), (0.4,), (3.0, 5.0), 1.0)
+    grid = FewGrid(("relu",), (5,), (0.4,), (3.0, 5.0), (0.0,), 1.0)
     study = PHASE_DIAGRAM.settings([0])
     result = PHASE_DIAGRAM.run(type(study)([0], grid))
     assert len(result.rows) == 2 * len(ARMS)

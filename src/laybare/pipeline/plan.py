@@ -22,6 +22,7 @@ from laybare.certificate.explanations import FEATURES
 from laybare.certificate.fitted_network import ROWS
 from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.checks import check_instance, check_whole, show_bytes
+from laybare.numerics.cost import COST
 from laybare.numerics.shapes import Array, Statistic
 from laybare.search.settings import SEARCH, Search
 from laybare.solver.normal import FitStatistic, StepStatistic
@@ -199,7 +200,7 @@ def _search_operations(dim: int, width: int, outputs: int) -> float:
     """Of normal equations: with all inputs, or in a subspace of as many dimensions as units and then with all."""
     unknowns = _search_unknowns(dim, width)
     rows = max(SEARCH.fewest_rows, SEARCH.first_rows * unknowns // outputs)
-    if rows * unknowns**2 < SEARCH.subspace_from:
+    if not COST.is_expensive(rows, unknowns):
         return float(PLAN.search_steps * rows * unknowns**2)
     if width > SEARCH.subspace_share * dim:
         return float(PLAN.expensive_search_steps * rows * unknowns**2)

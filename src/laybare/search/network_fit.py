@@ -25,6 +25,7 @@ from laybare.certificate.fitted_network import evaluate_fit
 from laybare.certificate.local_minima import runs_agree_claim
 from laybare.certificate.unit_support import drop_least_needed_unit
 from laybare.networks import Layer, Network
+from laybare.numerics import cost
 from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.search import settings
@@ -175,7 +176,7 @@ def try_subspace(task: SearchTask, rows: int) -> SubspaceFit | None:
     """A search in a subspace, where one with all inputs is expensive and there are many more inputs than units."""
     source, model, rules = task.problem.used, task.model, settings.SEARCH
     parameters = rows * source.outputs / rules.first_rows
-    if not model.linear or not model.biases or rows * parameters**2 < rules.subspace_from:
+    if not model.linear or not model.biases or not cost.COST.is_expensive(rows, parameters):
         return None
     subspace = estimate_subspace(source, task.width)
     if subspace is None:

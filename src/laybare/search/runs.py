@@ -140,7 +140,7 @@ def _compare(context: SearchContext, trial: WidthTrial, state: SearchState, run:
 def _first_runs(context: SearchContext, trial: WidthTrial, start: Point, *, independent: bool) -> tuple[WideFit, WideFit | None]:
     """The first run, and a second one from other units where steps are expensive and the first does not fit."""
     single = not independent or trial.given is None or context.search.hops == 0
-    if single or context.step_work(start) < settings.SEARCH.second_run:
+    if single or not context.is_expensive(start):
         return WideFit(context.minimise(start, trial.floor)), None
     other = context.start(context.draw_units(trial.wide))
     if max_parallel_tasks(context.source) > 1:

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import TooFewSamples
+from laybare.numerics import cost
 from laybare.numerics.checks import check_fields
 from laybare.numerics.levels import SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, Trace
 from laybare.solver.minimise import minimise
-from laybare.solver.options import SOLVER
 from laybare.solver.point import FittedPoint, Model, Point, parameter_count
 from laybare.solver.pruning import prune
 from laybare.source import Source
@@ -23,16 +23,15 @@ from laybare.source.problem import total_variation
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """Numbers of the search. n rows, P free parameters; n·P² is the work of a step."""
+    """Numbers of the search."""
 
     first_rows: int = 6  # rows per parameter of the first search. Checked by `laybare reproduce samples-per-parameter`.
     fewest_rows: int = 4000  # rows of the first search at least. Checked by `make bench BENCH_ARGS=recover`.
     more_rows: int = 4  # times as many rows after a search that failed. Checked by `laybare reproduce plain-noise`.
     later_repairs: int = 2  # repairs then: what is left is mostly noise. Checked by `laybare reproduce plain-noise`.
 
-    expensive_step: float = SOLVER.cheap_step  # n·P² from which runs end early. Derived: no longer cheap for the solver.
-    early_gain_tol: float = 1.0  # `Effort.gain_tol` of those, times the width. Checked by `laybare reproduce plain-noise`.
-    early_kink_tol: float = 0.3  # `Effort.kink_tol` of those, times the width. Checked by `laybare reproduce plain-noise`.
+    early_gain_tol: float = 1.0  # `gain_tol` of expensive runs, times the width. Checked by `laybare reproduce plain-noise`.
+    early_kink_tol: float = 0.3  # `kink_tol` of these, times the width. Checked by `laybare reproduce plain-noise`.
 
     first_width: int = 4  # units of the first search if the width is not given. Checked by `make bench BENCH_ARGS=recover`.
     close_loss: float = 1e-5  # relative loss to prune matrix-free searches. Checked by `laybare reproduce large-network`.
@@ -41,8 +40,6 @@ class SearchSettings:
     same_minimum_early: float = 0.5  # the same for runs that end early. Checked by `laybare reproduce plain-noise`.
     noise_per_spare: float = 3.0  # residual variances per spare parameter. Checked by `laybare reproduce plain-noise`.
 
-    second_run: float = 2e8  # n·P² from which two runs are made at once. Checked by `make bench BENCH_ARGS=recover`.
-    cheap_run: float = 2e7  # n·P² below which many runs can be made. Checked by `make bench BENCH_ARGS=recover`.
     patience: int = 3  # times as many repairs if cheap and the width is given. Checked by `laybare reproduce plain-noise`.
     repairs_to_narrow: int = 3  # repairs until runs that need their spares may agree. Checked by `pytest tests/search`.
     equations_to_widen: int = 4  # per parameter at twice the width: widen, not repair. Checked by `pytest tests/search`.
@@ -51,7 +48,7 @@ class SearchSettings:
     few_equations: float = 4.0  # per wide parameter: fewer, hops first. Checked by `pytest -m slow tests/search/test_hops.py`.
     hops_at_double: int = 20  # hops per unit at 2 equations each, ... Checked by `pytest -m slow tests/search/test_hops.py`.
     most_hops: int = 300  # ... per unit near one, ... Checked by `pytest -m slow tests/search/test_hops.py`.
-    most_hop_work: float = 4e11  # ... and the most n·P² that they add up to. Convention: some minutes on one core.
+    hop_seconds: float = 20.0  # ... and seconds of a step that they add up to. Convention: some minutes on one core.
     equations_to_hop: float = 1.4  # per parameter, to look for the width. Checked by `pytest -m slow tests/search/test_hops.py`.
     hops_per_width: int = 25  # hops at each width if it is not given. Checked by `pytest -m slow tests/search/test_hops.py`.
     hop_steps: int = 200  # steps of a hop at most. Checked by `laybare reproduce phase`.
@@ -62,7 +59,6 @@ class SearchSettings:
     stale_hops: int = 150  # hops without progress after which all units are drawn anew. Checked by `laybare reproduce phase`.
     hop_penalty: float = 0.005  # of squared readouts, per row of variance one. Checked by `laybare reproduce phase`.
 
-    subspace_from: float = 2e9  # n·P² from which a subspace is searched first. Checked by `make bench BENCH_ARGS=recover`.
     subspace_share: float = 0.7  # largest dimension of it as a share of the inputs. Checked by `pytest tests/search`.
     subspace_residual: float = 0.2  # largest relative loss there that is trusted. Checked by `pytest tests/search`.
 
@@ -163,17 +159,11 @@ class SearchContext(NamedTuple):
         """The same with a trace of the pruning alone."""
         return self.prune(found._replace(trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
 
-    def step_work(self, point: Point) -> float:
-        """n·P² at the width of a point."""
-        return self.source.size * float(parameter_count(point)) ** 2
-
     def is_expensive(self, point: Point) -> bool:
-        """Whether a step takes more than some milliseconds."""
-        return self.step_work(point) >= SEARCH.expensive_step
+        return cost.COST.is_expensive(self.source.size, parameter_count(point))
 
     def is_cheap(self, point: Point) -> bool:
-        """Whether runs take so little time that many can be made."""
-        return self.step_work(point) < SEARCH.cheap_run
+        return cost.COST.is_cheap(self.source.size, parameter_count(point))
 
     def effort(self, point: Point) -> Effort:
         """Of one run: where steps are expensive, runs with noise end early, since all rows come later."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from laybare.numerics import cost
 from laybare.numerics.levels import SOLVED_LOSS
 from laybare.numerics.shapes import Array
 from laybare.search import settings
@@ -97,7 +98,7 @@ def _count_hops(context: SearchContext, width: int) -> int:
 
 
 def _affordable_hops(context: SearchContext, width: int) -> float:
-    return settings.SEARCH.most_hop_work / (context.source.size * float(context.count_parameters(width)) ** 2)
+    return settings.SEARCH.hop_seconds / cost.COST.step_seconds(context.source.size, context.count_parameters(width))
 
 
 def _has_few_equations(context: SearchContext, width: int) -> bool:

@@ -3,7 +3,7 @@
 The same steps as `dense.py`, with less work for each. What is free and affine (offset, linear part) is projected out of features
 and labels once, by an orthonormal basis Q of [1, x]. At hidden rows W, with H the projected features and C the readout:
 
-    J = (I - B Bᵀ) (S ⊗ X̃),    B an orthonormal basis of [Q, H],        Schur = (C Cᵀ) ∘ JᵀJ,        gradient = C ∘ JᵀR
+    J = S ⊗ X̃,    B an orthonormal basis of [Q, H],        Schur = (C Cᵀ) ∘ (JᵀJ - (BᵀJ)ᵀBᵀJ),        gradient = C ∘ JᵀR
 
 A homogeneous unit's own row is a null direction of Schur and orthogonal to the gradient, so that the damping alone keeps the
 matrix definite. J is single precision while the loss is far from rounding. A readout may carry a `penalty` per squared length,
@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from laybare.numerics.lapack import factor_in_place, solve_one_in_place
 from laybare.numerics.linear_algebra import SPDFactor, factor_spd
@@ -101,11 +100,11 @@ class HeldRows:
         single = here.loss > limits.held_single_above * self.scale
         dtype, inputs = (np.float32, self.inputs_single) if single else (np.float64, self.inputs)
         J = np.einsum("nk,np->nkp", at.slopes.astype(dtype), inputs).reshape(len(inputs), k * p)
-        Q = self.affine.astype(dtype, copy=False)
-        J -= Q @ (Q.T @ J)
-        Z = scipy.linalg.solve_triangular(at.factor.lower, (at.features * at.factor.scale).T, lower=True, check_finite=False)
-        E = Z.astype(dtype) @ J
-        schur = (J.T @ J - E.T @ E).reshape(k, p, k, p)
+        Z = np.linalg.solve(np.tril(at.factor.lower), (at.features * at.factor.scale).T)
+        E = np.vstack([self.affine.T, Z]).astype(dtype, copy=False) @ J
+        schur = J.T @ J
+        schur -= E.T @ E
+        schur = schur.reshape(k, p, k, p)
         schur *= (at.readout @ at.readout.T).astype(dtype)[:, None, :, None]
         gradient = np.sum((J.T @ at.residual.astype(dtype)).reshape(k, p, -1) * at.readout[:, None, :], axis=2).ravel()
         schur = schur.reshape(k * p, k * p)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from laybare.numerics import cost
 from laybare.numerics.shapes import Progress
 from laybare.solver import Effort, options
 from laybare.solver.dense import levenberg_marquardt
@@ -37,7 +38,7 @@ def minimise(
     if start.units.size > options.SOLVER.dense_limit:
         return matrix_free_newton(source, start, scale, effort=effort, progress=progress)
     rows = part_rows(source, start)
-    if source.size < options.SOLVER.part_ratio * rows or step_work(source, start) < options.SOLVER.cheap_step:
+    if source.size < options.SOLVER.part_ratio * rows or not is_expensive(source, start):
         return _dense(source, start, scale, effort, progress)
     if near and _by_products(source, start):
         curvature = SubsampledCurvature(subsample(source, rows), source.size)
@@ -89,12 +90,7 @@ def _dense(source: Source, start: Point, scale: float, effort: Effort, progress:
 
 def is_expensive(source: Source, point: Point) -> bool:
     """Whether one set of normal equations should serve several steps."""
-    return step_work(source, point) >= options.SOLVER.expensive_step
-
-
-def step_work(source: Source, point: Point) -> float:
-    """n·P², the operations of a step by normal equations."""
-    return source.size * float(point.size) ** 2
+    return cost.COST.is_expensive(source.size, point.size)
 
 
 def _gained_only_noise(begun: FittedPoint, share: float) -> bool:

@@ -10,8 +10,6 @@ class SolverOptions:
     """When to use single precision, a subsample, products instead of matrices. n rows, P unknowns; n·P² is the work of a step."""
 
     dense_limit: int = 2000  # hidden parameters up to which the normal matrix (32 MB) is formed. Checked by `make bench`.
-    cheap_step: float = 5e8  # n·P² below which a step takes some milliseconds. Checked by `make bench`.
-    expensive_step: float = 1e9  # n·P² from which one normal matrix serves several steps. Checked by `make bench`.
     products_from: int = 100  # unknowns up to which n·P² costs less than the products of a step. Checked by `make bench`.
 
     part_rows: int = 8  # rows of the subsample per unknown. Derived: condition number ((1 + 8^-½) / (1 - 8^-½))² = 4.4.

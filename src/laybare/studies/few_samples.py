@@ -1,10 +1,15 @@
 """Recovery near the counting limit: how few samples suffice, for how much computing time?
 
-Noiseless networks d-m-1, x ~ N(0, I), the width given, n samples. A ReLU network has m(d + 1) + 1 degrees of freedom (parameters
-minus hidden units), tanh m(d + 2) + 1; below one sample for each nothing can be recovered. Three searches in the same model,
-without signs, each until it fits the data to rounding or its CPU seconds are spent: hops at exact width (`search/hops.py`), the
-over-wide search of version 0.2 with spares and repairs, again and again, and the control: random starts at exact width. A run
-is right if every parameter is within 1e-8 of the truth.
+Networks d-m-1, x ~ N(0, I), the width given, n samples. A ReLU network has m(d + 1) + 1 degrees of freedom (parameters minus
+hidden units; Grillo and Montúfar 2026), tanh m(d + 2) + 1. Squares without biases are a symmetric matrix Σ aᵢ wᵢwᵢᵀ of rank m,
+md - m(m - 1)/2 numbers if m < d, d(d + 1)/2 else, and an offset; of these networks alone theory knows the limit: as many samples
+as degrees of freedom, n/d² = κ - κ²/2 for κ = m/d up to 1, and 1/2 beyond (Maillard et al. 2024). Below it nothing can be found.
+
+Three searches in the same model, without signs, each until it fits the data to rounding or its CPU seconds are spent: hops at
+exact width (`search/hops.py`), the over-wide search of version 0.2 with spares and repairs, again and again, and the control:
+random starts at exact width. A run is right if every parameter is within 1e-8 of the truth; for squares, whose rows rotate, if
+fresh outputs are. With noise (a share of the spread of y) it is right if it fits as well, up to a thousandth, as a fit that
+begins at the truth; its error at fresh inputs is compared with the Cramér-Rao floor σ² P/n of P degrees of freedom.
 """
 
 from __future__ import annotations
@@ -14,40 +19,56 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from laybare.activations import Activation, relu, tanh
 from laybare.assembly.sign_decoding import restore_signs, sign_free_model
 from laybare.errors import TooFewSamples
-from laybare.networks import Network, compare
+from laybare.networks import Network, compare, sign_free
 from laybare.numerics.shapes import Event
 from laybare.planted import random_network
-from laybare.report.study_figures import LinesFigure, Panel
+from laybare.report.study_figures import Curve, LinesFigure, Panel
 from laybare.search.hops import search_by_hops
 from laybare.search.settings import SearchContext
 from laybare.search.wide import search_with_spares
 from laybare.solver import FitInterrupted
-from laybare.solver.point import FittedPoint, network_of
+from laybare.solver.point import FittedPoint, Model, network_of, point_of
+from laybare.source import Gaussian, Samples
 from laybare.studies import columns as col
-from laybare.studies.study import SUCCESS, Study, StudyMeasurement, cross, gaussian_samples, table
+from laybare.studies.study import SUCCESS, Study, StudyMeasurement, cross, table
+
+SQUARE = Activation.custom("square", np.square, lambda t: 2.0 * t, degree=2, parity="even")
+ACTIVATIONS: dict[str, Activation] = {"relu": relu, "tanh": tanh, "square": SQUARE}
+HOPS, OVERWIDE, RESTARTS = "hops", "over-wide", "random starts"
+UNENDING = 10**9
+"""Hops that no run makes: time ends them. Convention: a number for "no limit"."""
+NOISY_HOPS = 60
+"""Hops of a run with noise, where none fits exactly. Checked by `laybare reproduce phase`: most have ended by then."""
+AS_GOOD = 1e-3
+"""Relative difference of losses that is none: kinks make the loss rough. Checked by `laybare reproduce phase`."""
+FRESH_ROWS = 4000
+"""Rows at which outputs are compared. Derived: their mean of squares is known to a few percent."""
 
 
 class FewGrid(NamedTuple):
-    """Activations, inputs, units per input, samples per degree of freedom, and the CPU seconds of a run."""
+    """Activations, inputs, units per input, samples per degree of freedom, noise, and the CPU seconds of a run."""
 
     activation: tuple[str, ...]
     dim: tuple[int, ...]
     per_input: tuple[float, ...]
     per_degree: tuple[float, ...]
+    noise: tuple[float, ...]
     seconds: float
 
 
 class FewCell(NamedTuple):
-    """A place of the grid, an arm, and its CPU seconds."""
+    """A place of the grid, an arm, and its CPU seconds; `noise` in standard deviations of y."""
 
     activation: str
     dim: int
     units_per_input: float
     samples_per_degree: float
+    noise: float
     arm: str
     seconds: float
 
@@ -57,78 +78,121 @@ class FewCell(NamedTuple):
 
     @property
     def degrees_of_freedom(self) -> int:
-        return self.width * (self.dim + 1 + (ACTIVATIONS[self.activation].degree is None)) + 1
+        d, m = self.dim, self.width
+        if self.activation == "square":
+            return (m * d - m * (m - 1) // 2 if m < d else d * (d + 1) // 2) + 1
+        return m * (d + 1 + (ACTIVATIONS[self.activation].degree is None)) + 1
 
     @property
     def samples(self) -> int:
         return int(self.samples_per_degree * self.degrees_of_freedom)
 
+    @property
+    def model(self) -> Model:
+        """What all arms fit."""
+        if self.activation == "square":
+            return Model(SQUARE, biases=False)
+        return sign_free_model(ACTIVATIONS[self.activation], biases=True)
+
+    def plant(self, rng: Generator) -> Network:
+        biases = 0.0 if self.activation == "square" else 0.5
+        return random_network(
+            self.dim, self.width, activation=ACTIVATIONS[self.activation], biases=biases, bias_law="normal", readout="random",
+            rng=rng)
+
 
 class FewRun(NamedTuple):
-    """Whether every parameter is right, and the CPU seconds."""
+    """Whether it is right, the CPU seconds, and the squared error at fresh inputs over the Cramér-Rao floor (NaN: no noise)."""
 
     right: bool
     cpu: float
+    over_floor: float = np.nan
 
 
-ACTIVATIONS: dict[str, Activation] = {"relu": relu, "tanh": tanh}
-HOPS, OVERWIDE, RESTARTS = "hops", "over-wide", "random starts"
-UNENDING = 10**9
-"""Hops that no run makes: time ends them. Convention: a number for "no limit"."""
-
-
-def _restart(context: SearchContext, width: int) -> FittedPoint:
+def _restart(context: SearchContext, width: int, hops: int) -> FittedPoint:
     return context.minimise(context.start(context.draw_units(width)))
 
 
-ARMS: dict[str, Callable[[SearchContext, int], FittedPoint]] = {
-    HOPS: lambda context, width: search_by_hops(context, context.draw_units(width), UNENDING),
-    OVERWIDE: search_with_spares,
+ARMS: dict[str, Callable[[SearchContext, int, int], FittedPoint]] = {
+    HOPS: lambda context, width, hops: search_by_hops(context, context.draw_units(width), hops),
+    OVERWIDE: lambda context, width, hops: search_with_spares(context, width),
     RESTARTS: _restart}
-"""Each is called again until it fits the data or time ends."""
+"""Each is called again until it fits the data or time ends; with noise random starts alone, the others once."""
 
 
 def search_until(cell: FewCell, seed: int) -> FewRun:
     """Plant a network, search until the data are fitted or time ends, compare."""
-    activation, width = ACTIVATIONS[cell.activation], cell.width
-    rng = np.random.default_rng([seed, cell.dim, width, cell.samples])
-    truth = random_network(
-        cell.dim, width, activation=activation, biases=0.5, bias_law="normal", readout="random", rng=rng)
-    source = gaussian_samples(truth, cell.dim, cell.samples, rng)
+    rng = np.random.default_rng([seed, cell.dim, cell.width, cell.samples])
+    truth = cell.plant(rng)
+    x = rng.standard_normal((cell.samples, cell.dim))
+    y = truth(x)
+    sigma = cell.noise * float(y.std())
+    source = Samples(x, y + sigma * rng.standard_normal(len(y)) if sigma else y, law=Gaussian(0, 1))
     end = time.process_time() + cell.seconds
 
     def stop(event: Event) -> None:
         if event.stage == "refining" and time.process_time() > end:
             raise KeyboardInterrupt
 
-    context = SearchContext.of(source, sign_free_model(activation, biases=True), rng=rng, progress=stop)
-    right = False
-    while not right and time.process_time() < end:
-        try:
-            found = ARMS[cell.arm](context, width)
-        except TooFewSamples:
+    context, best = SearchContext.of(source, cell.model, rng=rng, progress=stop), None
+    while time.process_time() < end:
+        found = _call_arm(context, cell, end)
+        if found is not None and (best is None or found.loss < best.loss):
+            best = found
+        if found is None or context.is_solved(found) or (sigma and cell.arm != RESTARTS):
             break
-        except FitInterrupted:
-            if time.process_time() >= end:
-                break
+    cpu = min(cell.seconds, cell.seconds - (end - time.process_time()))
+    if best is None:
+        return FewRun(False, cpu)
+    if not sigma:
+        return FewRun(context.is_solved(best) and _is_right(best, cell, truth, rng), cpu)
+    floor = sigma**2 * cell.degrees_of_freedom / cell.samples
+    return FewRun(_fits_as_truth(context, best, truth), cpu, _squared_error(best, truth, rng) / floor)
+
+
+def _call_arm(context: SearchContext, cell: FewCell, end: float) -> FittedPoint | None:
+    """What an arm finds until its time ends; None if there are too few samples for it."""
+    try:
+        return ARMS[cell.arm](context, cell.width, NOISY_HOPS if cell.noise else UNENDING)
+    except TooFewSamples:
+        return None
+    except FitInterrupted as stop:
+        if time.process_time() < end:
             raise  # not by the end of its time
-        right = context.is_solved(found) and _is_right(found, activation, truth)
-    return FewRun(right, min(cell.seconds, cell.seconds - (end - time.process_time())))
+        best: FittedPoint = stop.best
+        return best
 
 
-def _is_right(found: FittedPoint, activation: Activation, truth: Network) -> bool:
+def _is_right(found: FittedPoint, cell: FewCell, truth: Network, rng: Generator) -> bool:
+    if cell.activation == "square":
+        x = rng.standard_normal((FRESH_ROWS, cell.dim))
+        return _squared_error(found, truth, rng) < SUCCESS.read_error**2 * float(np.var(truth(x)))
     network = network_of(found.point, vector=True)
-    decoded = restore_signs(network, activation).network if found.point.linear else network
+    decoded = restore_signs(network, truth.activation).network if found.point.linear else network
     return bool(compare(decoded, truth).max_error < SUCCESS.read_error)
 
 
+def _squared_error(found: FittedPoint, truth: Network, rng: Generator) -> float:
+    """Mean of squares of differences of outputs at fresh inputs."""
+    x = rng.standard_normal((FRESH_ROWS, truth.dim))
+    return float(np.mean((network_of(found.point, vector=True)(x) - truth(x)) ** 2))
+
+
+def _fits_as_truth(context: SearchContext, found: FittedPoint, truth: Network) -> bool:
+    """Whether the loss is that of a fit from the truth, or lower."""
+    model = context.model
+    start = sign_free(truth) if model.linear else truth
+    point = point_of(start, biases=model.biases, offset=True, linear=model.linear)
+    return found.loss <= (1.0 + AS_GOOD) * context._replace(progress=None).minimise(point).loss
+
+
 def _cells(grid: FewGrid) -> list[FewCell]:
-    return cross(FewCell, grid.activation, grid.dim, grid.per_input, grid.per_degree, ARMS, [grid.seconds])
+    return cross(FewCell, grid.activation, grid.dim, grid.per_input, grid.per_degree, grid.noise, ARMS, [grid.seconds])
 
 
-def _place(row: tuple[str, int, float]) -> str:
-    activation, dim, per_input = row
-    return f"{activation} {dim}-{max(1, round(per_input * dim))}-1"
+def _place(row: tuple[str, int, float, float]) -> str:
+    activation, dim, per_input, noise = row
+    return f"{activation} {dim}-{max(1, round(per_input * dim))}-1" + (f", noise {noise:g}" if noise else "")
 
 
 def half_line(rows: list[tuple[float, float]]) -> float:
@@ -144,36 +208,49 @@ def half_line(rows: list[tuple[float, float]]) -> float:
 
 
 def _sentence(m: StudyMeasurement) -> str:
-    """The half line of every arm, the median over networks."""
-    lines: dict[str, list[float]] = {arm: [] for arm in ARMS}
-    for (*_, arm), rows in col.group_rows(m.rows, "activation", "dim", "units_per_input", "arm").items():
-        lines[arm].append(half_line([(row.samples_per_degree, row.right / row.runs) for row in rows]))
-    parts = ", ".join(
-        f"{arm} {np.median(values):.2f} (lowest {min(values):.2f})" if np.isfinite(np.median(values)) else
-        f"{arm} beyond {max(m.grid.per_degree):g} for most networks (lowest {min(values):.2f})" for arm, values in lines.items())
+    """The half line of every arm, the median over networks, without and with noise."""
+    parts = []
+    for noise in m.grid.noise:
+        lines: dict[str, list[float]] = {arm: [] for arm in ARMS}
+        for (*_, arm, of), rows in col.group_rows(m.rows, "activation", "dim", "units_per_input", "arm", "noise").items():
+            if of == noise:
+                lines[arm].append(half_line([(row.samples_per_degree, row.right / row.runs) for row in rows]))
+        ends = ", ".join(_half_line_text(arm, values, max(m.grid.per_degree)) for arm, values in lines.items())
+        parts.append(f"{'noiseless' if not noise else f'noise {noise:g} sd(y)'}: {ends}")
     return (
         f"Samples per degree of freedom from which on half of the networks are recovered within {m.grid.seconds:g} CPU seconds, "
-        f"median over sizes: {parts}. The counting limit is 1.")
+        f"median over sizes; {'; '.join(parts)}. The counting limit is 1.")
+
+
+def _half_line_text(arm: str, lines: list[float], most: float) -> str:
+    if np.isfinite(np.median(lines)):
+        return f"{arm} {np.median(lines):.2f} (lowest {min(lines):.2f})"
+    return f"{arm} beyond {most:g} for most networks (lowest {min(lines):.2f})"
 
 
 def _figure(m: StudyMeasurement) -> LinesFigure:
+    limit = Curve("counting limit", (1.0, 1.0), (0.0, 1.0), dashed=True)
     panels = [
-        Panel(_place(key), "samples per degree of freedom", "share recovered", col.curves(
-            rows, "arm", "samples_per_degree", "share"), "")
-        for key, rows in col.group_rows(m.rows, "activation", "dim", "units_per_input").items()]
+        Panel(_place(key), "samples per degree of freedom", "share recovered", [
+            *col.curves(rows, "arm", "samples_per_degree", "share"), limit], "")
+        for key, rows in col.group_rows(m.rows, "activation", "dim", "units_per_input", "noise").items()]
     return LinesFigure(panels, "Share of networks recovered over samples per degree of freedom, by size and search")
 
 
 PHASE_DIAGRAM = Study(
     "phase", "Recovery over samples per degree of freedom, units per input and inputs: hops, spares, random starts",
     "One sample per degree of freedom is the limit; hops at exact width come nearer to it than a search with spare units.",
-    quick=FewGrid(("relu",), (10,), (0.5, 1.0), (1.25, 1.5, 2.0, 3.0), 3.0),
-    full=FewGrid(("relu", "tanh"), (5, 10, 20, 30), (0.25, 0.5, 1.0, 2.0, 5.0), (1.1, 1.25, 1.5, 2.0, 3.0, 5.0), 60.0), seeds=4,
+    quick=FewGrid(("relu", "tanh", "square"), (10,), (0.5,), (1.1, 1.5, 2.0, 3.0), (0.0, 0.1), 2.0),
+    full=FewGrid(
+        ("relu", "tanh", "square"), (5, 10, 20, 30), (0.25, 0.5, 1.0, 2.0, 5.0), (1.1, 1.25, 1.5, 2.0, 3.0, 5.0), (0.0, 0.1),
+        60.0), seeds=4,
     cells=_cells, run_cell=search_until,
     table=table(
-        "activation", "dim", "units_per_input", "samples_per_degree", "arm", width=col.field("width"),
+        "activation", "dim", "units_per_input", "samples_per_degree", "noise", "arm", width=col.field("width"),
         samples=col.field("samples"), right=col.total("right"), runs=col.count,
-        share=lambda cell, runs: sum(run.right for run in runs) / len(runs), median_cpu_s=col.median("cpu")),
+        share=lambda cell, runs: sum(run.right for run in runs) / len(runs),
+        over_floor=lambda cell, runs: col.median("over_floor")(cell, runs) if cell.noise else "",
+        median_cpu_s=col.median("cpu")),
     sentence=_sentence, figure=_figure)
-"""Teachers: unit rows, biases 0.5 N(0, 1), |readout| uniform in [0.5, 1.5] with random signs, noiseless, all n samples fitted.
-Results depend on the speed of the machine: they are shares within a number of CPU seconds."""
+"""Teachers: unit rows, biases 0.5 N(0, 1) (none for squares), |readout| uniform in [0.5, 1.5] with random signs, all n samples
+fitted. Results depend on the speed of the machine: they are shares within a number of CPU seconds."""
