@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from laybare.numerics.workspace import keep_freed_memory, workspace
+from laybare.numerics.workspace import keep_freed_memory, return_freed_memory, workspace
 
 
 def test_the_same_memory_serves_again_as_long_as_it_is_enough() -> None:
@@ -65,3 +65,20 @@ def test_other_processes_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None
     keep_freed_memory.cache_clear()
     assert not keep_freed_memory()
     keep_freed_memory.cache_clear()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have no malloc_trim")
+def test_freed_memory_is_given_back() -> None:
+    """One array that is kept lies above those that are freed: glibc alone returns nothing below it."""
+
+    def resident() -> int:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    arrays = [np.ones(12_000) for _ in range(1000)]  # 96 MB, each below the size that is mapped by itself
+    kept = arrays[-1]
+    del arrays
+    before = resident()
+    return_freed_memory()
+    assert resident() < before - 60e6
+    assert kept[0] == 1.0

@@ -25,6 +25,7 @@ from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.checks import as_generator, check_instance
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
+from laybare.numerics.workspace import return_freed_memory
 from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
 from laybare.pipeline.black_box import LinesRefusal, chosen_lines, read_black_box
 from laybare.pipeline.by_likelihood import Judgement, judgement_of, recover_by_likelihood
@@ -135,6 +136,7 @@ def recover(
             rows, given.width, given.activation, draws, run_on_first_step(listener, origin.begin), time.perf_counter(),
             as_assurance(assurance))
         found = _dispatch(call, given.method, limit) if judged.plain else _judged(call, given.method, judged, limit)
+    return_freed_memory()
     return replace(found, provenance=origin.result())
 
 
