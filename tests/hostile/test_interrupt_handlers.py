@@ -13,7 +13,7 @@ from laybare.errors import Interrupted
 from laybare.pipeline.monitor import TimeLimitReached
 
 SOURCE = Path(laybare.__file__).parent
-WIDE = {"BaseException", "KeyboardInterrupt", "Interrupted", "FitInterrupted", "TimeLimitReached", "GeneratorExit"}
+WIDE = {"BaseException", "KeyboardInterrupt", "Interrupted", "FitInterrupt", "TimeLimitReached", "GeneratorExit"}
 
 STOPS = {
     "cli/interrupts.py guarded.answer": "becomes the end of the budget, or is raised again",

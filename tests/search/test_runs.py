@@ -12,7 +12,7 @@ from planted_problems import full_point, planted
 
 import laybare as lb
 from laybare.numerics import cost
-from laybare.search import settings, wide
+from laybare.search import runs, settings, wide
 from laybare.search.runs import same_minimum
 from laybare.search.settings import Search, SearchContext, SearchStart
 from laybare.search.wide import search_with_spares
@@ -93,6 +93,16 @@ def test_an_interrupt_of_either_ends_both(step, workers, rng, monkeypatch):
 
     refined = best_when_interrupted(beside, problem, workers, progress=interrupt)
     assert np.isfinite(refined.loss) and refined.point.width in (3, 5)
+
+
+def test_an_interrupt_of_a_thread_that_waits_for_both_keeps_the_start(rng, monkeypatch):
+    def interrupted(source, progress, *parts):
+        raise KeyboardInterrupt
+
+    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    monkeypatch.setattr(runs, "run_until_interrupted", interrupted)
+    problem = planted(5, 3, 4000, rng, noise=0.05)
+    assert 0.0 < best_when_interrupted(beside, problem, 2).loss < problem.scale
 
 
 def test_a_run_that_needs_its_spares_is_widened_at_once(rng, calls, monkeypatch):

@@ -17,7 +17,7 @@ from laybare.numerics import cost
 from laybare.search import settings
 from laybare.search.settings import Search, SearchContext, SearchStart
 from laybare.search.wide import search_with_spares
-from laybare.solver import FitInterrupted, pruning
+from laybare.solver import FitInterrupt, pruning
 from laybare.solver.dense import levenberg_marquardt
 from laybare.solver.minimise import minimise
 from laybare.solver.normal import Fit, FitStatistic, elimination_order
@@ -124,7 +124,7 @@ def test_an_interrupt_of_the_refit_after_a_removal_ends_the_pruning(rng, monkeyp
         refined = minimise(*arguments, **options)
         calls.append(refined.point.width)
         if len(calls) == 2:
-            raise FitInterrupted(refined, KeyboardInterrupt())
+            raise FitInterrupt(refined, KeyboardInterrupt())
         return refined
 
     monkeypatch.setattr(pruning, "minimise", second_is_interrupted)

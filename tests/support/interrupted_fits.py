@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from laybare.solver import FitInterrupted
+from laybare.solver import FitInterrupt
 
 
 def best_when_interrupted(fit: Any, *given: Any, **named: Any) -> Any:
     """What the interrupt of a fit or search carries; fails if there is none."""
-    with pytest.raises(FitInterrupted) as stop:
+    with pytest.raises(FitInterrupt) as stop:
         fit(*given, **named)
     return stop.value.best

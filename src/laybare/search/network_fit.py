@@ -33,7 +33,7 @@ from laybare.search.settings import Search, SearchContext, SearchStart, random_u
 from laybare.search.signs import choose_signs, match_signs
 from laybare.search.subspace import SubspaceFit, estimate_subspace, search_in_subspace
 from laybare.search.wide import run_with_spares, search_few_equations, search_with_spares
-from laybare.solver import Effort, FitInterrupted, Trace, best_so_far
+from laybare.solver import Effort, FitInterrupt, Trace, best_so_far
 from laybare.solver.minimise import minimise
 from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
 from laybare.solver.point import FittedPoint, Model, keep_units, network_of, parameter_count, point_of
@@ -127,7 +127,7 @@ def fit_or_best(
     """The fit; if it is interrupted, the best until then, with no more units than were asked for. Handles interrupts of fits."""
     try:
         return fit()
-    except FitInterrupted as stop:
+    except FitInterrupt as stop:
         best: FittedPoint = stop.best
     point, loss = project_on(problem.used, best.point)
     if width is not None and point.width > width:

@@ -24,8 +24,8 @@ from laybare.numerics.levels import ROUNDING_LOSS
 from laybare.numerics.shapes import Array, Event, Progress, Sums, report_progress
 from laybare.search import settings
 from laybare.search.settings import SearchContext, SearchStart
-from laybare.solver import FitInterrupted, Trace, best_so_far
-from laybare.solver.normal import Fit, FitStatistic, elimination_order
+from laybare.solver import FitInterrupt, Trace, TraceRow, best_so_far
+from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
 from laybare.solver.point import FittedPoint, Point, add_units, keep_units, overfit, parameter_count, parameters_per_unit
 from laybare.solver.pruning import removal_pays
 from laybare.source.parallel import max_parallel_tasks, run_until_interrupted
@@ -173,14 +173,20 @@ def _run_two(context: SearchContext, trial: WidthTrial, start: Point, other: Poi
             found = ended[number] = own.minimise(point, trial.floor)
             fits = first_fits() or context.is_solved(found, trial.floor)
             return WideFit(found, None if fits else own.prune_only(found, trial.given))
-        except FitInterrupted:
+        except FitInterrupt:
             if number and first_fits():
                 return None
             raise
 
-    with best_so_far(lambda: min(ended.values(), key=lambda one: one.loss, default=None)):
+    with best_so_far(lambda: min(ended.values(), key=lambda one: one.loss, default=None) or _unrefined(context, start)):
         first, second = run_until_interrupted(context.source, context.progress, partial(run, 0, start), partial(run, 1, other))
     return first, None if first_fits() else second
+
+
+def _unrefined(context: SearchContext, start: Point) -> FittedPoint:
+    """Where runs begin, for an interrupt that comes while this thread waits for others."""
+    point, loss = project_on(context.source, start)
+    return FittedPoint(point, loss, Trace((TraceRow(loss / context.scale, 0.0, 0.0, 0.0, context.source.size),), "interrupted"))
 
 
 def _repair(context: SearchContext, point: Point) -> Point:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from laybare.numerics.lazy import on_demand
 from laybare.solver.loop import (
     Effort,
-    FitInterrupted,
+    FitInterrupt,
     FitScale,
     Iterate,
     Rule,
@@ -30,6 +30,6 @@ if TYPE_CHECKING:
 __getattr__ = on_demand(__name__, {"Descent": "laybare.solver.first_order"})
 
 __all__ = [
-    "Descent", "Effort", "FitInterrupted", "FitScale", "Iterate", "Rule", "SolverResult", "Trace", "TraceRow", "Trial",
+    "Descent", "Effort", "FitInterrupt", "FitScale", "Iterate", "Rule", "SolverResult", "Trace", "TraceRow", "Trial",
     "best_so_far", "check_finite", "damped_descent", "damped_steps",
 ]

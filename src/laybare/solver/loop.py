@@ -6,7 +6,7 @@ gives a shorter step. If it has, μ shrinks by up to ten, the more the better th
 
 Stopping is by progress, not by the gradient: at the kinks of ReLU the empirical gradient of a stuck fit is of order 1/n. Reasons:
 *floor* (of rounding), *stalled* (several steps gained too little), *settled* (a step promises too little), *flat* (no step
-lowers the loss), *steps* (none left). An interrupt is raised as `FitInterrupted`, which carries the best point so far.
+lowers the loss), *steps* (none left). An interrupt is raised as `FitInterrupt`, which carries the best point so far.
 
 Settled: g'H⁻¹g is the gain that an undamped step promises, and σ²H⁻¹ is the covariance of the estimates, σ² = loss / (N - P) for
 P unknowns in N equations. In units of σ² the promise is the squared length of the step in standard errors, summed over P
@@ -188,7 +188,7 @@ class SolverResult(Generic[P, K]):
     trace: Trace
 
 
-class FitInterrupted(Interrupted):
+class FitInterrupt(Interrupted):
     """Somebody wants to stop, and `best` is the best so far, with its trace: a SolverResult, or a fit made of one."""
 
     def __init__(self, best: Any, stop: KeyboardInterrupt) -> None:
@@ -206,11 +206,11 @@ def best_so_far(known: Any = None, view: Callable[[Any], Any] = lambda best: bes
     try:
         yield
     except KeyboardInterrupt as stop:
-        fits = [known() if callable(known) else known, view(stop.best) if isinstance(stop, FitInterrupted) else None]
+        fits = [known() if callable(known) else known, view(stop.best) if isinstance(stop, FitInterrupt) else None]
         best = min((fit for fit in fits if fit is not None), key=lambda fit: fit.trace.loss, default=None)
         if best is None:
             raise
-        raise FitInterrupted(best, stop) from stop
+        raise FitInterrupt(best, stop) from stop
 
 
 class FitScale(NamedTuple):
@@ -230,7 +230,7 @@ def damped_descent(
 ) -> SolverResult[P, K]:
     """Lower the loss from `start` until one of the reasons above.
 
-    Raises if the loss at an accepted point is not finite, and FitInterrupted with the result so far.
+    Raises if the loss at an accepted point is not finite, and FitInterrupt with the result so far.
     """
     steps = damped_steps(rule, start, scale, effort=effort, progress=progress)
     asked = next(steps)
@@ -277,7 +277,7 @@ def damped_steps(
             if reason:
                 break
     except KeyboardInterrupt as stop:
-        raise FitInterrupted(SolverResult(here, Trace(tuple(rows), "interrupted")), stop) from stop
+        raise FitInterrupt(SolverResult(here, Trace(tuple(rows), "interrupted")), stop) from stop
     return SolverResult(here, Trace(tuple(rows), reason or "steps"))
 
 

@@ -38,7 +38,7 @@ def minimise(
     if start.units.size > options.SOLVER.dense_limit:
         return matrix_free_newton(source, start, scale, effort=effort, progress=progress)
     rows = part_rows(source, start)
-    if source.size < options.SOLVER.part_ratio * rows or not is_expensive(source, start):
+    if source.size < options.SOLVER.part_ratio * rows or not _is_worth_a_part(source, start):
         return _dense(source, start, scale, effort, progress)
     if near and _by_products(source, start):
         curvature = SubsampledCurvature(subsample(source, rows), source.size)
@@ -86,6 +86,11 @@ def _dense(source: Source, start: Point, scale: float, effort: Effort, progress:
         return levenberg_marquardt(source, start, scale, effort=effort, progress=progress)
     curvature = SubsampledCurvature(source, source.size)
     return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
+
+
+def _is_worth_a_part(source: Source, point: Point) -> bool:
+    """Whether steps on all rows are so expensive that a subsample is fitted first."""
+    return is_expensive(source, point)
 
 
 def is_expensive(source: Source, point: Point) -> bool:

@@ -31,7 +31,7 @@ from laybare.report.study_figures import Curve, LinesFigure, Panel
 from laybare.search.hops import search_by_hops
 from laybare.search.settings import SearchContext
 from laybare.search.wide import search_with_spares
-from laybare.solver import FitInterrupted
+from laybare.solver import FitInterrupt
 from laybare.solver.point import FittedPoint, Model, network_of, point_of
 from laybare.source import Gaussian, Samples
 from laybare.studies import columns as col
@@ -156,7 +156,7 @@ def _call_arm(context: SearchContext, cell: FewCell, end: float) -> FittedPoint 
         return ARMS[cell.arm](context, cell.width, NOISY_HOPS if cell.noise else UNENDING)
     except TooFewSamples:
         return None
-    except FitInterrupted as stop:
+    except FitInterrupt as stop:
         if time.process_time() < end:
             raise  # not by the end of its time
         best: FittedPoint = stop.best
