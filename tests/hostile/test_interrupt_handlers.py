@@ -26,6 +26,7 @@ STOPS = {
     "pipeline/main_loop.py _recover_from_samples": "the network before narrowing is returned",
     "pipeline/portfolio.py fit_in_rounds": "the best round is returned",
     "pipeline/portfolio.py try_methods": "the best method is returned",
+    "search/likelihood_search.py LikelihoodSearch.minimise": "the best fit is returned, marked",
     "search/network_fit.py fit_or_best": "the best fit is returned, marked",
     "studies/few_samples.py _call_arm": "the best until the time of a run ended, or raised again",
     "solver/first_order.py _walk": "the best point is returned, marked",

