@@ -16,7 +16,7 @@ from laybare.activations import Activation
 from laybare.certificate import unfinished_certificate
 from laybare.certificate.likelihood_tests import certify_likelihood
 from laybare.certificate.local_minima import runs_agree_claim
-from laybare.errors import InvalidInput, TooFewSamples
+from laybare.errors import Interrupted, InvalidInput, TooFewSamples
 from laybare.methods import Method, RandomStart
 from laybare.methods.lines import Lines
 from laybare.numerics.checks import as_reals, show_value
@@ -94,7 +94,8 @@ def recover_by_likelihood(
     fresh = fresh.with_loss(used.loss)
     profile = None
     try:
-        found.trace.raise_if_interrupted()
+        if found.trace.interrupted:
+            raise Interrupted
         report_progress(progress, "certifying")
         certificate = certify_likelihood(network, problem, (used, fresh), rng=rng, extra=claims, progress=progress)
         profile = profile_data(network, problem, used.loss)
