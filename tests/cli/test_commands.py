@@ -345,10 +345,11 @@ def test_extract_asks_a_log_before_the_target(folder: Path) -> None:
 
 
 def test_audit_prints_a_table_or_an_object(folder: Path) -> None:
-    result = run("audit", "truth.safetensors", "--budgets", "20,200", "--report", "audit.html")
-    assert result.exit_code == 0 and "3 units are read and verified" in result.output and (folder / "audit.html").exists()
-    rows = json.loads(run("audit", "truth.safetensors", "--budgets", "20,200", "--json").output)["rows"]
-    assert [row["verdict"] for row in rows] == ["refused", "verified"]
+    result = run("audit", "truth.safetensors", "--budgets", "20,200", "--defences", "none", "--report", "audit.html")
+    assert result.exit_code == 0 and (folder / "audit.html").exists()
+    assert "After" in result.output and "3 relu units" in result.output
+    rows = json.loads(run("audit", "truth.safetensors", "--budgets", "20,200", "--defences", "none", "--json").output)["rows"]
+    assert rows[0]["way"] != "lines" and rows[1]["verdict"] == "verified"
 
 
 @pytest.mark.parametrize("method", ["general-relu", "landscape-design", "symmetric-inputs", "tensor-init"])

@@ -22,7 +22,7 @@ from laybare.studies import trained_mlp
 
 DOCS = Path(__file__).parents[2] / "docs"
 CALLS = {
-    "audit": "audit truth.safetensors --budgets 50,200",
+    "audit": "audit truth.safetensors --budgets 50,200 --defences round:2",
     "check": "check table.csv --target price --drop-columns id --drop-missing",
     "compare": "compare truth.safetensors truth.safetensors",
     "completion": "completion bash",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -11,7 +14,9 @@ import laybare as lb
 from laybare.cli.interrupts import STATE, InterruptState, keep_on_interrupt, results_saved
 from laybare.cli.output import Output, examples, output_options, print_path
 from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, open_network, result_options
-from laybare.source import Target, as_target
+from laybare.numerics.shapes import Event, Progress
+from laybare.pipeline.auditing.defences import STANDARD, parse_defence
+from laybare.source import Endpoint, Target, as_target
 from laybare.source.oracle.regions import read_rows
 
 BUDGET = 100_000
@@ -83,6 +88,62 @@ def _law(text: str) -> lb.Gaussian:
     return lb.Gaussian(mean, deviation**2)
 
 
+class EndpointOptions(NamedTuple):
+    """How an address is asked, as it was typed."""
+
+    header: tuple[str, ...]
+    request: str | None
+    response: str | None
+    batch: int | None
+    rate: float | None
+    retries: int | None
+    timeout: float | None
+
+    def target(self, text: str, progress: Progress) -> Any:
+        """The target; an address becomes an Endpoint that shows what it waits for."""
+        given = {name: value for name, value in self._asdict().items() if value is not None and name != "header"}
+        if "://" not in text:
+            if given or self.header:
+                names = ", ".join(f"--{name}" for name in (*["header"] * bool(self.header), *given))
+                raise click.BadParameter(f"{names}: only for an http(s) address.", param_hint="TARGET")
+            if ":" in text and os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())  # modules of the current folder, as uvicorn finds them
+            return text
+        headers = tuple(_header(one) for one in self.header)
+
+        def notify(what: str, attempt: int, attempts: int) -> None:
+            progress(Event("waiting", attempt, attempts, f"{what}, try {attempt} of {attempts}"))
+
+        return Endpoint(text, headers=headers, notify=notify, **given)
+
+
+def _header(text: str) -> tuple[str, str]:
+    """'NAME=VALUE' -> (NAME, VALUE); '@file' and '$VARIABLE' stand for what is in them."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter("give NAME=VALUE, NAME=@file or NAME=$VARIABLE.", param_hint="--header")
+    if value.startswith("@"):
+        try:
+            return name, Path(value[1:]).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            raise click.BadParameter(f"the file {value[1:]} cannot be read.", param_hint="--header") from None
+    if value.startswith("$"):
+        if value[1:] not in os.environ:
+            raise click.BadParameter(f"the variable {value[1:]} is not set.", param_hint="--header")
+        return name, os.environ[value[1:]].strip()
+    return name, value
+
+
+def _defences(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    """Names by commas; 'none', 'standard', or nothing for what the target allows."""
+    if text is None or text in ("none", "standard"):
+        return None if text is None else STANDARD if text == "standard" else ()
+    try:
+        return tuple(parse_defence(part).name for part in text.split(","))
+    except lb.errors.InvalidInput as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
 def _budgets(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
@@ -91,7 +152,8 @@ def _budgets(context: click.Context, parameter: click.Parameter, text: str) -> t
 
 
 def _oracle_options(command: Any) -> Any:
-    """Add TARGET and the options about how it is asked; the command gets dim, log and link as `**asking`, and where to ask."""
+    """Add TARGET and the options about how it is asked; the command gets dim, log and link as `**asking`, where to ask, and how
+    an address is asked."""
     for option in reversed((
         click.argument("target"),
         click.option("--dim", type=click.IntRange(1), help="Number of inputs, where the target does not know it."),
@@ -103,6 +165,14 @@ def _oracle_options(command: Any) -> Any:
                      help="No query leaves it: two numbers (--box=-1,1), two files, or NAME=LOW:HIGH, as often as needed."),
         click.option("--law", metavar="normal:MEAN,SD", help="Law of the inputs, where no rows of them are given."),
         click.option("--activation", help="Units, for example tanh; found out if not given."),
+        click.option("--header", multiple=True, metavar="NAME=VALUE",
+                     help="Header of every request, as often as needed; NAME=@file or NAME=$VARIABLE for secrets."),
+        click.option("--request", metavar="JSON", help="""Request with "$x" for the rows, or "$row" for one row per request."""),
+        click.option("--response", metavar="PATH", help="Where the outputs are: predictions, data.0.y, data[*].score."),
+        click.option("--batch", type=click.IntRange(1), help="Rows per request; 256 if not given."),
+        click.option("--rate", type=click.FloatRange(0.0, min_open=True), help="Requests per second at most."),
+        click.option("--retries", type=click.IntRange(0), help="Further attempts after 429, 5xx or a dropped connection; 5."),
+        click.option("--timeout", type=click.FloatRange(0.0, min_open=True), help="Seconds until a whole answer is there; 30."),
     )):
         command = option(command)
     return command
@@ -117,58 +187,77 @@ def _oracle_options(command: Any) -> Any:
 @result_options(*WRITERS)
 def extract(
     target: str, *, activation: str | None, budget: int, depth: str, result: ResultOptions, inputs: str | None,
-    box: tuple[str, ...], law: str | None, **asking: Any,
+    box: tuple[str, ...], law: str | None, dim: int | None, log: str | None, link: str | None, **endpoint: Any,
 ) -> int:
     """Recover the network behind a black box, with no more queries than it takes.
 
     TARGET is a file .onnx, .safetensors, .json or .npz, 'module:function', or an http(s) address. Ctrl-C keeps what was found.
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
+    Environment: LAYBARE_TOKEN is sent to an address as a bearer token; http_proxy, https_proxy, no_proxy.
     """
     units = None if activation is None else lb.activations.activation_named(activation)
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         where = RegionOptions(inputs, box, law).keywords()
-        oracle = lb.Oracle(_guarded(target, interrupts), budget=budget, rng=result.seed, **where, **asking)
+        asked = _guarded(EndpointOptions(**endpoint).target(target, progress), interrupts)
+        oracle = lb.Oracle(asked, dim, log=log, link=link, budget=budget, rng=result.seed, **where)
         found = lb.recover(
             oracle, method=_lines_method(depth, units), activation=units, rng=result.seed, progress=interrupts.progress)
     return finish(found, result, remarks=oracle.remarks)
 
 
-def _guarded(target: str, interrupts: InterruptState) -> Target:
+def _guarded(target: Any, interrupts: InterruptState) -> Target:
     """The black box, which answers until somebody wants to stop."""
-    named = as_target(open_network(target) if target.endswith((".json", ".npz")) and "://" not in target else target)
+    saved = isinstance(target, str) and target.endswith((".json", ".npz"))
+    named = as_target(open_network(target) if saved else target)
     return replace(named, ask=interrupts.guarded(named.ask))
 
 
-@click.command("audit", epilog=examples("laybare audit network.safetensors --budgets 50,200 --report audit.html"))
+@click.command("audit", epilog=examples(
+    "laybare audit network.safetensors --budgets 50,200 --defences round:2,label --report audit.html",
+    "laybare audit network.safetensors --budgets 200 --defences none --format sarif"))
 @_oracle_options
 @click.option(
-    "--budgets", default="100,300,1000,3000", show_default=True, callback=_budgets, help="Numbers of queries, by commas.")
-@click.option("--report", help="Write an HTML page here.", **NEW_FILE)
+    "--budgets", default="100,300,1000,3000,10000", show_default=True, callback=_budgets, help="Numbers of queries, by commas.")
+@click.option("--defences", callback=_defences, metavar="NAMES",
+              help=f"By commas, or none, or standard: {','.join(STANDARD)}. Standard if not given; none for an address, where "
+              "every defence asks again.")
+@click.option("--check", default=1000, show_default=True, type=click.IntRange(2), help="Queries that judge the copies.")
+@click.option("--format", "form", type=click.Choice(["html", "json", "md", "sarif"]),
+              help="Of --report; by its ending if not given. Without --report: printed.")
+@click.option("--report", help="Write the audit here.", **NEW_FILE)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Same seed, same result.")
 @output_options
 def audit(
-    target: str, *, activation: str | None, budgets: tuple[int, ...], report: str | None, seed: int, output: Output,
-    inputs: str | None, box: tuple[str, ...], law: str | None, **asking: Any,
+    target: str, *, activation: str | None, budgets: tuple[int, ...], defences: tuple[str, ...] | None, check: int,
+    form: str | None, report: str | None, seed: int, output: Output, inputs: str | None, box: tuple[str, ...], law: str | None,
+    dim: int | None, log: str | None, link: str | None, **endpoint: Any,
 ) -> None:
-    """How much of a black box can be read from how many queries: units, error bars, functional error, verdicts.
+    """After how many queries an outsider holds a copy that answers like the model, and what defences change about it.
 
     TARGET is a file .onnx, .safetensors, .json or .npz, 'module:function', or an http(s) address.
-    Ctrl-C keeps the budgets that are done.
+    Ctrl-C keeps the rows that are done.
+    Environment: LAYBARE_TOKEN is sent to an address as a bearer token; http_proxy, https_proxy, no_proxy.
     """
     with output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         where = RegionOptions(inputs, box, law).keywords()
+        asked = _guarded(EndpointOptions(**endpoint).target(target, progress), interrupts)
+        chosen = defences if defences is not None else () if "://" in target else STANDARD
         found = lb.audit(
-            _guarded(target, interrupts), budgets, activation=activation, rng=seed, progress=interrupts.progress, **where,
-            **asking)
+            asked, budgets, dim=dim, log=log, link=link, activation=activation, defences=chosen, check=check, rng=seed,
+            progress=interrupts.progress, command=output.command, **where)
     if report is not None:
-        found.report(report)
+        found.report(report, form)
     results_saved()
-    output.say(str(found))
-    output.emit_json(**found.to_dict(), seed=seed, report=report, interrupted=interrupts.wanted)
+    printed = form is not None and report is None and output.in_text
+    if printed:
+        click.echo(found.render(form or "html"), nl=False)
+    else:
+        output.say(str(found))
+    output.emit_json(**found.to_dict(), seed=seed, report=report)
     if report is not None and output.in_text:
         print_path("report", report)
     if interrupts.wanted:
-        click.echo("laybare: interrupted; the budgets before that are above", err=True)
+        click.echo("laybare: interrupted; the rows before that are above", err=True)
         click.get_current_context().exit(STATE.status)
 
 

@@ -112,7 +112,16 @@ def _typed_command() -> str:
     import shlex
 
     words = click.get_current_context().find_root().obj or [click.get_current_context().info_name or ""]
-    return shlex.join(redact(word) for word in words)
+    return shlex.join(_without_secret(word, before) for word, before in zip(words, ["", *words], strict=False))
+
+
+def _without_secret(word: str, before: str) -> str:
+    """A word of the command line; of a header only its name, unless its value stands elsewhere (@file, $VARIABLE)."""
+    option, _, held = word.partition("=") if word.startswith("--header=") else ("", "", word)
+    name, equals, value = held.partition("=")
+    if (option or before == "--header") and equals and not value.startswith(("@", "$")):
+        return f"{option}{'=' * bool(option)}{name}=***"
+    return redact(word)
 
 
 def examples(*commands: str) -> str:

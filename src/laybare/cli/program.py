@@ -100,6 +100,15 @@ def commands() -> None:
 
     Exit status: 0 verified, 3 doubtful, 4 refuted, 2 misuse, 130 interrupted.
     Every command knows --help (with examples), --json, --quiet and --verbose.
+
+    \b
+    Environment:
+      LAYBARE_THREADS  threads of a pass; all cores if not set
+      LAYBARE_TOKEN    bearer token for an http(s) address
+      http_proxy, https_proxy, no_proxy  how an address is reached
+      OPENBLAS_NUM_THREADS, OMP_NUM_THREADS  threads inside of linear algebra
+      NO_COLOR, COLUMNS  how text is printed
+      _LAYBARE_COMPLETE  set by the shell while it completes a command
     """
 
 

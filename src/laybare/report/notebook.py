@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from laybare.report.tables import ListingOptions, format_decimals, format_digits, format_size
+from laybare.report.tables import ListingOptions, format_cell, format_decimals, format_digits, format_size
 
 if TYPE_CHECKING:
     from laybare.certificate import Certificate
@@ -52,12 +52,12 @@ def match_html(match: Match) -> str:
 
 
 def audit_html(audit: Audit) -> str:
-    """A line for every budget."""
-    heads = ["budget", "queries", "verdict", "units", "activation", "largest error bar", "functional error"]
-    rows = [
-        [f"{row.budget:,}", f"{row.queries:,}", row.verdict, str(row.units), row.activation, format_size(row.error_bar),
-         format_size(row.functional_error)] for row in audit.rows]
-    return _box(escape(f"Audit of {audit.model}, {audit.dim} inputs"), _table(f"{audit.paid:,} queries were asked", heads, rows))
+    """The headline and a line for every budget."""
+    from laybare.report.audit_words import audit_table, headline
+
+    heads, rows = audit_table(audit)
+    table = _table(f"{audit.paid:,} queries were asked", heads, [[format_cell(cell) for cell in row] for row in rows])
+    return _box(escape(f"Audit of {audit.model}, {audit.dim} inputs"), f"<p>{escape(headline(audit))}</p>{table}")
 
 
 def insight_html(insight: Insight) -> str:

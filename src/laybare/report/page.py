@@ -1,4 +1,4 @@
-"""Self-contained HTML pages about a recovery, a lowest layer and an audit.
+"""Self-contained HTML pages about a recovery and a lowest layer.
 
 Nothing is fetched. The one script of the page sorts tables and saves the network. Where the truth is known, true and recovered
 units stand side by side, in one gauge.
@@ -30,13 +30,11 @@ from laybare.report.drawings import (
 )
 from laybare.report.fit_plots import FIT_PLOTS, FitPictures, draw_effects, draw_units, panel_grid, panel_size
 from laybare.report.notebook import match_html, network_html
-from laybare.report.study_figures import Curve, LinesFigure, Panel
 
 if TYPE_CHECKING:
     from laybare.certificate import Certificate
     from laybare.lowest_layer import LayerRecovery
     from laybare.pipeline import Recovery
-    from laybare.pipeline.auditing import Audit
 
 LISTED = tables.ListingOptions(units=100, inputs=10, outputs=4)
 NETWORK_BYTES = 600_000
@@ -228,52 +226,6 @@ def render_layer(recovery: LayerRecovery) -> str:
         "weights": use_page_colours(weights_figure(
             np.asarray(layer.weights), certificate.standard_errors.weights, "standard error", names=recovery.columns.inputs)),
     })
-
-
-AUDIT_COLUMNS = ("budget", "queries", "verdict", "units", "activation", "largest error bar", "functional error", "seconds")
-
-
-def audit_text(audit: Audit, width: int = 100) -> str:
-    """The table, and a sentence for every budget that was refused."""
-    table = tables.text_table(AUDIT_COLUMNS, _cells(audit), width)
-    refused = [f"{row.budget:,} queries: {row.sentence}" for row in audit.rows if row.sentence]
-    return "\n".join([f"audit of {audit.model}, {audit.dim} inputs", "", table, "", *refused, audit_summary(audit)])
-
-
-def audit_summary(audit: Audit) -> str:
-    """From how many queries on the network is verified, and what the audit itself cost."""
-    verified = [row for row in audit.rows if row.verdict == "verified"]
-    first = (
-        f"{verified[0].units} units are read and verified from {verified[0].queries:,} queries." if verified else
-        "No budget was enough for a verified network.")
-    return f"{first} The audit asked {audit.paid:,} queries, {audit.checked:,} of them to check the functional error."
-
-
-def audit_figure(audit: Audit) -> LinesFigure:
-    """Units, error bars and functional error against the budget."""
-    rows = [row for row in audit.rows if row.units]
-    budgets = [row.budget for row in rows]
-    names = {"units": "units", "error_bar": "largest error bar", "functional_error": "functional error"}
-    panels = [
-        Panel(title, "queries granted", "", [Curve(title, budgets, [float(getattr(row, name)) for row in rows])],
-              "x" if name == "units" else "xy")
-        for name, title in names.items()]
-    return LinesFigure(panels, "Recovered units, error bars and functional error against queries")
-
-
-def audit_html(audit: Audit) -> str:
-    """The page."""
-    return fill_template("audit.html.j2", {
-        "audit": audit, "summary": audit_summary(audit), "columns": AUDIT_COLUMNS,
-        "figure": use_page_colours(audit_figure(audit).svg()),
-        "rows": [[tables.format_cell(cell) for cell in cells] for cells in _cells(audit)]})
-
-
-def _cells(audit: Audit) -> list[list[str | int | float]]:
-    return [
-        [row.budget, row.queries, row.verdict, row.units, row.activation, row.error_bar, row.functional_error,
-         round(row.seconds, 1)]
-        for row in audit.rows]
 
 
 class Unit(NamedTuple):

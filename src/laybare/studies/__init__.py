@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from laybare.studies.audits import DEFENCES
 from laybare.studies.automatic import CHOOSE, FUZZ
 from laybare.studies.awasthi import ERROR, FACTORIAL, PHASE
 from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_LARGE, DEEP_TRAINED, LINES
@@ -39,7 +40,7 @@ PAPERS = tuple(study.name for study in _OF_PAPERS)
 _ALL: tuple[Study[Any], ...] = (
     OVERWIDE, RATIO, LARGE, LINES, SCALING, SAMPLE_COMPLEXITY, PHASE_DIAGRAM, FIVE, *_OF_PAPERS,
     HOSTILE, PLAIN_NOISE, COVERAGE, HINGES, CHOOSE, FUZZ, DEEP, DEEP_LARGE, DEEP_CASES, DEEP_TRAINED,
-    LIKELIHOODS, REAL_DATA,
+    LIKELIHOODS, REAL_DATA, DEFENCES,
 )
 
 STUDIES = {study.name: study for study in _ALL}

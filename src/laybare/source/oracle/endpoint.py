@@ -3,9 +3,11 @@
     POST <url>     {"inputs": [[x00, x01, ...], [x10, ...], ...]}       Content-Type: application/json
     200            {"outputs": [[y00, ...], [y10, ...], ...]}           or one number per row: {"outputs": [y0, y1, ...]}
 
-Numbers are sent with all digits of float64. After a dropped connection, a timeout, 429 or 5xx the request is repeated after a
-pause that doubles (or is what Retry-After says); anything else is an error at once. A host that was never reached is given up
-after `contact` seconds. Redirections are not followed: the token must not be sent to another address.
+Servers that speak otherwise are described by `request` and `response` (`laybare.source.oracle.json_shapes`). Numbers are sent
+with all digits of float64. After a dropped connection, a timeout, 429 or 5xx the request is repeated after a pause that doubles
+(or is what Retry-After says); anything else is an error at once, with what the server said. A host that was never reached is
+given up after `contact` seconds. What is waited for is told to `notify`. Redirections are not followed: the token must not be
+sent to another address.
 
 A request runs on a thread of its own while the caller waits: names are looked up and servers drip by calls that nothing can
 interrupt, and so the timeout holds for the whole answer, and Ctrl-C is answered at once.
@@ -16,10 +18,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import socket
 import time
 from _thread import start_new_thread
 from base64 import b64encode
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -30,9 +34,19 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from laybare.errors import InvalidInput
 from laybare.numerics.redaction import redact, redact_address, secrets_of
 from laybare.numerics.shapes import Array
+from laybare.source.oracle.json_shapes import RequestShape, ResponsePath
 
 SHOWN_CHARACTERS = 80
 """Characters of an answer in an error message. Convention: about one line on a screen."""
+
+SHOWN_REASON = 300
+"""Characters of what a server says about a request that it refuses. Convention: a few lines."""
+
+PATIENT_SECONDS = 2.0
+"""Seconds without an answer after which somebody is told, and between two such notes. Convention: as a person would ask."""
+
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""Convention: a token of RFC 9110, section 5.6.2."""
 
 READ_BYTES = 1 << 16
 """Bytes of an answer that are read at a time. Convention: the buffer of a socket."""
@@ -52,6 +66,11 @@ class Endpoint:
     token : name of an environment variable whose value is sent as a bearer token; it is neither shown nor logged
     contact : seconds within which the host must be reached for the first time
     largest : bytes of an answer at most
+    headers : pairs (name, value) that are sent with every request; values are neither shown nor logged
+    request : JSON with "$x" in the place of the rows, or "$row" for one row per request; by default {"inputs": "$x"}
+    response : where the outputs are, such as "predictions" or "data[*].score"; by default "outputs"
+    rate : requests per second at most; None: as fast as they are answered
+    notify : told (what, try, tries) whenever the endpoint waits; optional
     """
 
     url: str = field(repr=False)
@@ -62,10 +81,21 @@ class Endpoint:
     token: str = "LAYBARE_TOKEN"
     contact: float = 2.5  # Convention: a connection takes a tenth of a second; a wrong name should be named within three.
     largest: int = 1 << 26  # Derived: 256 rows of 10,000 outputs of 25 characters.
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    request: str = RequestShape.DEFAULT
+    response: str = ResponsePath.DEFAULT
+    rate: float | None = None
+    notify: Callable[[str, int, int], None] | None = field(default=None, repr=False, compare=False)
     _reached: list[bool] = field(default_factory=list, repr=False, compare=False)
+    _last: list[float] = field(default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_address(self.url)
+        _check_headers(self.headers)
+        if RequestShape(self.request).single:
+            object.__setattr__(self, "batch", 1)
+        if self.rate is not None and not 0 < self.rate < math.inf:
+            raise InvalidInput(f"The rate is {self.rate}.", "It is requests per second.", "Give a positive number, or None.")
         if self.batch < 1 or self.retries < 0 or not 0 < self.timeout < math.inf or not 0 <= self.pause < math.inf:
             raise InvalidInput(
                 f"The endpoint has batch {self.batch}, timeout {self.timeout}, retries {self.retries}, pause {self.pause}.",
@@ -82,9 +112,10 @@ class Endpoint:
 
     def ask(self, x: Array) -> Any:
         """Outputs for one batch, as received."""
-        body, begun, attempt = json.dumps({"inputs": x.tolist()}).encode(), time.monotonic(), 0
+        body, begun, attempt = RequestShape(self.request).body(x), time.monotonic(), 0
         headers = _headers(self)
         while True:
+            self._keep_rate()
             answer = _request(self, headers, body)
             attempt += 1
             if answer.problem is None:
@@ -93,11 +124,29 @@ class Endpoint:
             late = not self._reached and time.monotonic() - begun + pause > self.contact
             if not answer.temporary or attempt > self.retries or late:
                 break
+            self._say(f"waiting {pause:.3g} s, {answer.problem}", attempt + 1)
             time.sleep(pause)
+        said = f" It said: {answer.said}" if answer.said else ""
         raise InvalidInput(
-            f"{self.name} did not answer {len(x)} queries: {answer.problem}.",
+            f"{self.name} did not answer {len(x)} queries: {answer.problem}.{said}",
             f"{attempt} {'attempt was' if attempt == 1 else 'attempts were'} made; the answers so far are kept.",
-            "Check the address, the token and the server, and call again.", url=self.name, tries=attempt)
+            "Check the address, the token, the shape of the request and the server, and call again.",
+            url=self.name, tries=attempt)
+
+    def _keep_rate(self) -> None:
+        """Wait until the next request is allowed."""
+        if self.rate is None:
+            return
+        pause = (self._last[0] + 1.0 / self.rate - time.monotonic()) if self._last else 0.0
+        if pause > 0.0:
+            if pause > PATIENT_SECONDS:
+                self._say(f"waiting {pause:.3g} s, {self.rate:g} requests per second", 1)
+            time.sleep(pause)
+        self._last[:] = [time.monotonic()]
+
+    def _say(self, what: str, attempt: int) -> None:
+        if self.notify is not None:
+            self.notify(what, attempt, self.retries + 1)
 
 
 def _check_address(url: Any) -> None:
@@ -126,8 +175,10 @@ def _check_address(url: Any) -> None:
 
 def _headers(endpoint: Endpoint) -> dict[str, str]:
     """Headers of a request; the token is stripped and checked here, because lower libraries print what they refuse."""
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    headers = {"Content-Type": "application/json", "Accept": "application/json", **dict(endpoint.headers)}
     secret, parts = os.environ.get(endpoint.token, "").strip(), urlsplit(endpoint.url)
+    if any(name.lower() == "authorization" for name in headers):
+        return headers
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
@@ -142,17 +193,30 @@ def _headers(endpoint: Endpoint) -> dict[str, str]:
 
 
 def _secrets(endpoint: Endpoint) -> tuple[str, ...]:
-    return (os.environ.get(endpoint.token, "").strip(), *secrets_of(endpoint.url))
+    values = [part for _, value in endpoint.headers for part in (value, *value.split())]
+    return (os.environ.get(endpoint.token, "").strip(), *secrets_of(endpoint.url), *values)
+
+
+def _check_headers(headers: Any) -> None:
+    """Refuse what no header may hold, without showing a value."""
+    for name, value in headers:
+        if not HEADER_NAME.fullmatch(name):
+            raise InvalidInput(f"A header is called {name!r}.", "Names have letters, digits and -.", "Correct the name.")
+        if not value or any(not 32 <= ord(letter) < 127 for letter in value):
+            raise InvalidInput(
+                f"The value of the header {name} is empty, or has a control character or a letter outside of ASCII.",
+                "No header may hold it.", "Give the value alone.")
 
 
 @dataclass(frozen=True)
 class _Reply:
-    """The body, or the problem, whether it may be temporary, and how many seconds the server asks to wait."""
+    """The body, or the problem, whether it may be temporary, how many seconds the server asks to wait, and what it said."""
 
     body: bytes = b""
     problem: str | None = None
     temporary: bool = True
     wait: float = 0.0
+    said: str = ""
 
 
 def _request(endpoint: Endpoint, headers: dict[str, str], body: bytes) -> _Reply:
@@ -173,8 +237,12 @@ def _request(endpoint: Endpoint, headers: dict[str, str], body: bytes) -> _Reply
             limit = endpoint.timeout if endpoint._reached else min(endpoint.timeout, endpoint.contact)
             left = begun + limit - time.monotonic()
             try:
-                return replies.get(timeout=max(0.0, left))
+                return replies.get(timeout=max(0.0, min(left, PATIENT_SECONDS)))
             except Empty:
+                if time.monotonic() < begun + limit:
+                    host = urlsplit(endpoint.url).hostname
+                    endpoint._say(f"waiting for {host}, {time.monotonic() - begun:.0f} s of {limit:g} s", 1)
+                    continue
                 if endpoint._reached and limit < endpoint.timeout:  # reached meanwhile: the longer limit holds
                     continue
                 return _Reply(problem=_late(endpoint, limit))
@@ -203,13 +271,21 @@ def _exchange(endpoint: Endpoint, headers: dict[str, str], body: bytes, connecti
             shown = redact(f"status {error.code} ({error.reason})", *_secrets(endpoint))
             return _Reply(
                 problem=shown, temporary=error.code == 429 or error.code >= 500,
-                wait=_seconds_to_wait(error.headers.get("Retry-After", "")))
+                wait=_seconds_to_wait(error.headers.get("Retry-After", "")), said=_reason(endpoint, error))
     except TimeoutError:
         return _Reply(problem=_late(endpoint, endpoint.timeout))
     except (URLError, OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
         return _Reply(problem=redact(str(text), *_secrets(endpoint))[: 2 * SHOWN_CHARACTERS])
+
+
+def _reason(endpoint: Endpoint, error: Any) -> str:
+    """The beginning of what a server says about its refusal, in one line."""
+    with suppress(OSError, ValueError, HTTPException):
+        text = error.read(4 * SHOWN_REASON).decode(errors="replace")
+        return redact(" ".join(text.split()), *_secrets(endpoint))[:SHOWN_REASON]
+    return ""
 
 
 def _opener(endpoint: Endpoint, connections: list[Any]) -> Any:
@@ -272,10 +348,12 @@ def _seconds_to_wait(text: str) -> float:
 
 def _outputs(endpoint: Endpoint, body: bytes) -> Any:
     try:
-        return json.loads(body)["outputs"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        found = ResponsePath(endpoint.response).find(json.loads(body))
+        return [found] if RequestShape(endpoint.request).single else found
+    except (ValueError, LookupError, TypeError, RecursionError):
         shown = redact(body[:SHOWN_CHARACTERS].decode(errors="replace").strip(), *_secrets(endpoint))
         raise InvalidInput(
             f"{endpoint.name} answered {shown!r}{'...' if len(body) > SHOWN_CHARACTERS else ''}.",
-            'A JSON object with the field "outputs" was expected.',
-            'Answer {"outputs": [...]}, one row or number for every input, in their order.', url=endpoint.name) from None
+            f'A JSON object with the field "{endpoint.response}" was expected.',
+            'Answer {"outputs": [...]}, one row or number for every input, in their order, or say where they are: response=...',
+            url=endpoint.name) from None

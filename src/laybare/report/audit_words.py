@@ -1,0 +1,191 @@
+"""What an audit says in words: the headline, the weights, what to do, and what was not measured."""
+
+from __future__ import annotations
+
+from math import isfinite, nan
+from typing import TYPE_CHECKING
+
+from laybare.report.tables import Cell, format_size, text_table
+
+if TYPE_CHECKING:
+    from laybare.pipeline.auditing import Audit, AuditRow, DefenceRow
+
+CAPTIONS = {
+    "exact copy": "The model can be copied exactly", "copy": "The model can be copied",
+    "no copy": "No copy within the budget"}
+"""Verdicts as headings."""
+
+DEARER = 2.0
+"""Times the queries from which a defence is said to delay a copy. Convention: budgets are a factor of three apart."""
+
+
+def headline(audit: Audit) -> str:
+    """After how many queries an outsider holds a copy, and how good it is."""
+    if not audit.rows:
+        return "The audit was interrupted before its first budget was done: nothing is known."
+    options, near = audit.check, audit.near
+    confidence = f"{1.0 - options.level:.0%} confidence"
+    if near is None:
+        last = audit.rows[-1]
+        best = "No attack gave anything." if not isfinite(last.error_high) else f"The best attempt {_difference(audit, last)}."
+        return f"With {last.budget:,} queries no attack made a copy that answers like the model. {best} ({confidence})"
+    row = min((row for row in audit.rows if row.error_high <= options.near), key=lambda row: (row.queries, row.budget))
+    failed = max((one.budget for one in audit.rows if not one.error_high <= options.near), default=0)
+    before = f" {failed:,} were not enough." if failed else ""
+    better = ""
+    if audit.exact is not None and audit.exact > near:
+        better = f" After {audit.exact:,} it is exact, within {format_size(options.exact)}."
+    return (
+        f"After {near:,} queries an outsider holds a copy that answers like the model: it {_difference(audit, row)} "
+        f"({confidence}).{before}{better}")
+
+
+def _difference(audit: Audit, row: AuditRow) -> str:
+    """How a copy differs, in words."""
+    same = 1.0 - audit.check.share
+    if audit.kind == "labels":
+        return f"gives the same label on at least {row.agreement_low:.1%} of inputs"
+    classes = f", and names the same class on at least {row.agreement_low:.1%}" if isfinite(row.agreement_low) else ""
+    return f"differs by at most {format_size(row.error_high)} of the spread of the answers on {same:.0%} of inputs{classes}"
+
+
+def weights_sentence(audit: Audit) -> str:
+    """What is known of the weights, with the largest budget."""
+    row = audit.rows[-1] if audit.rows else None
+    if row is None or not row.widths:
+        return "No weights were read."
+    many, units = "s" * (len(row.widths) != 1), "-".join(map(str, row.widths))
+    layers = f"{len(row.widths)} hidden layer{many} ({units} {row.activation} units)"
+    digits = f", weights to {format_size(row.error_bar)} of their rows' length" if isfinite(row.error_bar) else ""
+    certificate = {
+        "verified": "verified by a certificate", "doubtful": "not certain", "refuted": "refuted by their own certificate"}
+    return f"Its weights: {layers}{digits}; {certificate.get(row.verdict, 'without a certificate')}."
+
+
+def quota_sentence(audit: Audit) -> str:
+    """The largest daily quota under which a copy takes more than a year."""
+    if not audit.rows:
+        return ""
+    if audit.near is None:
+        return (
+            f"A limit of {audit.quota:,} queries a day keeps an outsider below {audit.rows[-1].budget:,} queries, which were not "
+            "enough, for a year. Larger limits were not measured.")
+    if audit.quota < 1:
+        return f"No daily quota makes {audit.near:,} queries take a year: one query a day is enough."
+    return (
+        f"With at most {audit.quota:,} quer{'y' if audit.quota == 1 else 'ies'} a day, the {audit.near:,} queries of a copy take "
+        "more than a year.")
+
+
+def advice(audit: Audit) -> list[str]:
+    """What to do, as the table of defences says."""
+    if not audit.rows:
+        return []
+    said = [quota_sentence(audit)]
+    measured = [row for row in audit.defences if not row.sentence]
+    held = [row for row in measured if row.near is None]
+    changed = [row for row in measured if row.near is not None and audit.near is not None and not isfinite(row.days)]
+    slowed = [row for row in changed if (row.near or 0) >= DEARER * (audit.near or 1)]
+    idle = [row for row in changed if row not in slowed]
+    if held:
+        said.append(
+            f"Use what held: {_names(held)}. No attack of this audit made a copy behind it within {held[0].within:,} queries.")
+    if slowed:
+        worst = max(slowed, key=lambda row: row.near or 0)
+        said.append(
+            f"Do not rely on {_names(slowed)}: a copy costs more queries ({worst.near:,} instead of {audit.near:,} at most), and "
+            "is made all the same.")
+    if idle:
+        said.append(f"These change nothing: {_names(idle)}. A copy costs about as many queries as without them.")
+    inexact = [row for row in changed if row.exact is None and audit.exact is not None]
+    if inexact:
+        said.append(f"The weights stay inexact behind {_names(inexact)}; the copy answers like the model nonetheless.")
+    if audit.near is not None:
+        said.append(
+            "Count queries per client and for all clients together, and look for rows that lie on a line or differ in their last "
+            "digits: that is how weights are read.")
+    return said
+
+
+def _names(rows: list[DefenceRow]) -> str:
+    return ", ".join(row.description for row in rows)
+
+
+def limits(audit: Audit) -> list[str]:
+    """What the audit did not measure."""
+    said = [
+        f"The copy is judged at {audit.checked:,} {audit.origin.inputs}. It may differ elsewhere.",
+        "Three attacks were tried: reading along lines, recovery from samples, a trained surrogate. Others may need fewer "
+        "queries.",
+        "Queries to a copy are an upper bound: the budgets are steps, and a number between two of them may be enough.",
+        "Queries of several clients count together for an attacker. A quota per client is no quota for many."]
+    if audit.defences:
+        said.append("Defences were simulated on the model's answers. Detection, bans and prices were not.")
+    if any(row.name == "label" and not row.sentence for row in audit.defences) or audit.kind == "labels":
+        said.append("Labels were attacked by a surrogate only. Published attacks read weights from labels with far more queries.")
+    if audit.interrupted:
+        said.append("The audit was interrupted: rows that are missing were not measured.")
+    return said
+
+
+def audit_table(audit: Audit) -> tuple[list[str], list[list[Cell]]]:
+    """Columns and rows of the budgets: the copy first, then its weights, with a column for every layer."""
+    deepest = max((len(row.widths) for row in audit.rows), default=0)
+    classes = any(isfinite(row.agreement) for row in audit.rows)
+    names = [
+        "budget", "queries", "attack", "error", "at most", *["same class at least"] * classes, "weights",
+        *(f"layer {number}" for number in range(1, deepest + 1))]
+    return names, [_budget_cells(row, classes, deepest) for row in audit.rows]
+
+
+def _budget_cells(row: AuditRow, classes: bool, deepest: int) -> list[Cell]:
+    copied = isfinite(row.error_high)
+    errors = [row.error, row.error_high] if copied else [nan, nan]
+    return [
+        f"{row.budget:,}", f"{row.queries:,}", row.way, *errors, *[row.agreement_low] * classes, row.verdict, *row.widths,
+        *[0] * (deepest - len(row.widths))]
+
+
+DEFENCE_COLUMNS = ("defence", "to 1 %", "to 1e-6", "best error", "daily quota for a year", "days")
+
+
+def defence_cells(audit: Audit) -> list[list[str]]:
+    """The table of defences; the first row is the model without one."""
+    last = audit.rows[-1] if audit.rows else None
+    bare = [] if last is None else [[
+        "none", _reached(audit.near, last.budget), _reached(audit.exact, last.budget), format_size(last.error_high),
+        _quota(audit.quota, audit.near), ""]]
+    return bare + [_defence_row(row) for row in audit.defences]
+
+
+def _defence_row(row: DefenceRow) -> list[str]:
+    if row.sentence:
+        return [f"{row.name}: {row.description}", row.sentence, "", "", "", ""]
+    days = f"{row.days:,.0f}" if row.days >= 10 else f"{row.days:.1f}" if isfinite(row.days) else ""
+    return [
+        f"{row.name}: {row.description}", _reached(row.near, row.within), _reached(row.exact, row.within),
+        format_size(row.error_high), _quota(row.quota, row.near), days]
+
+
+def _reached(queries: int | None, within: int) -> str:
+    return f"not within {within:,}" if queries is None else f"{queries:,}"
+
+
+def _quota(quota: int, near: int | None) -> str:
+    return f"at least {quota:,}" if near is None else f"{quota:,}" if quota else "none"
+
+
+def audit_text(audit: Audit, width: int = 100) -> str:
+    """Headline, weights, the tables, and what to do."""
+    lines = [f"audit of {audit.model}, {audit.dim} inputs", "", headline(audit), weights_sentence(audit), ""]
+    if audit.rows:
+        lines += [text_table(*audit_table(audit), width), ""]
+    lines += [f"{row.budget:,} queries: {row.sentence}" for row in audit.rows if row.sentence]
+    if audit.defences:
+        lines += [text_table(DEFENCE_COLUMNS, defence_cells(audit), width), ""]
+    return "\n".join([*lines, *advice(audit), paid_sentence(audit)])
+
+
+def paid_sentence(audit: Audit) -> str:
+    """What the audit itself cost."""
+    return f"The audit asked {audit.paid:,} queries, {audit.checked:,} of them to check copies."

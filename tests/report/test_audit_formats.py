@@ -1,0 +1,120 @@
+"""An audit on paper: JSON and SARIF follow their schemas, the page is quiet, and a hostile name stays a name."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import laybare as lb
+from laybare.errors import InvalidInput
+from laybare.report.audit_references import REFERENCES
+from laybare.report.json_schema import shipped_schema, validate_document
+
+SARIF = json.loads((Path(__file__).parents[1] / "support" / "sarif_structure.json").read_text(encoding="utf-8"))
+HOSTILE = "<script>alert(1)</script>|`x`\n# no"
+
+
+@pytest.fixture(scope="module")
+def audit() -> lb.Audit:
+    return lb.audit(
+        lb.random_network(3, 2, rng=1), (20, 100), defences=("round:2", "cap:10", "label"), command="audit net.safetensors")
+
+
+@pytest.fixture(scope="module")
+def document(audit: lb.Audit) -> dict[str, Any]:
+    return dict(json.loads(audit.json()))
+
+
+def test_json_follows_the_shipped_schema_by_both_validators(document: dict[str, Any]) -> None:
+    validate_document(document, "audit-1")
+    schema = shipped_schema("audit-1")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(document)
+    assert document["schema_version"] == 1 and document["near"] == document["rows"][1]["queries"]
+
+
+def spoil(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    changed = deepcopy(document)
+    *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    place: Any = changed
+    for part in way:
+        place = place[part]
+    place[last] = value
+    return changed
+
+
+@pytest.mark.parametrize(("path", "value"), [
+    ("schema_version", 2), ("schema_version", True), ("format", "other"), ("near", -1), ("near", 2.5), ("verdict", "fine"),
+    ("rows.0.way", "magic"), ("rows.0.budget", "many"), ("rows.1.widths.0", None), ("origin.fingerprint", "0"), ("more", 1),
+    ("defences.0.name", "wall"), ("interrupted", 0), ("check.share", None), ("origin.date", "today")])
+def test_both_validators_refuse_the_same(document: dict[str, Any], path: str, value: Any) -> None:
+    wrong = spoil(document, path, value)
+    with pytest.raises(InvalidInput, match="breaks the schema"):
+        validate_document(wrong, "audit-1")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(shipped_schema("audit-1")).validate(wrong)
+
+
+def test_a_keyword_that_the_validator_does_not_know_is_no_pass() -> None:
+    from laybare.report.json_schema import violations
+
+    with pytest.raises(KeyError):
+        list(violations(1, {"maximum": 0}, {}, "x"))
+
+
+def test_sarif_has_the_structure_of_its_standard(audit: lb.Audit) -> None:
+    written = json.loads(audit.render("sarif"))
+    jsonschema.Draft202012Validator(SARIF).validate(written)
+    run = written["runs"][0]
+    rules = run["tool"]["driver"]["rules"]
+    found = [result["ruleId"] for result in run["results"]]
+    assert found == ["model-extraction", "query-limit", "output-defence", "output-defence"]
+    assert all(rules[result["ruleIndex"]]["id"] == result["ruleId"] for result in run["results"])
+    assert run["results"][0]["level"] == "error" and "copy" in run["results"][0]["message"]["text"]
+    tags = {tag for rule in rules for tag in rule["properties"]["tags"]}
+    assert {f"{entry.catalogue} {entry.identifier}" for entry in REFERENCES} <= tags
+
+
+def test_sarif_that_lacks_something_is_refused(audit: lb.Audit) -> None:
+    written = json.loads(audit.render("sarif"))
+    for spoiled in (spoil(written, "version", "2.0"), spoil(written, "runs.0.results.0.level", "bad"),
+                    spoil(written, "runs.0.results.0.message", "text"), spoil(written, "runs.0.tool", {})):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.Draft202012Validator(SARIF).validate(spoiled)
+
+
+def test_the_page_says_what_a_client_needs(audit: lb.Audit) -> None:
+    page = audit.render("html")
+    for text in ("exact copy", "After ", "Content-Security-Policy", "default-src 'none'", audit.origin.fingerprint,
+                 audit.origin.date, "laybare audit net.safetensors", "What to do", "What this does not say", "AML.T0024.002",
+                 "answers rounded to 2 decimals", "Appendix", f"laybare {lb.__version__}"):
+        assert text in page, text
+    assert "<script" not in page and "http:" not in page.replace("http://www.w3.org", "") and "src=" not in page
+
+
+@pytest.mark.parametrize("form", ["html", "md", "json", "sarif"])
+def test_a_model_may_be_called_anything(audit: lb.Audit, form: str, tmp_path: Path) -> None:
+    named = replace(audit, model=HOSTILE)
+    text = named.render(form)
+    if form in ("html", "md"):
+        assert "<script" not in text and (form == "html" or "\n# no" not in text)
+    else:
+        assert HOSTILE in json.dumps(json.loads(text), ensure_ascii=False).encode().decode("unicode_escape")
+    named.report(tmp_path / f"x.{form}")
+    assert (tmp_path / f"x.{form}").read_text(encoding="utf-8") == text
+
+
+def test_formats_that_are_none(audit: lb.Audit) -> None:
+    with pytest.raises(InvalidInput, match="Give one of html, json, md, sarif"):
+        audit.render("pdf")
+
+
+def test_text_and_figure(audit: lb.Audit) -> None:
+    assert "After " in str(audit) and "round:2" in str(audit) and audit.figure().startswith("<svg")
+    assert "After " in audit._repr_html_()
