@@ -35,10 +35,13 @@ def test_rows_of_length_one_are_the_same_function(rng: np.random.Generator) -> N
     np.testing.assert_allclose(before, after, atol=1e-12)
 
 
-def test_a_minimum_next_to_a_better_one_is_no_longer_verified() -> None:
-    """The search had stopped where a number is many standard errors off: refits from nearby end elsewhere, and say so alone."""
-    found, _ = hostile("plain", 50171)
-    assert failed(found) == {"farthest refit that fits as well"}
+@pytest.mark.slow
+def test_minima_next_to_better_ones_are_seldom_verified() -> None:
+    """At seed 50171 a search may stop where a number is many standard errors off; whether it does, and whether refits from nearby
+    see it, depends on the last bits of the machine's sums. At a level of 1 % two or more of twenty have a chance of 1.7 %."""
+    outcomes = [hostile("plain", seed) for seed in range(50160, 50180)]
+    assert sum(found.certificate.verdict == "verified" and not right for found, right in outcomes) <= 1
+    assert sum(found.certificate.verdict == "verified" for found, _ in outcomes) >= 10
 
 
 @pytest.mark.parametrize(("seed", "verdict"), [
