@@ -65,7 +65,7 @@ def hat(rng: Generator) -> HostileBox:
     weights = np.vstack([net.layer.weights, np.tile(row, (3, 1))])
     readout = np.concatenate([net.readout, rng.uniform(1.0, 3.0) * np.array([1.0, -2.0, 1.0])])
     whole = Network(Layer(weights, np.concatenate([net.layer.biases, -place])), readout, net.offset)
-    return _of(rng, dim, whole, fair=True)
+    return _of(rng, dim, whole)  # flipping all three gives the same function: signs stay open
 
 
 def cone(rng: Generator) -> HostileBox:
