@@ -219,8 +219,8 @@ def _sentence(m: StudyMeasurement) -> str:
         parts.append(f"{'noiseless' if not noise else f'noise {noise:g} sd(y)'}: {ends}")
     return (
         f"Samples per degree of freedom from which on half of the searches end well within {m.grid.seconds:g} CPU seconds, "
-        "median over sizes. Without noise that is the network itself, with noise a fit as good as one from the truth, however far "
-        f"from it (over floor); {'; '.join(parts)}. The counting limit is 1.")
+        "median over sizes. Without noise that is the network itself, with noise a fit as good as one from the truth, however "
+        f"far from it (over floor); {'; '.join(parts)}. The counting limit is 1.")
 
 
 def _half_line_text(arm: str, lines: list[float], most: float) -> str:
