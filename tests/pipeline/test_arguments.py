@@ -74,7 +74,7 @@ def test_progress_true_is_a_line_on_stderr(capsys: pytest.CaptureFixture[str]) -
 WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "inputs alone": ((X,), {}, "Write recover\\(x, y\\)"),
     "outputs beside a source": ((lb.Samples(X, Y), Y), {}, "recover\\(x, y, method\\)"),
-    "a function of unknown dimension": ((lambda x: x[:, 0],), {}, "Oracle\\(target, dim\\)"),
+    "a function of unknown dimension": ((lambda x: x[:, 0],), {}, "Give it with dim="),
     "method as text": ((X, Y, "tensor-unit"), {}, "No method has that name.*tensor-init.*lb.TensorInit\\(\\)"),
     "method of a layer": ((X, Y, lb.HighThreshold), {}, "recover_layer"),
     "family without its number": ((X, Y), {"activation": lb.leaky_relu}, "leaky_relu\\(0.1\\)"),

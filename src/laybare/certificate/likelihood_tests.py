@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.random import Generator
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName, StandardErrors
 from laybare.certificate.error_propagation import (
@@ -230,7 +230,7 @@ def _score_claims(fitted: LikelihoodFit, rng: Generator) -> tuple[Array, Claim]:
     near = near + TESTS.moved_by * np.linalg.norm(near, axis=1)[:, None] * rng.standard_normal(near.shape) / np.sqrt(d + 1)
     units = np.vstack([steep * rows, near])
     tests = _score_tests(fitted, TestedFeatures(point, pairs, units))
-    chances = chi2.sf(tests, fitted.used.outputs)
+    chances = chdtrc(fitted.used.outputs, tests)
     fixed = len(tests) - len(units)
     evidence = max(0.0, -float(np.log10(np.maximum(len(tests) * chances.min(), np.finfo(float).tiny))))
     most = RULES.doubting_evidence

@@ -18,6 +18,18 @@ from laybare.numerics.shapes import Array
 from laybare.source.arrays import column_names
 from laybare.source.losses import Loss
 
+BLOCK_ROWS = 256
+"""Rows that are answered at a time. Convention: a multiple of what the kernels of BLAS take at a time, some tens of kilobytes."""
+
+
+def _in_equal_blocks(network: Network, rows: Array) -> Array:
+    """Outputs (n, outputs) that do not depend on the rows beside them: BLAS adds up in another order for other numbers of rows,
+    and where classes are separable large parts cancel, so that it shows."""
+    padded = np.zeros((-(-len(rows) // BLOCK_ROWS) * BLOCK_ROWS, rows.shape[1]))
+    padded[: len(rows)] = rows
+    blocks = [np.asarray(network(block)) for block in padded.reshape(-1, BLOCK_ROWS, rows.shape[1])]
+    return np.concatenate(blocks)[: len(rows)].reshape(len(rows), -1)
+
 
 class NetworkClassifier(ClassifierMixin, NestedParameters):  # type: ignore[misc, unused-ignore]
     """The network behind labels: its outputs are log odds, of the second of two classes or of each class against the rest.
@@ -94,7 +106,7 @@ class NetworkClassifier(ClassifierMixin, NestedParameters):  # type: ignore[misc
         """Log odds of `classes_[1]`, (n,), or of every class against the rest, (n, classes)."""
         check_is_fitted(self, "recovery_")
         rows = validate_data(self, X, reset=False, dtype="float64")
-        outputs = np.asarray(self.network_(rows)).reshape(len(rows), -1)
+        outputs = _in_equal_blocks(self.network_, rows)
         return outputs[:, 0] if len(self.classes_) == 2 else outputs
 
     def predict_proba(self, X: Any) -> Array:

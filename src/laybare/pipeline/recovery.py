@@ -174,8 +174,8 @@ class Recovery:
 
     @property
     def reading_queries(self) -> int:
-        """Queries without those of the assurance, which only check the result."""
-        return sum(self.queries.values()) - self.queries.get("assurance", 0)
+        """Queries without those of the assurance and those that were asked again, which only check the result."""
+        return sum(self.queries.values()) - self.queries.get("assurance", 0) - self.queries.get("asked again", 0)
 
     @property
     def headline(self) -> str:
