@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile_server import hostile_server
-from signalled_programs import ENVIRONMENT, PROGRAM, Ended, run, signalled, start
+from signalled_programs import ENVIRONMENT, PROGRAM, TELLING_PROGRAM, Ended, run, signalled, start
 
 import laybare as lb
 from laybare.cli.interrupts import STATE, keep_on_interrupt, note, results_saved
@@ -152,17 +152,21 @@ def test_ctrl_c_at_random_moments(name: str, folder: Path) -> None:
     print(f"{name}: {counts} in a run of {latest:.0f} s; slowest answer {slowest:.2f} s, {wall:.2f} s with waiting for others")
 
 
-@pytest.mark.parametrize("after", [0.06, 0.15, 0.3])
+EARLY = (*TELLING_PROGRAM, *CALLS["recover"][len(PROGRAM):])
+"""A recovery that is signalled before it has begun."""
+
+
+@pytest.mark.parametrize("after", [0.0, 0.03, 0.1, 0.25])
 def test_the_first_half_second(after: float, folder: Path) -> None:
-    """While Python itself starts, for some 25 ms, SIGINT is Python's; from `main` on it is a status and a line."""
-    end = signalled(CALLS["recover"], folder, after)
+    """While Python itself starts SIGINT is Python's, however long that takes; from `main` on it is a status and a line."""
+    end = signalled(EARLY, folder, after)
     assert end.status in (130, -signal.SIGINT) and end.seconds < LIMIT
     assert "in main" not in end.err and (end.status != 130 or "interrupted" in end.err), end.err
 
 
 @pytest.mark.slow
 def test_the_first_half_second_at_forty_moments(folder: Path) -> None:
-    ends = [signalled(CALLS["recover"], folder, float(after)) for after in np.linspace(0.02, 0.6, 40)]
+    ends = [signalled(EARLY, folder, float(after)) for after in np.linspace(0.0, 0.6, 40)]
     silent = [end for end in ends if "Traceback" not in end.err]
     print(f"{len(silent)} of 40 without a traceback, {sum(end.status == 130 for end in ends)} with status 130")
     assert all("in main" not in end.err for end in ends)

@@ -18,6 +18,11 @@ from typing import IO, Any
 Program = subprocess.Popen[str]
 
 PROGRAM = (sys.executable, "-c", "from laybare.cli import main; main()")
+
+STARTED = "started"
+"""The file that `TELLING_PROGRAM` makes once Python itself has started: until then a signal is Python's own matter."""
+
+TELLING_PROGRAM = (sys.executable, "-c", f"open({STARTED!r}, 'x').close(); from laybare.cli import main; main()")
 ENVIRONMENT = {
     **os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -42,14 +47,16 @@ LONGEST_SECONDS = 120.0
 
 
 def start(words: Sequence[str], folder: Path | None = None, *, seconds: float = LONGEST_SECONDS, **options: Any) -> Program:
-    """A process that takes SIGINT, also where this one was told to ignore it (a background job of a shell, CI)."""
+    """A process that takes SIGINT and SIGHUP, also where this one was told to ignore them (a shell's background job, nohup)."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         running: Program = subprocess.Popen(
             list(words), cwd=folder, text=True,
             **{"env": ENVIRONMENT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGHUP, hang_up)
     watch = threading.Timer(seconds, running.kill)
     watch.daemon = True
     watch.start()
@@ -84,12 +91,17 @@ def forked(action: Callable[[], int], meanwhile: Callable[[], object] = lambda: 
 def signalled(
     words: Sequence[str], folder: Path, after: float, *, signals: Sequence[int] = (signal.SIGINT,), apart: float = 0.5
 ) -> Ended:
-    """Start it, send the signals, the first after so many seconds, and wait for its end.
+    """Start it, send the signals, the first after so many seconds (of `TELLING_PROGRAM` itself, without Python's start), and wait.
 
     Its output goes to files: a pipe that nobody reads is full after 64 kB, and the program would wait.
     """
+    marker = folder / STARTED
+    marker.unlink(missing_ok=True)
     with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        return _signalled(start(words, folder, stdout=out, stderr=err), after, signals, apart, (out, err))
+        running = start(words, folder, stdout=out, stderr=err)
+        while words[:len(TELLING_PROGRAM)] == TELLING_PROGRAM and not marker.exists() and running.poll() is None:
+            time.sleep(0.0005)
+        return _signalled(running, after, signals, apart, (out, err))
 
 
 def _signalled(running: Program, after: float, signals: Sequence[int], apart: float, streams: tuple[IO[str], IO[str]]) -> Ended:
