@@ -32,8 +32,8 @@ def assert_same(one: lb.Recovery, other: lb.Recovery) -> None:
     assert_array_equal(one.network.layer.weights, other.network.layer.weights)
     assert_array_equal(one.network.layer.biases, other.network.layer.biases)
     assert_array_equal(one.network.readout, other.network.readout)
-    assert [(claim.name, claim.value) for claim in one.certificate.claims] == [
-        (claim.name, claim.value) for claim in other.certificate.claims]
+    assert [(claim.name, claim.value) for claim in one.certificate.checks] == [
+        (claim.name, claim.value) for claim in other.certificate.checks]
 
 
 @pytest.fixture

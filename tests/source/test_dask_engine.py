@@ -123,7 +123,7 @@ def _check_refinement(client: Any) -> None:
     for name in ("weights", "biases"):
         assert_array_equal(getattr(found[0].network.layer, name), getattr(found[1].network.layer, name))
     assert_array_equal(found[0].network.readout, found[1].network.readout)
-    for one, other in zip(*(recovery.certificate.claims for recovery in found), strict=True):
+    for one, other in zip(*(recovery.certificate.checks for recovery in found), strict=True):
         assert (one.name, one.value, one.passed) == (other.name, other.value, other.passed)
 
 

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 import laybare as lb
 from laybare.numerics.shapes import Array, Sums
-from laybare.source.disk_arrays import NpyRows
+from laybare.source.sample_files import NpyRows
 
 SIZE = 6000
 DISK = lb.source.Schedule(block_bytes=1 << 16, keep_bytes=0)

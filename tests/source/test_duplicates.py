@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.source.duplicates import count_distinct_inputs, group_rows, split_groups
+from laybare.source.problem import count_distinct_inputs, group_rows, split_groups
 
 
 def lattice(rng: np.random.Generator, rows: int = 3000) -> lb.Samples:

@@ -1,42 +1,345 @@
 """Passes on a Dask cluster: runs of blocks are summed where their rows are, and the runs in a tree on the workers.
 
-A pass is one graph (`dask_graph`). Its tasks are runs of 2^j blocks, about half a chunk each: every run is a node of the tree
+A pass is one graph (`plan_pass`). Its tasks are runs of 2^j blocks, about half a chunk each: every run is a node of the tree
 of `laybare.source.sums`, and the bits are those of a local pass. A run whose rows are in one chunk goes to the worker that has
 it; at the border of two chunks only the rows of that run are sent. The statistic and the maps of the views are sent once to
 each worker.
 
 Tasks are pure, so Dask may move and repeat them. Errors in the data (NaN, missing rows) come back as results that name the
 block. Failures of the cluster are retried, then raised.
+
+The Dask graph of a pass: tasks that sum runs of blocks where their rows are, and tasks that sum the runs.
+
+A source is a chain of views and derived sources above a leaf that has the rows. What all runs share (maps, matrices, the
+statistic) is a `PassPlan` and is sent once; a run adds its row indices and its rows. The worker rebuilds the chain and reads
+block by block exactly as a local pass does, so the bits are the same.
+
+Tasks follow Dask's graph specification: a function, then keys of other tasks. All other arguments are bound to the function, so
+that Dask does not look for keys in them.
 """
 
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
 
 from laybare.errors import ClusterFailure, InvalidInput, LaybareError
-from laybare.numerics.shapes import Statistic, Sums
-from laybare.source.dask_graph import (
-    CLUSTER,
-    Chunk,
-    ChunkedLeaf,
-    Graph,
-    RedrawableLeaf,
-    Run,
-    RunFailure,
-    is_portable,
-    list_run,
-    new_key,
-    plan_pass,
-    run_tasks,
-    sum_run,
-    sum_tasks,
-)
-from laybare.source.protocol import Source
-from laybare.source.views import leaf_of
+from laybare.numerics.shapes import Array, Statistic, Sums
+from laybare.numerics.workspace import keep_freed_memory
+from laybare.source.arrays import StackedArrays, check_block
+from laybare.source.derived import StackedRows
+from laybare.source.laws import Unknown
+from laybare.source.protocol import Affine, Source
+from laybare.source.sums import Schedule, evaluate_block, pairwise_sum
+from laybare.source.views import DerivedSource, View, leaf_of, row_index_dtype
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """How passes are cut into tasks, and when a cluster is given up."""
+
+    run_bytes: int = 32 << 20
+    """Memory of the rows of one run if there are no chunks: at least 0.1 s of work, against 1-2 ms overhead per task.
+    Checked by `make bench BENCH_ARGS=dask`."""
+    fan_in: int = 8
+    """Nodes that one task sums. Derived: a power of two, so that the result is a node of the tree. Checked by `make bench
+    BENCH_ARGS=dask`."""
+    window: int = 16
+    """Runs whose results are on their way to this process at a time. Checked by `pytest tests/source/test_dask_engine.py`."""
+    retries: int = 2
+    """Times that a failed task, or a pass that lost its data, is tried again. Checked by `pytest
+    tests/hostile/test_cluster_faults.py`."""
+    patience: float = 60.0
+    """Seconds without any worker after which a pass is given up. Checked by `pytest tests/hostile/test_cluster_faults.py`."""
+    grains_per_call: int = 8
+    """Grains of 1024 rows that one task asks of a black box: about 0.1 s for a network of moderate size. Checked by `pytest
+    tests/source/test_transport.py`."""
+
+
+CLUSTER = ClusterOptions()
+
+
+class PassPlan(NamedTuple):
+    """What all runs share: the chain without its rows, from the leaf upwards, the leaf if it is portable, and the statistic."""
+
+    chain: tuple[View | DerivedSource, ...]
+    leaf: Source | None
+    statistic: Statistic
+    rows: int  # per block
+
+
+class RunSlice(NamedTuple):
+    """What one run reads: rows low..high of the leaf, and for each view, from the leaf upwards, its rows among those."""
+
+    low: int
+    high: int
+    picks: tuple[range | Array, ...]
+
+
+class ChunkRows(NamedTuple):
+    """Rows of the leaf as received, their expected number, and the name of the chunk."""
+
+    values: Array
+    rows: int
+    name: str
+
+
+RunRows: TypeAlias = Source | tuple[Sequence[ChunkRows], Sequence[ChunkRows]] | None
+"""Rows low..high of the leaf: a source, or pieces of x and of y; None if the plan holds the leaf."""
+
+
+@dataclass(frozen=True)
+class RunFailure:
+    """An error in the data, returned as a result: trying again would not help."""
+
+    error: LaybareError
+
+
+def plan_pass(source: Source, leaf: Source | None, statistic: Statistic, rows: int) -> PassPlan:
+    """The chain of `source` without anything large or bound to this process."""
+    if leaf is not None:
+        leaf = copy(leaf)
+        object.__setattr__(leaf, "schedule", Schedule())
+    chain: list[View | DerivedSource] = []
+    while isinstance(source, View | DerivedSource):
+        below = _empty_source(source.origin.dim, source.origin.outputs)
+        if isinstance(source, View):
+            chain.append(replace(source, origin=below, rows=range(0), schedule=Schedule()))
+        else:
+            chain.append(replace(source, origin=below))
+        source = source.origin
+    return PassPlan(tuple(reversed(chain)), leaf, statistic, rows)
+
+
+def slice_run(source: Source, start: int, stop: int) -> RunSlice:
+    """What is needed to read rows start..stop of `source`."""
+    picks: list[range | Array] = []
+    while isinstance(source, View | DerivedSource):
+        if isinstance(source, View):
+            picked = source.rows[start:stop]
+            start, stop = int(picked[0]), int(picked[-1]) + 1
+            picks.append(range(stop - start) if isinstance(picked, range) else _compact(picked - start))
+        source = source.origin
+    return RunSlice(start, stop, tuple(reversed(picks)))
+
+
+def sum_run(plan: PassPlan, where: RunSlice, rows: RunRows) -> Sums | RunFailure:
+    """The sum of a run's blocks, one node of the tree."""
+    try:
+        return pairwise_sum(_blocks(plan, where, rows))
+    except LaybareError as error:
+        return RunFailure(error)
+
+
+def list_run(plan: PassPlan, where: RunSlice, rows: RunRows) -> list[Sums] | RunFailure:
+    """The results of a run's blocks, one by one."""
+    try:
+        return list(_blocks(plan, where, rows))
+    except LaybareError as error:
+        return RunFailure(error)
+
+
+def sum_nodes(nodes: Sequence[Sums | RunFailure]) -> Sums | RunFailure:
+    """The sum of nodes of one level, or the first failure among them."""
+    failure = next((node for node in nodes if isinstance(node, RunFailure)), None)
+    if failure is not None:
+        return failure
+    try:
+        return pairwise_sum(node for node in nodes if not isinstance(node, RunFailure))
+    except LaybareError as error:
+        return RunFailure(error)
+
+
+def _blocks(plan: PassPlan, where: RunSlice, rows: RunRows) -> Iterator[Sums]:
+    """Block by block, in order."""
+    source = _rebuild_source(plan, where, rows)
+    for start in range(0, source.size, plan.rows):
+        yield evaluate_block(source.read, plan.statistic, source.size, plan.rows, start)
+
+
+def _rebuild_source(plan: PassPlan, where: RunSlice, rows: RunRows) -> Source:
+    source = _leaf(plan, where, rows)
+    picks = iter(where.picks)
+    for level in plan.chain:
+        if isinstance(level, View):
+            source = replace(level, origin=source, rows=next(picks))
+        else:
+            source = replace(level, origin=source)
+    return source
+
+
+def _leaf(plan: PassPlan, where: RunSlice, rows: RunRows) -> Source:
+    """Rows low..high of the leaf."""
+    if isinstance(rows, tuple):
+        x, y = (StackedArrays([check_block(np.asarray(chunk.values), chunk.rows, chunk.name) for chunk in part]) for part in rows)
+        return StackedRows(x, y)
+    if rows is not None:
+        return rows
+    assert plan.leaf is not None
+    return View(plan.leaf, range(where.low, where.high), Affine.identity(plan.leaf.dim), Unknown(), Schedule())
+
+
+def _compact(picked: Array) -> Array:
+    """Row indices of a run as int32."""
+    return picked.astype(row_index_dtype(int(picked[-1])), copy=False)
+
+
+def _empty_source(dim: int, outputs: int) -> Source:
+    return StackedRows(StackedArrays([np.empty((0, dim))]), StackedArrays([np.empty((0, outputs))]))
+
+
+
+
+Graph = dict[Any, Any]
+Run = Callable[[PassPlan, RunSlice, RunRows], Any]
+
+
+class Chunk(NamedTuple):
+    """A chunk of an array: its key in the graph, its rows start..stop, its name in error messages."""
+
+    key: Any
+    start: int
+    stop: int
+    name: str
+
+
+@runtime_checkable
+class ChunkedLeaf(Protocol):
+    """A leaf whose rows are in chunks on the cluster."""
+
+    graph: Graph
+    x_chunks: tuple[Chunk, ...]
+    y_chunks: tuple[Chunk, ...]
+
+
+@runtime_checkable
+class RedrawableLeaf(Protocol):
+    """A leaf whose answers are in this process and whose inputs can be drawn anywhere."""
+
+    def as_redrawn(self, start: int, stop: int) -> Source:
+        """Rows start..stop as a source that a worker can read."""
+
+
+def is_portable(leaf: Any) -> bool:
+    """Whether the leaf can be sent to a worker: it describes its rows and holds none."""
+    return bool(getattr(leaf, "is_portable", False))
+
+
+class ChunkCut(NamedTuple):
+    """Rows start..stop of a chunk that should have `rows` rows."""
+
+    start: int
+    stop: int
+    rows: int
+    name: str
+
+    @property
+    def whole(self) -> bool:
+        return self.stop - self.start == self.rows
+
+
+def run_tasks(source: Source, plan: PassPlan, run: Run, workers: int, send: Callable[[Source], Any]) -> tuple[Graph, list[str]]:
+    """The graph of all runs of a pass, and their keys in order; `send` sends the answers of a black box to the workers."""
+    leaf = leaf_of(source)
+    shared, name = new_key("work"), new_key("run")
+    graph: Graph = {shared: (partial(_identity, plan),), **(leaf.graph if isinstance(leaf, ChunkedLeaf) else {})}
+    step = plan.rows * _blocks_per_run(source, leaf, plan.rows, workers)
+    starts = range(0, source.size, step)
+    for start in starts:
+        where = slice_run(source, start, min(start + step, source.size))
+        graph[f"{name}-{start}"] = _run_task(graph, leaf, run, where, shared, send)
+    return graph, [f"{name}-{start}" for start in starts]
+
+
+def sum_tasks(graph: Graph, nodes: list[str]) -> str:
+    """Add tasks that sum these nodes, in groups of `fan_in`, to the graph; returns the key of the last."""
+    name, level, fan_in = new_key("sum"), 0, CLUSTER.fan_in
+    while len(nodes) > 1 or level == 0:
+        groups = [nodes[at : at + fan_in] for at in range(0, len(nodes), fan_in)]
+        nodes = [f"{name}-{level}-{number}" for number in range(len(groups))]
+        graph.update((key, (sum_nodes, group)) for key, group in zip(nodes, groups, strict=True))
+        level += 1
+    return nodes[0]
+
+
+def new_key(name: str) -> str:
+    """A key that no other task has."""
+    return f"laybare-{name}-{uuid.uuid4().hex[:12]}"
+
+
+def _run_task(
+    graph: Graph, leaf: Source, run: Run, where: RunSlice, shared: str, send: Callable[[Source], Any]
+) -> tuple[Any, ...]:
+    if isinstance(leaf, ChunkedLeaf):
+        cuts = [list(_cuts(chunks, where.low, where.high)) for chunks in (leaf.x_chunks, leaf.y_chunks)]
+        alone = all(len(part) == 1 for part in cuts)
+        keys = [[chunk.key if alone or cut.whole else _cut_task(graph, chunk, cut) for chunk, cut in part] for part in cuts]
+        return partial(_run_on_chunks, run, where, [[cut for _, cut in part] for part in cuts]), shared, *keys
+    if isinstance(leaf, RedrawableLeaf):
+        key = new_key("answers")
+        graph[key] = send(leaf.as_redrawn(where.low, where.high))
+        return partial(_run_on_source, run, where), shared, key
+    return partial(_run_on_source, run, where), shared
+
+
+def _cuts(chunks: Sequence[Chunk], low: int, high: int) -> Iterator[tuple[Chunk, ChunkCut]]:
+    """The cuts of chunks that make up rows low..high."""
+    first = int(np.searchsorted([chunk.stop for chunk in chunks], low, side="right"))
+    for chunk in chunks[first:]:
+        if chunk.start >= high:
+            return
+        start, stop = (min(max(row, chunk.start), chunk.stop) - chunk.start for row in (low, high))
+        yield chunk, ChunkCut(start, stop, chunk.stop - chunk.start, chunk.name)
+
+
+def _cut_task(graph: Graph, chunk: Chunk, cut: ChunkCut) -> str:
+    """A task that cuts rows out of a chunk on the worker that has it: only these rows are sent."""
+    key = new_key("rows")
+    graph[key] = (partial(_rows_of, cut), chunk.key)
+    return key
+
+
+def _rows_of(cut: ChunkCut, chunk: Array) -> Array:
+    """Rows of a chunk; the whole chunk if its length is wrong: `check_block` then raises an error that names it."""
+    return chunk[cut.start : cut.stop] if len(chunk) == cut.rows else chunk
+
+
+def _chunk_rows(cut: ChunkCut, given: Array) -> ChunkRows:
+    values = given if cut.whole or len(given) == cut.stop - cut.start else _rows_of(cut, given)
+    return ChunkRows(np.asarray(values), cut.stop - cut.start, cut.name)
+
+
+def _identity(plan: PassPlan) -> PassPlan:
+    return plan
+
+
+def _run_on_chunks(run: Run, where: RunSlice, cuts: list[list[ChunkCut]], plan: PassPlan, x: list[Array], y: list[Array]) -> Any:
+    of_x, of_y = ([_chunk_rows(*both) for both in zip(part, some, strict=True)] for part, some in zip(cuts, (x, y), strict=True))
+    keep_freed_memory()
+    return run(plan, where, (of_x, of_y))
+
+
+def _run_on_source(run: Run, where: RunSlice, plan: PassPlan, rows: Source | None = None) -> Any:
+    keep_freed_memory()
+    return run(plan, where, rows)
+
+
+def _blocks_per_run(source: Source, leaf: Source, rows: int, workers: int) -> int:
+    """A power of two: half a chunk, or `run_bytes`; fewer if workers would be idle otherwise."""
+    wanted = CLUSTER.run_bytes / (8 * (source.dim + source.outputs))
+    if isinstance(leaf, ChunkedLeaf):
+        wanted = float(np.median([chunk.stop - chunk.start for chunk in leaf.x_chunks])) / 2
+    wanted = min(wanted, source.size / (2 * workers))
+    return int(2 ** np.floor(np.log2(max(1.0, wanted / rows))))
+
 
 Result = TypeVar("Result")
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.numerics.shapes import Array, Sums
-from laybare.source.dask_engine import DaskEngine
-from laybare.source.dask_graph import Chunk, Graph
+from laybare.source.dask_engine import Chunk, DaskEngine, Graph
 from laybare.source.laws import Gaussian, as_law
 from laybare.source.protocol import Law, Rows
 from laybare.source.samples import check_shapes, constant_data_error

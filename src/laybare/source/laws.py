@@ -39,6 +39,11 @@ class Gaussian:
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "cov", cov)
 
+    def __repr__(self) -> str:
+        given = {name: value for name, value in (("mean", self.mean), ("cov", self.cov)) if value is not None}
+        shown = (f"{name}=" + (f"{value:g}" if np.ndim(value) == 0 else f"{np.shape(value)}") for name, value in given.items())
+        return f"Gaussian({', '.join(shown)})"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Gaussian) and _same(self.mean, other.mean) and _same(self.cov, other.cov)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.shapes import Event, Progress
+from laybare.numerics.workspace import single_blas_thread
 from laybare.source.protocol import Source
 from laybare.source.threads import map_in_order
 from laybare.source.views import RowsInMemory

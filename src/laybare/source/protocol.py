@@ -14,9 +14,9 @@ from numpy.random import Generator
 
 from laybare.errors import InvalidInput
 from laybare.networks import Layer, Network
-from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.checks import show_value
 from laybare.numerics.shapes import Array, Progress, Statistic, Sums
+from laybare.numerics.workspace import single_blas_thread
 from laybare.source.sums import Schedule
 
 

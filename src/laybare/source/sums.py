@@ -24,9 +24,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.checks import check_fields
 from laybare.numerics.shapes import Array, Event, Progress, Statistic, Sums
+from laybare.numerics.workspace import single_blas_thread
 from laybare.source.threads import map_in_order
 
 GRAIN = 1024

@@ -37,10 +37,10 @@ class SourceMethods(Protocol):
                 f"A split of {self.size} rows at fraction {fraction} leaves one part empty.", "Both parts need rows.",
                 "Give a fraction between 0 and 1, not too close to either.", fraction=fraction, size=self.size)
         if self.exchangeable:
-            return SplitSources(_view(self, range(first)), _view(self, range(first, self.size)))
+            return SplitSources(view_of(self, range(first)), view_of(self, range(first, self.size)))
         chosen = np.zeros(self.size, dtype=bool)
         chosen[np.random.default_rng(rng).choice(self.size, first, replace=False, shuffle=False)] = True
-        return SplitSources(_view(self, _row_indices(chosen)), _view(self, _row_indices(~chosen)))
+        return SplitSources(view_of(self, _row_indices(chosen)), view_of(self, _row_indices(~chosen)))
 
     def take(self: Source, rows: int) -> Source:
         """The first rows."""
@@ -52,7 +52,7 @@ class SourceMethods(Protocol):
             raise InvalidInput(
                 f"Rows {start} to {stop} were asked for.", f"There are {self.size}, and a source cannot be empty.",
                 f"Ask for at least one row, and for none beyond {self.size}.", start=start, stop=stop, size=self.size)
-        return _view(self, range(start, stop))
+        return view_of(self, range(start, stop))
 
     def whitened(self: Source, *, centred: bool = True) -> WhitenedSource:
         """The same rows with inputs of mean 0 and covariance I (of second moment I if not centred).
@@ -60,7 +60,7 @@ class SourceMethods(Protocol):
         `.transform` is the map from the original inputs, also for a view of a view. Centring gives a bias to units that have
         none: a fit without biases needs centred=False.
         """
-        return _view(self, range(self.size), transform=whitening_map(self, centred=centred), law=self.law.white())
+        return view_of(self, range(self.size), transform=whitening_map(self, centred=centred), law=self.law.white())
 
     def mapped(self: Source, transform: Affine, law: Law) -> WhitenedSource:
         """These rows through a given map, such as that of other rows; `.transform` is that map alone."""
@@ -72,7 +72,7 @@ class SourceMethods(Protocol):
 
     def with_schedule(self: Source, schedule: Schedule) -> Source:
         """The same rows with another schedule."""
-        return replace(_view(self, range(self.size)), schedule=schedule)
+        return replace(view_of(self, range(self.size)), schedule=schedule)
 
     def with_progress(self: Source, progress: Progress | None) -> Source:
         """The same rows; every block that is done calls `progress`."""
@@ -287,7 +287,7 @@ def _read_for(statistic: Statistic, source: Source) -> Callable[[int, int], Rows
     return source.read
 
 
-def _view(source: Source, rows: range | Array, transform: Affine | None = None, law: Law | None = None) -> View:
+def view_of(source: Source, rows: range | Array, transform: Affine | None = None, law: Law | None = None) -> View:
     """A view of `source`; a view of a view refers to the origin itself, so that chains of splits cost nothing."""
     transform = transform or Affine.identity(source.dim)
     law = law or source.law

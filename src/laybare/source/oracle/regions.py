@@ -18,11 +18,10 @@ from numpy.random import Generator
 from laybare.errors import InvalidInput
 from laybare.networks import Layer, Network
 from laybare.numerics.checks import show_value
-from laybare.numerics.numpy_files import map_array, open_archive
+from laybare.numerics.file_borders import map_array, open_archive
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import as_numeric
-from laybare.source.arrow_tables import read_feather, read_json_lines, read_parquet
-from laybare.source.table_files import ColumnChoice, read_csv
+from laybare.source.table_files import ColumnChoice, read_csv, read_feather, read_json_lines, read_parquet
 
 NEAR_STANDARD = 3.0
 """Locations up to this and scales up to this factor from 1 count as standard. Derived: lines reach 1e5 scales, and three standard

@@ -1,11 +1,12 @@
 """The same inputs asked again: does a black box have one answer for an input?
 
-Some inputs are asked again at the end, in one call and in another order. Where all answers are the same, up to rounding, the
-answers have no noise. Where they are not, the same call is made once more, and a few of its rows are asked alone:
+Some inputs are asked again at the end, in one call and in reverse order. Where all answers are the same, up to rounding, the
+answers have no noise. Where they are not, the same call is made once more, then in the other order, and a few rows alone:
 
-    the same call, the same answers; a row alone, another answer      answers depend on the rows beside it (batch)
-    the same call, the same answers; a row alone as well              the black box has changed since (changed)
-    the same call, other answers                                      noise, or a drift (noisy)
+    the same call, other answers                                       noise, several models at random, or a drift (noisy)
+    the same call, the same answers; others alone or in another order  answers depend on the rows beside them (batch)
+    all calls agree, with other answers than before to most inputs     the black box has changed since (changed)
+    all calls agree, with other answers than before to a few inputs    now and then it is answered otherwise (sometimes)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from laybare.numerics.shapes import Array
 from laybare.source.oracle.oracle import Oracle
 from laybare.source.rounding import Rounding, detect_grid
 
-RepeatKind: TypeAlias = Literal["same", "batch", "changed", "noisy"]
+RepeatKind: TypeAlias = Literal["same", "batch", "changed", "sometimes", "noisy"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class RepeatOptions:
     rows: int = 16  # Derived: a shift of one standard deviation of the noise is then seen at four of its standard errors.
     first_share: float = 0.5  # of them are the first that were asked, the others lie between. Checked by `pytest tests/hostile`.
     alone: int = 3  # rows that are asked alone, if answers differ. Checked by `pytest tests/hostile`.
+    changed_share: float = 0.5  # of the inputs have other answers if the box has changed. Convention: most of them.
     max_budget_share: float = 0.05  # of the budget. Convention: a twentieth.
     roundings: float = 64.0
     """Roundings by which the same answer may differ in another batch. Derived: as `RoundingOptions.arithmetic`."""
@@ -40,7 +42,8 @@ REPEATS = RepeatOptions()
 class RepeatedAnswers(NamedTuple):
     """Answers (n, outputs) to the same inputs: as first given, and near the end. `tol` (n,) is their rounding.
 
-    Where they differ: `again`, the same call once more, and `alone`, its first rows in calls of their own; None if not asked.
+    Where they differ: `again`, the same call once more, `turned`, the same rows in the other order, and `alone`, its first rows
+    in calls of their own; None if not asked.
     """
 
     first: Array
@@ -48,6 +51,7 @@ class RepeatedAnswers(NamedTuple):
     tol: Array
     again: Array | None = None
     alone: Array | None = None
+    turned: Array | None = None
 
     @property
     def differing(self) -> int:
@@ -60,8 +64,10 @@ class RepeatedAnswers(NamedTuple):
             return "same"
         if self.again is None or self.alone is None or (_apart(self.last, self.again) > self.tol).any():
             return "noisy"
-        count = len(self.alone)
-        return "batch" if (_apart(self.last[:count], self.alone) > self.tol[:count]).any() else "changed"
+        others = (self.alone, self.last if self.turned is None else self.turned)
+        if any((_apart(self.last[: len(other)], other) > self.tol[: len(other)]).any() for other in others):
+            return "batch"
+        return "changed" if self.differing > REPEATS.changed_share * len(self.first) else "sometimes"
 
     @property
     def variance(self) -> float:
@@ -76,7 +82,7 @@ class RepeatedAnswers(NamedTuple):
 
 def reserved_queries(oracle: Oracle) -> int:
     """Queries of the budget that are left for asking again, with the further calls where answers differ."""
-    return min(2 * REPEATS.rows + REPEATS.alone, int(REPEATS.max_budget_share * oracle.budget))
+    return min(3 * REPEATS.rows + REPEATS.alone, int(REPEATS.max_budget_share * oracle.budget))
 
 
 def ask_again(oracle: Oracle, x: Array, first: Array) -> RepeatedAnswers | None:
@@ -94,13 +100,14 @@ def ask_again(oracle: Oracle, x: Array, first: Array) -> RepeatedAnswers | None:
     repeats = RepeatedAnswers(first, last, tol)
     if not repeats.differing or oracle.budget - oracle.spent < len(x):
         return repeats
-    again = _asked(oracle, x)
-    alone = min(REPEATS.alone, len(x), oracle.budget - oracle.spent)
-    if not alone:
-        return repeats._replace(again=again)
     order = np.argsort(-_apart(first, last), kind="stable")  # those that differ most, first
-    single = np.vstack([_asked(oracle, x[[i]]) for i in order[:alone]])
-    return RepeatedAnswers(first[order], last[order], tol[order], again[order], single)
+    again, left = _asked(oracle, x)[order], oracle.budget - oracle.spent
+    repeats = RepeatedAnswers(first[order], last[order], tol[order], again)
+    alone = min(REPEATS.alone, left)
+    if not alone:
+        return repeats
+    repeats = repeats._replace(alone=np.vstack([_asked(oracle, x[[i]]) for i in order[:alone]]))
+    return repeats if left - alone < len(x) else repeats._replace(turned=_asked(oracle, x[::-1])[::-1][order])
 
 
 def ask_earlier_queries_again(oracle: Oracle) -> RepeatedAnswers | None:

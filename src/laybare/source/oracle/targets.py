@@ -188,10 +188,14 @@ def _named(text: str) -> Target:
         raise InvalidInput(
             f"The black box is {redact(text)!r}.", "That is not the name of a file, function or address.", ACCEPTED_KINDS,
             target=redact(text))
-    return _imported(text, module, attribute)
+    found = named_object(text)
+    target = as_target(found)
+    return replace(target, name=text if target.ask is found else f"{text} {target.name}")
 
 
-def _imported(text: str, module: str, attribute: str) -> Target:
+def named_object(text: str) -> Any:
+    """What "module:name" is, imported."""
+    module, _, attribute = text.partition(":")
     try:
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):
@@ -200,8 +204,7 @@ def _imported(text: str, module: str, attribute: str) -> Target:
         raise InvalidInput(
             f"{text!r} cannot be imported ({redact(str(error))}).", "Before the colon stands a module, after it a name in it.",
             "Check both, and that the module can be imported from here (PYTHONPATH).", target=text) from None
-    target = as_target(found)
-    return replace(target, name=text if target.ask is found else f"{text} {target.name}")
+    return found
 
 
 def _name_of(given: Callable[..., Any]) -> str:
