@@ -240,7 +240,7 @@ def test_a_small_unit_missing_among_many_rows_is_seen() -> None:
         truth = replace(truth, readout=readout)
         x = rng.standard_normal((100_000, 50))
         found = lb.recover(lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(100_000)), lb.RandomStart(), 19, rng=0)
-        claim = next(claim for claim in found.certificate.claims if claim.name == ClaimName.ONE_UNIT_MORE)
+        claim = next(claim for claim in found.certificate.checks if claim.name == ClaimName.ONE_UNIT_MORE)
         assert found.certificate.verdict == "refuted" and claim.value > 3.0 * claim.threshold
 
 
@@ -248,5 +248,5 @@ def test_a_rare_unit_is_looked_for_at_the_rows_with_the_largest_residuals() -> N
     """80 noisy samples of three units, one of them on in three: two units were verified, since no start was near the third."""
     case = FAMILIES["units"](np.random.default_rng([161181, sum(map(ord, "units"))]))
     found = lb.recover(case.source, lb.RandomStart(), case.width, rng=161181)
-    claim = next(claim for claim in found.certificate.claims if claim.name == ClaimName.ONE_UNIT_MORE)
+    claim = next(claim for claim in found.certificate.checks if claim.name == ClaimName.ONE_UNIT_MORE)
     assert found.network.width == 2 and not claim.passed and claim.value > 1.5 * claim.threshold

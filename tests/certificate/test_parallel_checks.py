@@ -24,7 +24,7 @@ def threads_of(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Threads that look for a unit less."""
     seen: set[int] = set()
     plain = verification.one_unit_fewer_claim
-    monkeypatch.setattr(verification, "one_unit_fewer_claim", lambda fitted: seen.add(threading.get_ident()) or plain(fitted))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(verification, "one_unit_fewer_claim", lambda *given: seen.add(threading.get_ident()) or plain(*given))  # type: ignore[func-returns-value]
     return seen
 
 
@@ -44,7 +44,7 @@ def test_the_same_claims_at_once_and_one_after_the_other(
 
 
 def test_an_error_in_one_part_is_raised(noisy: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(fitted: object) -> None:
+    def fails(*given: object) -> None:
         raise lb.LaybareError("Seen.", "Why.", "What to do.")
 
     monkeypatch.setattr(fitted_network, "ROWS", replace(fitted_network.ROWS, parallel_cost=0.0))

@@ -12,8 +12,7 @@ from laybare.solver.likelihood import constant_point, deviance_at, maximise_like
 from laybare.solver.minimise import minimise
 from laybare.solver.point import Model, Point
 from laybare.source import Samples, Schedule, Unknown
-from laybare.source.likelihood_rows import likelihood_rows
-from laybare.source.losses import LOSSES, Loss
+from laybare.source.losses import LOSSES, Loss, likelihood_rows
 from laybare.source.problem import total_variation
 
 N, DIM = 400, 3

@@ -12,17 +12,16 @@ from planted_problems import full_point, perturbed, planted, standard
 import laybare as lb
 from laybare.networks import sign_free
 from laybare.numerics import cost
+from laybare.solver import matrix_free, subsampled
 from laybare.solver import minimise as module
-from laybare.solver import products, subsampled
-from laybare.solver.cg import DampedSystem, Direction
 from laybare.solver.dense import levenberg_marquardt
+from laybare.solver.matrix_free import DampedSystem, Direction, GradientStatistic, ProductStatistic, SlopeStatistic, Tangents
 from laybare.solver.minimise import minimise, part_rows
 from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, project, project_on
 from laybare.solver.options import SOLVER
 from laybare.solver.point import network_of, overfit, point_of, split
-from laybare.solver.products import GradientStatistic, ProductStatistic, SlopeStatistic, Tangents
 from laybare.solver.subsampled import SubsampledCurvature, metric_of, reduced_normal, subsampled_newton
-from laybare.source.subsample import subsample
+from laybare.source.row_ladder import prefix
 from laybare.source.views import fits_one_block
 
 KINDS = [lb.relu, lb.leaky_relu(0.1), lb.absolute, lb.power_relu(2), lb.tanh, lb.sigmoid, lb.erf, lb.softplus, lb.gelu]
@@ -61,7 +60,7 @@ def test_weights_are_right_to_the_last_digits(rng):
 def test_all_rows_by_products_end_at_rounding_from_anywhere_near(activation, rng):
     """Without the part's own fit before it."""
     problem, start = many(rng, activation=activation)
-    part = subsample(problem.source, part_rows(problem.source, start))
+    part = prefix(problem.source, part_rows(problem.source, start))
     refined = subsampled_newton(problem.source, SubsampledCurvature(part, problem.source.size), start, problem.scale)
     assert refined.trace.loss < 1e-24
     assert lb.compare(network_of(refined.point, vector=True), problem.truth).max_error < 1e-9
@@ -182,7 +181,7 @@ def test_an_interrupt_keeps_what_there_is(where, rng):
 
     refined = best_when_interrupted(minimise, problem.source, start, problem.scale, progress=interrupt)
     assert refined.trace.interrupted
-    rows = problem.source if where == "in all rows" else subsample(problem.source, part_rows(problem.source, start))
+    rows = problem.source if where == "in all rows" else prefix(problem.source, part_rows(problem.source, start))
     _, loss = project_on(rows, refined.point)
     assert refined.loss == pytest.approx(loss, rel=1e-6)  # of the rows that were fitted, in single precision if all of them
 
@@ -309,8 +308,8 @@ def test_passes_are_matrix_products_and_form_no_matrix_of_samples_by_parameters(
     problem = planted(dim, width, n, rng)
     point = full_point(problem.truth)
     v = split(point, rng.standard_normal(point.units.shape), rng.standard_normal(point.coefficients.shape))
-    with_ones = products.with_ones
-    monkeypatch.setattr(products, "with_ones", lambda point, x, dtype: with_ones(point, x, dtype).view(Recorded))
+    with_ones = matrix_free.with_ones
+    monkeypatch.setattr(matrix_free, "with_ones", lambda point, x, dtype: with_ones(point, x, dtype).view(Recorded))
     Recorded.products, Recorded.largest = [], 0
     statistics = {
         "gradient": GradientStatistic(point, dtype), "slope": SlopeStatistic(point, dtype),

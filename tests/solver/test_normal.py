@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.solver.dense import _system
+from laybare.solver.matrix_free import GradientStatistic, ProductStatistic, SlopeStatistic, joined
 from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, project
 from laybare.solver.point import Model, Split, columns_of, keep_units, network_of, split
-from laybare.solver.products import GradientStatistic, ProductStatistic, SlopeStatistic, joined
 
 SMOOTH = [lb.sigmoid, lb.tanh, lb.erf, lb.softplus, lb.gelu, lb.exponential(0.5), lb.power_relu(2), lb.power_relu(3)]
 KINKED = [lb.relu, lb.leaky_relu(0.1), lb.leaky_relu(-0.5), lb.absolute]

@@ -1,8 +1,14 @@
-"""Claims with numbers, the limits they are held to, and the verdict they add up to."""
+"""Claims with numbers, the limits they are held to, and the verdict they add up to.
+
+A certificate of samples makes five statements, each the opposite of one way to be wrong: the function is not elsewhere, every
+unit is needed, every parameter lies in its interval, no other minimum fits as well, rows are independent. A network is verified
+if all five stand. Each rests on checks, which explain it (`Claim.explanations`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import nan
 from typing import NamedTuple
 
@@ -13,16 +19,22 @@ from laybare.numerics.shapes import Array
 
 
 class ClaimName:
-    """Names of the claims that a certificate of samples makes, and of those that the pipeline decides by."""
+    """Names of the statements and checks of a certificate of samples, and of other claims."""
+
+    FUNCTION = "no other function predicts better"
+    UNITS = "every unit is needed"
+    INTERVALS = "every parameter lies in its interval"
+    MINIMUM = "no other minimum fits as well"
+    ROWS = "every row is like every other"
 
     EQUATIONS = "equations per unknown"
     FRESH_RESIDUAL = "fresh residual over used residual"
-    OUTPUT_ERROR = "bound on the error of the outputs"
+    CHALLENGERS = "what the best challenger gains"
     RESIDUAL_STRUCTURE = "structure left in the residual"
     RIVAL_ACTIVATION = "gain of another activation"
     ONE_UNIT_MORE = "gain of one more unit"
     ONE_UNIT_FEWER = "loss of one unit fewer"
-    SMALLEST_VISIBLE_UNIT = "smallest unit that would have been seen"
+    SMALLEST_VISIBLE_UNIT = "smallest unit that would have been seen"  # of fits by likelihood
     LARGEST_COSINE = "largest cosine of two units"
     KINK_CROSSED = "samples beyond the least crossed kink"
     BETWEEN_KINKS = "samples between the two closest kinks"
@@ -33,6 +45,7 @@ class ClaimName:
     DISTANCE_TO_MINIMUM = "distance to the minimum in standard errors"
     NEARBY_MINIMA = "farthest refit that fits as well"
     RUN_AGREEMENT = "runs until two ended at the same fit"
+    NEIGHBOURS = "residuals of neighbouring rows"
     DRIFT = "drift of the black box"
     REPEATS = "answers that differ when asked again"
     LACK_OF_FIT = "residual against the noise of repeats"
@@ -79,11 +92,6 @@ class CertificateRules:
     with a chance of 2⁻¹⁶."""
     min_equations_per_unknown_noisy: float = 6.0
     """Where the residual may be noise or not. Checked by `laybare reproduce hostile`."""
-    max_output_error: float = 0.5
-    """Bound on the error of the outputs, in standard deviations of y: a quarter of the variance. Checked by
-    `laybare reproduce hostile`."""
-    bound_sigmas: float = 2.0
-    """Standard deviations between an estimate and its bound: 97.7 % of the normal law. Convention: about 98 % confidence."""
 
     clear_unit_gain: float = 1.5
     """Penalties from which a unit is real: noise reaches 1.07, clearly visible units 2.8. Checked by
@@ -97,9 +105,6 @@ class CertificateRules:
     """Penalties from which the second least important unit is not tried. Checked by `laybare reproduce plain-noise`."""
     dropped_units: int = 2
     """Units that are tried to leave out: those that look cheapest. Checked by `laybare reproduce plain-noise`."""
-    max_hidden_unit: float = 0.07
-    """Largest unit, in standard deviations of y, that may go unseen: half a per cent of the variance. Checked by
-    `laybare reproduce hostile`."""
 
     max_cosine: float = 0.999
     """|cosine| of two extended rows (w, b) on white inputs beyond which they are hard to tell apart. Checked by
@@ -169,7 +174,8 @@ class Claim:
     """One thing that was checked: `passed` tells whether `value` is on the right side of `threshold`.
 
     `kind`: "proved" (follows from the numbers alone), "tested" (a statistical test could have failed), "assumed" (on trust).
-    A `decisive` claim that fails refutes the network; any other failure makes it doubtful.
+    A `decisive` claim that fails refutes the network; any other failure makes it doubtful. A statement stands if all of its
+    `explanations` hold.
     """
 
     name: str
@@ -179,6 +185,11 @@ class Claim:
     kind: str
     explanation: str
     decisive: bool = False
+    explanations: tuple[Claim, ...] = ()
+
+    def not_decisive(self) -> Claim:
+        """The same, as a claim that refutes nothing."""
+        return replace(self, decisive=False, explanations=tuple(check.not_decisive() for check in self.explanations))
 
     @property
     def direction(self) -> str:
@@ -188,6 +199,50 @@ class Claim:
         if self.passed and self.value == self.threshold == 1.0:
             return "at least"
         return "at most" if (self.value <= self.threshold) == self.passed else "at least"
+
+
+WORDS = {
+    ClaimName.FUNCTION: "the function is not elsewhere: nothing that was tried instead of this network fits or predicts better.",
+    ClaimName.UNITS: "no unit can be left out, and rows show where each one bends.",
+    ClaimName.INTERVALS: "standard errors are small enough to be a guide to every weight, bias and readout.",
+    ClaimName.MINIMUM: "the search ended where it should, and other searches and refits from nearby end there as well.",
+    ClaimName.ROWS: "rows are independent and of one law, and a black box has one answer for an input."}
+"""What each statement says."""
+
+
+def statement(name: str, checks: Sequence[Claim]) -> tuple[Claim, ...]:
+    """The statement that rests on these checks; none where there are none."""
+    if not checks:
+        return ()
+    failed = [check for check in checks if not check.passed]
+    against = f"{len(failed)} of {len(checks)} checks speak against it: {', '.join(check.name for check in failed)}."
+    return (Claim(
+        name, float(len(failed)), 0.0, not failed, "tested", against if failed else WORDS[name],
+        any(check.decisive for check in failed), tuple(checks)),)
+
+
+class Findings(NamedTuple):
+    """What was learnt that decides whether anything else is tried.
+
+    `runs` until two ended at the same fit (0: none did; None: one is enough); whether a unit is clearly missing, one is not
+    supported, every other activation is clearly worse, the residual has structure; whether the tests came to an end.
+    """
+
+    runs: int | None = None
+    unit_missing: bool = False
+    unit_unsupported: bool = False
+    rivals_worse: bool = False
+    structure_left: bool = False
+    finished: bool = True
+
+
+class SearchRecord(NamedTuple):
+    """What a certificate is told: claims of the search, runs until two agreed (0: none did; None: one is enough), and claims of
+    the method about its assumptions."""
+
+    claims: tuple[Claim, ...] = ()
+    runs: int | None = None
+    assumptions: tuple[Claim, ...] = ()
 
 
 class StandardErrors(NamedTuple):
@@ -217,6 +272,21 @@ class Assurance(NamedTuple):
             f"{self.answers:,} fresh answers were predicted")
 
 
+class Resolution(NamedTuple):
+    """What challengers show: at this `level` none of so many is better by more than `bound`, in standard deviations of y; and the
+    largest standard error of a row or readout, relative to its length."""
+
+    level: float
+    bound: float
+    challengers: int
+    largest_error: float
+
+    def __str__(self) -> str:
+        return (
+            f"none of {self.challengers} challengers predicts better by more than {self.bound:.2g} of the spread of y "
+            f"({100.0 * (1.0 - self.level):.3g} %); the largest standard error of a unit is {100.0 * self.largest_error:.2g} %")
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What is known about a recovered network without knowing the truth.
@@ -225,9 +295,10 @@ class Certificate:
     `visible` the smallest unit that would have been seen: the standard deviation of what it adds, relative to that of y.
     `held_out` is the mean square of the residual on held-out rows, relative to the variance of y, `held_out_error` its standard
     error. They are NaN where they were not measured (a single layer under an unknown top). `reason` is the likeliest reason of a
-    refutation. `assurance` is what fresh answers of a black box show about its inputs; None for samples. `covariance` is that of
+    refutation. `assurance` is what fresh answers of a black box show about its inputs; None for samples. `resolution` is what
+    challengers show; None where nothing but rounding is left. `covariance` is that of
     all parameters, in the order (w, b) of every unit, then readout, offset and linear part (each for all outputs); None where it
-    was not computed, or for more than a few hundred parameters.
+    was not computed, or for more than a few hundred parameters. `findings` is what the next attempt is decided by.
     """
 
     claims: tuple[Claim, ...]
@@ -240,6 +311,21 @@ class Certificate:
     reason: str = ""
     assurance: Assurance | None = None
     covariance: Array | None = None
+    findings: Findings = Findings()
+    resolution: Resolution | None = None
+
+    @property
+    def checks(self) -> tuple[Claim, ...]:
+        """All single checks: those that the statements rest on, and claims that stand alone."""
+        return tuple(check for claim in self.claims for check in (claim.explanations or (claim,)))
+
+    def with_check(self, name: str, *checks: Claim) -> Certificate:
+        """The same with checks added to the statement of that name, or as claims that stand alone if there is none."""
+        old = next((claim for claim in self.claims if claim.name == name and claim.explanations), None)
+        if old is None or not checks:
+            return replace(self, claims=(*self.claims, *checks))
+        (new,) = statement(name, (*old.explanations, *checks))
+        return replace(self, claims=tuple(new if claim is old else claim for claim in self.claims))
 
     @property
     def verdict(self) -> str:
@@ -268,26 +354,29 @@ class Certificate:
             "seen; nor are activations so alike as tanh and erf, or ReLU and a GELU of long rows, or errors in x, told apart.")
 
     def explain(self, *, failed_only: bool = False) -> str:
-        """The verdict, and the claims with their numbers and what they mean; with `failed_only` those that hold are counted."""
-        shown = f": {self.assurance}" if self.assurance is not None and self.verdict == "verified" else ""
+        """The verdict, the statements and what each rests on, with numbers; with `failed_only` checks that hold are counted."""
+        known = self.resolution if self.assurance is None else self.assurance
+        shown = f": {known}" if known is not None and self.verdict == "verified" else ""
         lines = [f"verdict: {self.verdict}{shown}", *([self.meaning] if self.meaning else [])]
-        listed = [claim for claim in self.claims if not (failed_only and claim.passed)]
-        for claim in listed:
-            mark = "ok  " if claim.passed else "FAIL"
-            side = claim.direction or "threshold"
-            lines.append(f"  {mark} {claim.name}: {claim.value:.3g} ({side} {claim.threshold:.3g}, {claim.kind})")
-            lines.append(f"       {claim.explanation}")
-        if len(listed) < len(self.claims):
-            held = len(self.claims) - len(listed)
-            lines.append(f"  {held} of {len(self.claims)} checks hold (certificate.explain() lists them)")
+        for claim in self.claims:
+            if failed_only and claim.passed:
+                continue
+            if claim.explanations:
+                lines.append(f"  {_mark(claim)} {claim.name}: {claim.explanation}")
+            for check in claim.explanations or (claim,):
+                if not (failed_only and check.passed):
+                    lines += _lines_of(check, "    " if claim.explanations else "  ")
+        held = sum(check.passed for check in self.checks)
+        if failed_only and held:
+            lines.append(f"  {held} of {len(self.checks)} checks hold (certificate.explain() lists them)")
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.explain()
 
     def __repr__(self) -> str:
-        failed = [claim.name for claim in self.claims if not claim.passed]
-        held = f"{len(self.claims) - len(failed)} of {len(self.claims)} checks hold"
+        failed = [check.name for check in self.checks if not check.passed]
+        held = f"{len(self.checks) - len(failed)} of {len(self.checks)} checks hold"
         shown = f"{held}; not: {', '.join(failed)}" if failed else held
         return f"verdict: {self.verdict} ({shown}; print it to read them)" + f"\n{self.meaning}" * bool(self.meaning)
 
@@ -295,6 +384,17 @@ class Certificate:
         from laybare.report.notebook import certificate_html
 
         return certificate_html(self)
+
+
+def _mark(claim: Claim) -> str:
+    return "ok  " if claim.passed else "FAIL"
+
+
+def _lines_of(check: Claim, indent: str) -> list[str]:
+    side = check.direction or "threshold"
+    return [
+        f"{indent}{_mark(check)} {check.name}: {check.value:.3g} ({side} {check.threshold:.3g}, {check.kind})",
+        f"{indent}     {check.explanation}"]
 
 
 def unfinished_certificate(network: Network, claims: tuple[Claim, ...] = ()) -> Certificate:
@@ -305,4 +405,4 @@ def unfinished_certificate(network: Network, claims: tuple[Claim, ...] = ()) -> 
     missing = Claim(
         ClaimName.CERTIFICATE_FINISHED, nan, nan, False, "proved",
         "The tests were interrupted: nothing speaks for these weights yet.")
-    return Certificate((missing, *claims), errors, nan)
+    return Certificate((missing, *claims), errors, nan, findings=Findings(finished=False))

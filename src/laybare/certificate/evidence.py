@@ -32,8 +32,9 @@ import numpy as np
 
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array, Sums
-from laybare.solver import Effort
+from laybare.solver import Effort, nested_models
 from laybare.solver.minimise import stop_when_decided
+from laybare.solver.nested_models import schwarz_penalty
 from laybare.solver.point import Point, parameters_per_unit
 from laybare.source import Source
 
@@ -43,14 +44,14 @@ T_DEGREES_OF_FREEDOM = 4.0
 
 def bic_penalty_per_unit(fitted: FittedNetwork) -> float:
     """Schwarz's penalty of the free parameters of one unit: q log N."""
-    return float(parameters_per_unit(fitted.point) * np.log(fitted.equations))
+    return schwarz_penalty(parameters_per_unit(fitted.point), fitted.equations)
 
 
 def log_likelihood_gain(fitted: FittedNetwork, narrow: float, wide: float, wider: int) -> float:
     """LR from the losses of both networks, rounding apart; the wider one has `wider` units more than the fitted one."""
     rounding = fitted.rounding_variance * fitted.equations
     spare = max(1, fitted.equations - fitted.unknowns - wider * parameters_per_unit(fitted.point))
-    return float(spare * np.log((max(narrow, 0.0) + rounding) / (max(wide, 0.0) + rounding)))
+    return nested_models.log_likelihood_gain(spare, narrow, wide, rounding)
 
 
 def refit_effort(fitted: FittedNetwork) -> Effort:

@@ -1,47 +1,49 @@
-"""Are held-out rows like used ones?
+"""Are held-out rows like used ones, and is every row independent of the others?
 
 *Held-out rows.* If rows are independent and of one law, and noise has mean zero at every input, E(y - f̂)² = σ² + E(f - f̂)². The
-first is the mean square of fresh residuals, σ² that of used ones over their degrees of freedom, if the network is right. Their
-difference, plus two of its standard deviations, bounds E(f - f̂)²; without noise the fresh mean square does, plus two of its own.
+first is the mean square of fresh residuals, σ² that of used ones over their degrees of freedom, if the network is right.
+
+*Neighbours.* If rows are independent, whether a residual is large says nothing about that of the row before, or of the row with
+the nearest inputs. With u the residuals over 1.5 root mean squares, cut off at ±1, bets that u u' > 0 for neighbours do not pay
+(`challengers`); where there is hardly any noise, residuals are errors of the fit, alike for neighbours, and too small to count.
+Where bets pay, rows are a time series, come in groups, or repeat inputs with noise in common. Pairs that lie up to J neighbours
+apart are then dependent, J the order up to which u u' is positive; and with s_n = H⁻¹ J_nᵀ r_n the covariance of the estimates is
+the sum of s_n s_mᵀ over all such pairs: Newey and West's (1987) in row order, Conley's (1999) among inputs, and for groups and
+repeated inputs the sum over clusters. Standard errors grow by its diagonal over that of independent rows, and so does what a unit
+must gain. A level that wanders, with no such J, leaves the matter open.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import fdtri, ndtr
 
 from laybare.certificate.certificate import RULES, Claim, ClaimName
+from laybare.certificate.challengers import capital_against
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array, Statistic, Sums
 
 
 class HeldOutErrors(NamedTuple):
     """`values`: the number of fresh labels; `fresh`: their mean square residual over the variance of y, with its standard error;
-    its ratio to that of the used ones, what the ratio may be by chance, and the bound on E(f - f̂)²."""
+    its ratio to that of the used ones, and what the ratio may be by chance."""
 
     values: int
     fresh: float
     fresh_error: float
     ratio: float
     limit: float
-    bound: float
 
-    def claims(self, fitted: FittedNetwork) -> tuple[Claim, Claim]:
-        """That fresh residuals are no larger than used ones, and how far off the outputs can be."""
-        most = RULES.max_output_error
-        error = float(np.sqrt(self.bound))
-        return (
-            Claim(
-                ClaimName.FRESH_RESIDUAL, self.ratio, self.limit, self.ratio <= self.limit, "tested",
-                f"mean square on {self.values:,} fresh values, {self.fresh:.1e} of the variance of y, against the used ones; "
-                "larger means over-fitting or a wrong network.", decisive=True),
-            Claim(
-                ClaimName.OUTPUT_ERROR, error, most, error <= most, "tested",
-                f"the root mean square of f - f̂ over inputs of the same law is below {error:.1e} standard deviations of y, with "
-                "98 % confidence, if rows are independent, noise has mean zero at every input, and "
-                + ("nothing but rounding is left." if fitted.exact else "the used residual shows its size.")))
+    @property
+    def claim(self) -> Claim:
+        """That fresh residuals are no larger than used ones."""
+        return Claim(
+            ClaimName.FRESH_RESIDUAL, self.ratio, self.limit, self.ratio <= self.limit, "tested",
+            f"mean square on {self.values:,} fresh values, {self.fresh:.1e} of the variance of y, against the used ones; "
+            "larger means over-fitting or a wrong network.", decisive=True)
 
 
 def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
@@ -60,11 +62,7 @@ def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
     spread = float(np.sqrt(tails / count + tails / fitted.degrees_of_freedom))
     chance = max(float(fdtri(count, fitted.degrees_of_freedom, ndtr(RULES.sigmas))), 1.0 + RULES.sigmas * spread)
     ratio, limit = (second + floor) / (noise + floor), chance * (1.0 + 2.0 * fitted.unknowns / fitted.degrees_of_freedom)
-    fresh_error = second * float(np.sqrt(tails / count))
-    excess = second if fitted.exact else max(0.0, second - noise)
-    used_error = 0.0 if fitted.exact else noise * float(np.sqrt(tails / fitted.degrees_of_freedom))
-    bound = excess + RULES.bound_sigmas * float(np.hypot(fresh_error, used_error))
-    return HeldOutErrors(count, second, fresh_error, ratio, limit, bound)
+    return HeldOutErrors(count, second, second * float(np.sqrt(tails / count)), ratio, limit)
 
 
 def _powers(fitted: FittedNetwork) -> Statistic:
@@ -76,3 +74,132 @@ def _powers(fitted: FittedNetwork) -> Statistic:
             return np.asarray(squares.sum()), np.asarray((squares**2).sum())
 
     return powers
+
+
+@dataclass(frozen=True, kw_only=True)
+class DependenceOptions:
+    """How dependent rows are looked for."""
+
+    level: float = 0.01
+    """Chance that independent rows are taken for dependent ones, for each kind of neighbours. Convention: it costs only wider
+    intervals."""
+    rows: int = 16_384  # Used rows that are compared, the first ones. Checked by `make bench`.
+    tree_rows: int = 4096
+    """Of these, among whose inputs the nearest are sought first: all would take four times as long as the rest of a certificate.
+    Checked by `pytest tests/cli/test_planning.py`."""
+    tree_dim: int = 12
+    """Inputs up to which neighbours among these are sought. Derived: in more dimensions a tree visits most rows."""
+    most_neighbours: int = 40  # Beyond this J there is none. Checked by `laybare reproduce coverage`.
+    cut: float = 1.5
+    """Root mean squares at which residuals are cut off. Derived: normal ones then vary as much as ranks between ±1 do."""
+    sigmas: float = 2.0  # By which a mean of u u' exceeds chance at every order up to J. Convention: 97.7 %.
+    influences: float = 1e7  # Rows times parameters up to which pairs are added up. Convention: 80 MB.
+
+
+DEPENDENCE = DependenceOptions()
+
+
+class Dependence(NamedTuple):
+    """Of neighbours in row order, or among inputs: the capital of those who bet on it, J, and for every row its neighbours."""
+
+    kind: str
+    capital: float
+    reach: int
+    neighbours: Array
+
+    @property
+    def found(self) -> bool:
+        return self.capital >= 1.0 / DEPENDENCE.level
+
+    @property
+    def fades(self) -> bool:
+        return bool(self.reach < self.neighbours.shape[1])
+
+
+def find_dependence(fitted: FittedNetwork) -> tuple[Dependence, ...]:
+    """The record of neighbours of both kinds; none where nothing but rounding is left."""
+    rows = min(fitted.used.size, DEPENDENCE.rows)
+    most = min(DEPENDENCE.most_neighbours, rows // 4)
+    if fitted.exact or most < 1:
+        return ()
+    x, y = fitted.used.read(0, rows)
+    residual = y - np.asarray(fitted.white(x)).reshape(y.shape)
+    scaled = _cut_off(residual)
+    at = np.arange(rows)[:, None] - np.arange(1, most + 1)
+    found = [_dependence("before each other", np.where(at < 0, -1, at), scaled)]
+    if x.shape[1] <= DEPENDENCE.tree_dim:
+        found.append(_among_inputs(x, scaled, most))
+    return tuple(found)
+
+
+def _among_inputs(x: Array, scaled: Array, most: int) -> Dependence:
+    """Bets on the nearest of some rows, which are quick to find; more neighbours of all rows only where these pay."""
+    kind, some = "with the nearest inputs", slice(DEPENDENCE.tree_rows)
+    first = _dependence(kind, _nearest(x[some], 1), scaled[some])
+    if not first.found:
+        return first
+    whole = _dependence(kind, _nearest(x, most), scaled)
+    return whole._replace(capital=max(first.capital, whole.capital))
+
+
+def _cut_off(residual: Array) -> Array:
+    """Residuals in units of `cut` root mean squares, at most 1 in size, of mean zero."""
+    size = np.sqrt(np.mean(residual**2, axis=0))
+    cut = np.clip(residual / (DEPENDENCE.cut * np.where(size > 0.0, size, 1.0)), -1.0, 1.0)
+    centred = cut - cut.mean(axis=0)
+    return np.asarray(centred / max(1.0, float(np.abs(centred).max())))
+
+
+def _nearest(x: Array, most: int) -> Array:
+    """The numbers of the nearest rows of every row, nearest first."""
+    from scipy.spatial import cKDTree  # slow to import
+
+    near = cKDTree(x).query(x, most + 1)[1]
+    own = near == np.arange(len(x))[:, None]
+    own[~own.any(axis=1), -1] = True  # a row with many copies need not be among its own neighbours
+    return np.asarray(near[~own].reshape(len(x), most))
+
+
+def _dependence(kind: str, neighbours: Array, scaled: Array) -> Dependence:
+    """Bets on the first neighbours, each pair once, and how far dependence reaches."""
+    first = neighbours[:, 0]
+    once = (first >= 0) & ((first < np.arange(len(first))) | (first[first] != np.arange(len(first))))
+    products = np.mean(scaled[once] * scaled[first[once]], axis=1)
+    capital = capital_against(-products, 0.0, 1.0)
+    reach = 0
+    for other in neighbours.T:
+        products = np.mean(scaled[other >= 0] * scaled[other[other >= 0]], axis=1)
+        if products.mean() <= DEPENDENCE.sigmas * products.std() / np.sqrt(len(products)):
+            break
+        reach += 1
+    return Dependence(kind, capital, reach, neighbours)
+
+
+def variance_inflation(influences: Array, found: Dependence) -> Array:
+    """What dependence multiplies the variance of every parameter by, at least 1; `influences` (n, parameters) are the s_n."""
+    near = found.neighbours[:, : found.reach]
+    rows = np.repeat(np.arange(len(near)), near.shape[1])[near.ravel() >= 0]
+    low, high = np.minimum(rows, near.ravel()[near.ravel() >= 0]), np.maximum(rows, near.ravel()[near.ravel() >= 0])
+    pairs = np.unique(low * len(near) + high)  # once, whichever row is a neighbour of the other
+    low, high = np.divmod(pairs, len(near))
+    own = np.einsum("np,np->p", influences, influences)
+    cross = np.zeros_like(own)
+    for begin in range(0, len(pairs), len(near)):
+        part = slice(begin, begin + len(near))
+        cross += np.einsum("np,np->p", influences[low[part]], influences[high[part]])
+    return np.asarray(np.maximum(1.0, 1.0 + 2.0 * cross / np.maximum(own, np.finfo(float).tiny)))
+
+
+def dependence_claims(found: tuple[Dependence, ...], inflation: float) -> tuple[Claim, ...]:
+    """That residuals of neighbours are independent, or that the intervals allow for it; `inflation` of standard errors, NaN where
+    they do not."""
+    return tuple(
+        Claim(
+            ClaimName.NEIGHBOURS, one.capital, 1.0 / DEPENDENCE.level, not one.found or (one.fades and inflation == inflation),
+            "tested", f"what bets won that residuals of rows {one.kind} are alike" + (
+                ": rows are independent of these." if not one.found else
+                f": up to {one.reach} neighbours are. Standard errors allow for it, and are {inflation:.2g} times as large; what "
+                "a unit must gain grows as well." if one.fades and inflation == inflation else
+                ": rows are a series, or in groups, and standard errors do not hold. Name the groups (groups=), or give rows "
+                "that are independent."))
+        for one in found)

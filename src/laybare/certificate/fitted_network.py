@@ -30,7 +30,7 @@ from laybare.source import Source
 from laybare.source.parallel import run_parallel
 from laybare.source.problem import Problem
 from laybare.source.protocol import SplitSources
-from laybare.source.subsample import subsample_and_rest, subsample_or_all, two_subsamples
+from laybare.source.row_ladder import prefix_and_next, prefix_and_rest, prefix_or_all
 from laybare.source.sums import balance_two_blocks
 
 
@@ -96,14 +96,14 @@ class FittedNetwork:
         rows = max(ROWS.min_curvature_rows, ROWS.curvature_rows_per_parameter * parameters)
         if not self.exact:
             rows = max(rows, 2 * self._search_row_count, ROWS.curvature_operations // max(1, parameters**2))
-        return subsample_or_all(self.used, balance_two_blocks(rows))
+        return prefix_or_all(self.used, balance_two_blocks(rows))
 
     @cached_property
     def search_rows_and_rest(self) -> tuple[Source, Source | None]:
         """The search rows, and the rest of the curvature rows if they are a part of these."""
         if self.curvature_rows is not self.used and 2 * self._search_row_count <= self.curvature_rows.size:
-            return subsample_and_rest(self.curvature_rows, self._search_row_count)
-        return subsample_or_all(self.used, self._search_row_count), None
+            return prefix_and_rest(self.curvature_rows, self._search_row_count)
+        return prefix_or_all(self.used, self._search_row_count), None
 
     @property
     def _search_row_count(self) -> int:
@@ -124,11 +124,11 @@ class FittedNetwork:
         """The fewest rows on which networks are compared, however many there are: a part of the search rows."""
         if self.search_rows is self.used:
             return self.used
-        return subsample_or_all(self.search_rows, balance_two_blocks(self._screening_row_count))
+        return prefix_or_all(self.search_rows, balance_two_blocks(self._screening_row_count))
 
     @cached_property
     def _residual_parts(self) -> SplitSources:
-        return two_subsamples(self.used, ROWS.residual_rows, 2 * ROWS.residual_rows)
+        return prefix_and_next(self.used, ROWS.residual_rows, 2 * ROWS.residual_rows)
 
     @property
     def residual_rows(self) -> Source:

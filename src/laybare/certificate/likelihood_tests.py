@@ -19,7 +19,16 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import chdtrc
 
-from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName, StandardErrors
+from laybare.certificate.certificate import (
+    RULES,
+    Certificate,
+    Claim,
+    ClaimName,
+    Findings,
+    SearchRecord,
+    StandardErrors,
+    statement,
+)
 from laybare.certificate.error_propagation import (
     ERRORS,
     InverseInformation,
@@ -29,6 +38,7 @@ from laybare.certificate.error_propagation import (
     standardising_transform,
 )
 from laybare.certificate.fitted_network import with_unit_rows
+from laybare.certificate.local_minima import runs_agree_claim
 from laybare.networks import Network
 from laybare.numerics.levels import EPS
 from laybare.numerics.shapes import Array, Progress, Sums
@@ -46,7 +56,7 @@ from laybare.solver.likelihood import (
 )
 from laybare.solver.normal import Fit, elimination_order
 from laybare.solver.point import Point, add_units, keep_units, parameter_count, parameters_per_unit, point_of
-from laybare.source.likelihood_rows import LikelihoodRows, labels_of
+from laybare.source.losses import LikelihoodRows, labels_of
 from laybare.source.problem import Problem
 
 
@@ -121,7 +131,7 @@ class LikelihoodFit:
 
 def certify_likelihood(
     network: Network, problem: Problem, rows: tuple[LikelihoodRows, LikelihoodRows], *, rng: Generator,
-    extra: tuple[Claim, ...] = (), progress: Progress | None = None,
+    search: SearchRecord = SearchRecord(), progress: Progress | None = None,
 ) -> Certificate:
     """The certificate of a network on the given inputs that was fitted to the first of the `rows`, with the second, fresh."""
     white = problem.white(network)
@@ -133,21 +143,25 @@ def certify_likelihood(
     errors = _given_errors(fitted, covariance, undetermined)
     fresh, held_out, held_out_error = _fresh_claim(fitted)
     visible = _smallest_visible(fitted)
+    seen = Claim(
+        ClaimName.SMALLEST_VISIBLE_UNIT, visible, TESTS.max_hidden_unit, visible <= TESTS.max_hidden_unit, "proved",
+        f"a further unit that adds less than {visible:.1e} of the standard deviation of the network's outputs would not show "
+        "in this number of rows.")
+    minimum = (_minimum_claim(fitted, covariance), *search.claims)
+    if search.runs is not None:
+        minimum = (*minimum, runs_agree_claim(search.runs))
     claims = (
-        _equations_claim(fitted), fresh, structure, _more_claim(fitted, probes), _fewer_claim(fitted),
-        Claim(
-            ClaimName.SMALLEST_VISIBLE_UNIT, visible, TESTS.max_hidden_unit, visible <= TESTS.max_hidden_unit, "proved",
-            f"a further unit that adds less than {visible:.1e} of the standard deviation of the network's outputs would not show "
-            "in this number of rows."),
-        _cosine_claim(fitted), _crossing_claim(fitted), *_determination_claims(fitted, covariance, undetermined),
-        _minimum_claim(fitted, covariance))
+        *statement(ClaimName.FUNCTION, (fresh, structure, _more_claim(fitted, probes), seen)),
+        *statement(ClaimName.UNITS, (_equations_claim(fitted), _fewer_claim(fitted), _crossing_claim(fitted))),
+        *statement(ClaimName.INTERVALS, (_cosine_claim(fitted), *_determination_claims(fitted, covariance, undetermined))),
+        *statement(ClaimName.MINIMUM, minimum))
     kept = None
     if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
         kept = propagate_covariance(covariance, fitted.point, problem.transform)
     explained = 1.0 - float(fitted.sums.deviance) / fitted.scale
     return Certificate(
-        (*claims, *extra), errors, float(np.sqrt(fitted.dispersion)), explained, visible, held_out, held_out_error,
-        covariance=kept)
+        (*claims, *search.assumptions), errors, float(np.sqrt(fitted.dispersion)), explained, visible, held_out, held_out_error,
+        covariance=kept, findings=Findings(search.runs))
 
 
 def _equations_claim(fitted: LikelihoodFit) -> Claim:

@@ -55,25 +55,23 @@ class NearbyOptions:
 NEARBY = NearbyOptions()
 
 
-def runs_agree_claim(runs: int) -> Claim:
-    """The number of runs until two ended at the same fit; 0: none did."""
+def runs_agree_claim(runs: int, most: float = RULES.max_runs) -> Claim:
+    """The number of runs until two ended at the same fit, at `most`; 0: none did."""
+    value = float(runs) if runs else float("inf")
     return Claim(
-        ClaimName.RUN_AGREEMENT, float(runs) if runs else float("inf"), RULES.max_runs, runs > 0, "tested",
+        ClaimName.RUN_AGREEMENT, value, most, value <= most, "tested",
         f"two of {runs} runs from different random units ended at the same fit." if runs else
         "no two runs from different random units ended at the same fit, so that another network may fit as well or better; "
         "more samples make that less likely, and so does a search with more hops.")
 
 
-def tighten_run_limit(claims: tuple[Claim, ...], fewer: Claim, fresh: Claim, structure: Claim) -> tuple[Claim, ...]:
-    """The claims, with a lower limit on runs if the `fresh` residual or the `structure` of the used one is strange, or if the
-    least important unit gains little, by the claim of one unit `fewer`."""
+def limit_of_runs(fewer: Claim, fresh: Claim, structure: Claim) -> float:
+    """The limit on runs: lower if the `fresh` residual or the `structure` of the used one is strange, or if the least important
+    unit gains little, by the claim of one unit `fewer`."""
     share = RULES.strange_share
-    strange = fresh.value - 1.0 > share * (fresh.threshold - 1.0) or structure.value > share * structure.threshold
-    weak = fewer.value < RULES.weak_unit_gain * fewer.threshold
-    most = RULES.max_runs_strange_residual if strange else RULES.max_runs_weak_unit if weak else RULES.max_runs
-    return tuple(
-        replace(claim, threshold=most, passed=claim.value <= most) if claim.name == ClaimName.RUN_AGREEMENT else claim
-        for claim in claims)
+    if fresh.value - 1.0 > share * (fresh.threshold - 1.0) or structure.value > share * structure.threshold:
+        return RULES.max_runs_strange_residual
+    return RULES.max_runs_weak_unit if fewer.value < RULES.weak_unit_gain * fewer.threshold else RULES.max_runs
 
 
 class NearbyMinima(NamedTuple):

@@ -51,7 +51,7 @@ from laybare.numerics.shapes import Array, Sums
 from laybare.solver.normal import InPrecision, outputs_of, pre_activations, with_ones
 from laybare.solver.point import Point, add_units, keep_units, parameters_per_unit
 from laybare.source import Source
-from laybare.source.subsample import subsample_or_all
+from laybare.source.row_ladder import prefix_or_all
 from laybare.source.sums import balance_two_blocks
 from laybare.source.views import RowsInMemory, map_blocks
 
@@ -93,12 +93,14 @@ class MissingUnitOptions:
 MISSING = MissingUnitOptions()
 
 
-def one_unit_more_claim(fitted: FittedNetwork, units: Array, gram: Array | None) -> Claim:
+def one_unit_more_claim(fitted: FittedNetwork, units: Array, gram: Array | None) -> tuple[Claim, Point | None]:
     """Gain of another unit: a few steps from the likeliest splits and from the first of `units` (rows w, b), then the best.
 
     `gram` is that of a step at the fit: the others are linearised with it. Without `gram`: five short refits and a long one.
-    Beside a linear part the limit is lower: two units that are nearly opposite look like one.
+    Beside a linear part the limit is lower: two units that are nearly opposite look like one. With the best network that was
+    found, if any.
     """
+    wider: Point | None = None
     gain, penalty = RobustGain(0.0, 1.0), bic_penalty_per_unit(fitted)
     allowed = penalty * (RULES.suspicious_unit_gain if fitted.point.linear else 1.0)
     clear, value = RULES.clear_unit_gain * penalty, 0.0
@@ -107,18 +109,13 @@ def one_unit_more_claim(fitted: FittedNetwork, units: Array, gram: Array | None)
             _best_beside_linearised(fitted, units, gram, MISSING.refit_share * penalty))
         value = max(0.0, log_likelihood_gain(fitted, float(fitted.fit.loss), best.loss, wider=1))
         gain = _robust_gain_of(fitted, best) if value >= penalty else gain
+        wider = best.point if value >= MISSING.refit_share * penalty else None  # refitted
         value /= gain.noise_factor
     return Claim(
         ClaimName.ONE_UNIT_MORE, value, allowed, value < allowed, "tested",
         "how much more likely another unit makes the used samples, against what its free parameters would gain from noise; more "
         f"than the threshold means that a unit may be missing, more than {clear:.3g} that one is.",
-        decisive=min(value, gain.weighted) >= clear)
-
-
-def is_too_narrow(claims: tuple[Claim, ...]) -> bool:
-    """Whether a unit is missing although two runs agree on the best network of this width."""
-    missing = any(claim.name == ClaimName.ONE_UNIT_MORE and claim.decisive for claim in claims)
-    return missing and any(claim.name == ClaimName.RUN_AGREEMENT and np.isfinite(claim.value) for claim in claims)
+        decisive=min(value, gain.weighted) >= clear), wider
 
 
 def _starting_points(fitted: FittedNetwork, units: Array) -> list[Point]:
@@ -214,7 +211,7 @@ def _prescreen_rows(fitted: FittedNetwork) -> Source:
     if not isinstance(fitted.used, RowsInMemory):
         return fitted.used
     rows = max(MISSING.min_prescreen_rows, fitted.used.size // MISSING.prescreen_divisor)
-    return subsample_or_all(fitted.used, balance_two_blocks(rows))
+    return prefix_or_all(fitted.used, balance_two_blocks(rows))
 
 
 def _widened_fit(fitted: FittedNetwork, new: CandidateUnit, gain: float, scale: float) -> WidenedFit:

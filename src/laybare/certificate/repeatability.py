@@ -24,6 +24,9 @@ SENTENCES = {
     "changed": (
         "the same call gives the same answers now, but others than before: the black box was replaced, retrained or has learned "
         "while it was asked. Ask a version that stays as it is."),
+    "sometimes": (
+        "all calls give the same answers now, and had others before for these few: now and then it is answered otherwise, as by "
+        "one of several models at random, or part of it has changed meanwhile."),
     "noisy": (
         "the same call gives other answers every time: noise, drop-out that is switched on, or one of several models at random."),
 }
@@ -31,7 +34,7 @@ SENTENCES = {
 
 
 def repeat_claims(repeats: RepeatedAnswers | None, *, noise_allowed: bool, moved: float = 0.0) -> tuple[Claim, ...]:
-    """That a black box has one answer for an input, or, with noise, no drift. Nothing if the budget did not allow it.
+    """That a black box has one answer for an input, or, with noise, no drift. Nothing if nothing was asked again.
 
     `moved`: by how much answers to the same question were seen to differ before. Then it does not always repeat itself.
     """

@@ -28,9 +28,9 @@ from laybare.certificate.explanations import Alternative
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array
 from laybare.solver import Effort
+from laybare.solver.minimise import prune
 from laybare.solver.normal import FitStatistic
 from laybare.solver.point import FittedPoint, Model, Point, parameter_count
-from laybare.solver.pruning import prune
 from laybare.source import Source
 
 KINDS = (relu, tanh, softplus, gelu)
@@ -77,9 +77,17 @@ class _Rival(NamedTuple):
     name: str
     gain: float
     limit: float
+    point: Point | None = None
 
 
-def rival_activation_claims(fitted: FittedNetwork, left: Alternative, more: Claim) -> tuple[Claim, ...]:
+class Rivals(NamedTuple):
+    """What the rivals say, if they were asked, and the networks by the names of their activations."""
+
+    claims: tuple[Claim, ...] = ()
+    points: tuple[tuple[str, Point], ...] = ()
+
+
+def rival_activations(fitted: FittedNetwork, left: Alternative, more: Claim) -> Rivals:
     """Whether another activation fits better; no claim where nothing is suspicious, where a unit is clearly missing, or where
     the network has no rival.
 
@@ -89,23 +97,23 @@ def rival_activation_claims(fitted: FittedNetwork, left: Alternative, more: Clai
     cheap = fitted.equations * fitted.unknowns**2 <= RIVALS.always_cost
     tried = cheap or (left.suspicious and not more.decisive)  # which refutes by itself
     if fitted.exact or not tried or own not in KINDS or not fitted.point.width:
-        return ()
+        return Rivals()
     own_loss = fitted.loss_on_screening_rows
     of_kinds = fitted.run_parallel(*(partial(_fit_rival, fitted, kind, own_loss) for kind in KINDS if kind != own))
     rivals: list[_Rival] = list(chain.from_iterable(of_kinds))
     if more.value > RULES.suspicious_unit_gain * bic_penalty_per_unit(fitted):
         rivals = [one._replace(limit=min(one.limit, RIVALS.min_gain)) for one in rivals]
     best, clear = max(rivals, key=lambda one: one.gain - one.limit), any(one.gain >= RULES.clear_gain for one in rivals)
-    return (Claim(
+    best_of = {one.name: one.point for one in sorted(rivals, key=lambda one: one.gain) if one.point is not None}
+    return Rivals((Claim(
         ClaimName.RIVAL_ACTIVATION, best.gain, best.limit, best.gain < best.limit, "tested",
         f"how much more likely {best.name} units in the same places make the used samples, less the penalty of their parameters; "
-        f"more than the threshold means that the units may not be {own.name}.", decisive=clear),)
+        f"more than the threshold means that the units may not be {own.name}.", decisive=clear),), tuple(best_of.items()))
 
 
-def has_no_rival(claims: tuple[Claim, ...]) -> bool:
-    """Whether two runs agree on a fit that every rival is clearly worse than."""
-    return any(one.name == ClaimName.RIVAL_ACTIVATION and one.value <= -RULES.clear_gain for one in claims) and any(
-        one.name == ClaimName.RUN_AGREEMENT and np.isfinite(one.value) for one in claims)
+def are_clearly_worse(claims: tuple[Claim, ...]) -> bool:
+    """Whether rivals were asked, and every one is clearly worse."""
+    return bool(claims) and all(claim.value <= -RULES.clear_gain for claim in claims)
 
 
 def _fit_rival(fitted: FittedNetwork, kind: Activation, own_loss: float) -> list[_Rival]:
@@ -185,7 +193,7 @@ def _score_rival(fitted: FittedNetwork, rows: Source, own: float, rival: FittedP
     equations, unknowns = rows.size * rows.outputs, parameter_count(rival.point)
     floor, spare = fitted.rounding_variance * equations, max(1, equations - max(unknowns, fitted.unknowns))
     gain = spare * float(np.log((own + floor) / (loss + floor)))
-    return _Rival(name, gain - RIVALS.penalty_per_parameter * (unknowns - fitted.unknowns), limit)
+    return _Rival(name, gain - RIVALS.penalty_per_parameter * (unknowns - fitted.unknowns), limit, rival.point)
 
 
 def _gain_limit(own: Point, rival: Point) -> float:

@@ -4,11 +4,13 @@ With H = JᵀJ, constrained as in `error_propagation`, and a least-squares fit, 
 S = Σ_n (J_nᵀ r_n)(J_nᵀ r_n)ᵀ (Huber 1967, White 1980): no assumption on the noise but independence from row to row. Where it is
 the same everywhere, S = σ² H and this is the Cramér-Rao bound. A fit pulls the residual of a row down by its leverage
 h_n = J_n H⁻¹ J_nᵀ: residuals are divided by 1 - h_n (HC3, MacKinnon and White 1985), without which few rows look too certain.
-The spread of minima nearby that fit as well (`local_minima`) is added.
+Where rows are dependent, products of neighbours are added to S (`exchangeability`). The spread of minima nearby that fit as well
+(`local_minima`) is added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,12 +28,14 @@ from laybare.certificate.error_propagation import (
     standard_deviations,
     standardising_transform,
 )
+from laybare.certificate.exchangeability import DEPENDENCE, Dependence, variance_inflation
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.certificate.local_minima import NearbyMinima, find_nearby_minima, searches_nearby
 from laybare.networks import Network
 from laybare.numerics.linear_algebra import Precision, inner
 from laybare.numerics.shapes import Array, Sums
 from laybare.numerics.workspace import workspace
+from laybare.solver.matrix_free import GradientStatistic, joined
 from laybare.solver.normal import (
     InPrecision,
     Step,
@@ -43,15 +47,15 @@ from laybare.solver.normal import (
     working_precision,
 )
 from laybare.solver.point import Point, Split, point_of
-from laybare.solver.products import GradientStatistic, joined
 from laybare.source import Source
-from laybare.source.subsample import subsample_or_all
+from laybare.source.row_ladder import prefix_or_all
 
 
 class ErrorEstimate(NamedTuple):
     """Standard errors on the given inputs; the largest of a unit relative to its row or readout, columns of variance one, and
     which unit that is; the largest step to the minimum in standard errors (0 for an exact fit); minima nearby; the covariance of
-    all parameters on the given inputs (`Certificate.covariance`)."""
+    all parameters on the given inputs (`Certificate.covariance`); and the median factor by which dependent rows make standard
+    errors larger, 1 for independent ones, NaN if it is not known."""
 
     errors: StandardErrors
     largest_relative: float
@@ -59,6 +63,7 @@ class ErrorEstimate(NamedTuple):
     steps_to_minimum: float
     nearby: NearbyMinima
     covariance: Array | None = None
+    inflation: float = 1.0
 
 
 def standard_errors_at(network: Network, source: Source, noise: float, *, biases: bool, offset: bool) -> StandardErrors:
@@ -76,9 +81,11 @@ def standard_errors_at(network: Network, source: Source, noise: float, *, biases
     return _as_standard_errors(np.where(inverse.undetermined, np.inf, errors), network, point)
 
 
-def estimate_errors(fitted: FittedNetwork, information: Information | None, *, rng: Generator) -> ErrorEstimate:
+def estimate_errors(
+    fitted: FittedNetwork, information: Information | None, dependent: Sequence[Dependence] = (), *, rng: Generator
+) -> ErrorEstimate:
     """Standard errors of a fit from its own residuals; two passes over white rows, and with noise the refits from nearby.
-    NaN without `information` (`invert_information`).
+    NaN without `information` (`invert_information`). Larger where rows are `dependent`.
 
     y is taken in units of its standard deviation, so that no size of y or of a column does harm.
     """
@@ -88,6 +95,8 @@ def estimate_errors(fitted: FittedNetwork, information: Information | None, *, r
         return ErrorEstimate(unknown, np.nan, 0, 0.0, NearbyMinima())
     gram, inverse, factor = information
     covariance = _covariance(fitted, point, unit, inverse) / factor
+    factors = _factors_of_dependence(fitted, point, unit, inverse, [one for one in dependent if one.found])
+    covariance = covariance * np.sqrt(np.outer(factors, factors)) if (factors > 1.0).any() else covariance
     undetermined = inverse.undetermined | ~np.isfinite(covariance).all(axis=1)
     # robust errors vanish where noise does; least squares still errs
     plain = np.sqrt(fitted.noise_variance) / unit * standard_deviations(inverse.matrix)
@@ -107,7 +116,23 @@ def estimate_errors(fitted: FittedNetwork, information: Information | None, *, r
     if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
         units = np.repeat([1.0, unit], [point.units.size, point.coefficients.size])
         kept = propagate_covariance(covariance, point, transform) * units[:, None] * units
-    return ErrorEstimate(errors, float(relative.max(initial=0.0)), worst, steps, nearby, kept)
+    inflation = float(np.sqrt(np.median(factors)))
+    return ErrorEstimate(errors, float(relative.max(initial=0.0)), worst, steps, nearby, kept, inflation)
+
+
+def _factors_of_dependence(
+    fitted: FittedNetwork, point: Point, unit: float, inverse: InverseInformation, found: Sequence[Dependence]
+) -> Array:
+    """What dependent rows multiply the variance of every parameter by; NaN where rows are too many to tell."""
+    factors = np.ones(_parameter_count(point))
+    for one in found:
+        rows = len(one.neighbours)
+        if rows * len(factors) > DEPENDENCE.influences or not one.fades:
+            return factors * np.nan
+        x, y = fitted.used.read(0, rows)
+        influences = np.array(_Sandwich(point, inverse.matrix, unit, np.float64).influences(x, y))
+        factors = np.maximum(factors, variance_inflation(influences, one))
+    return factors
 
 
 class Information(NamedTuple):
@@ -195,6 +220,11 @@ class _Sandwich(InPrecision):
         return _parameter_count(self.point) ** 2
 
     def __call__(self, x: Array, y: Array) -> Sums:
+        V = self.influences(x, y)
+        return (inner(V, V).astype(np.float64, copy=False) if self.whole else _unit_blocks(V, self.point),)
+
+    def influences(self, x: Array, y: Array) -> Array:
+        """H⁻¹ s_n of every row, (n, parameters)."""
         point, n = self.point, len(x)
         k, p = point.units.shape
         q, m = point.coefficients.shape
@@ -217,7 +247,7 @@ class _Sandwich(InPrecision):
             khatri_rao(S * (R @ C[:k].T), X1[:, :p], rows)
             np.multiply(F[:, :, None], R[:, None, :], out=rest)
             np.matmul(J, whole, out=V)
-        return (inner(V, V).astype(np.float64, copy=False) if self.whole else _unit_blocks(V, point),)
+        return np.asarray(V)
 
 
 def _unit_blocks(V: Array, point: Point) -> Array:
@@ -240,7 +270,7 @@ def _covariance(fitted: FittedNetwork, point: Point, unit: float, inverse: Inver
     parameters = _parameter_count(point)
     rows = min(ERRORS.sandwich_rows, ERRORS.sandwich_operations // parameters**2)
     rows = max(ERRORS.min_sandwich_rows_per_parameter * parameters, rows)
-    part = subsample_or_all(fitted.curvature_rows, rows)  # rows that H is made of: the Wishart factor holds for these
+    part = prefix_or_all(fitted.curvature_rows, rows)  # rows that H is made of: the Wishart factor holds for these
     dtype = fitted.precision if inverse.condition < ERRORS.single_precision_condition else np.float64
     whole = parameters <= ERRORS.max_kept_parameters or searches_nearby(fitted, parameters)
     statistic = _Sandwich(point, inverse.matrix, unit, dtype, whole=whole)

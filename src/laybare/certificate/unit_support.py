@@ -36,22 +36,23 @@ class ReducedNetwork(NamedTuple):
     share: float = 1.0
 
 
-def one_unit_fewer_claim(fitted: FittedNetwork) -> Claim:
-    """Gain of the least important unit, the others refitted.
+def one_unit_fewer_claim(fitted: FittedNetwork, inflation: float = 1.0) -> Claim:
+    """Gain of the least important unit, the others refitted; dependent rows, which make standard errors larger by `inflation`,
+    count as fewer.
 
     Without refitting, a unit that was split into two which no sample tells apart would look indispensable.
     """
-    value, limit = drop_least_needed_unit(fitted).unit_gain, RULES.needed_unit_gain * bic_penalty_per_unit(fitted)
+    value = drop_least_needed_unit(fitted).unit_gain / (inflation**2 if inflation == inflation else 1.0)
+    limit = RULES.needed_unit_gain * bic_penalty_per_unit(fitted)
     return Claim(
         ClaimName.ONE_UNIT_FEWER, value, limit, value > limit, "tested",
         "how much less likely the used samples are without the least important unit, against what its free parameters would gain "
         "from noise; less than the threshold means that the width is not supported by the data.")
 
 
-def has_unsupported_unit(claims: tuple[Claim, ...]) -> bool:
-    """Whether the least important unit gains less than its penalty, by the claim of `one_unit_fewer_claim`."""
-    return any(
-        claim.name == ClaimName.ONE_UNIT_FEWER and claim.value < claim.threshold / RULES.needed_unit_gain for claim in claims)
+def is_unsupported(fewer: Claim) -> bool:
+    """Whether the least important unit gains less than its penalty, by the claim of one unit `fewer`."""
+    return fewer.value < fewer.threshold / RULES.needed_unit_gain
 
 
 def drop_least_needed_unit(fitted: FittedNetwork) -> ReducedNetwork:
@@ -135,7 +136,7 @@ def _kink_claims(fitted: FittedNetwork) -> tuple[Claim, Claim]:
     return (
         Claim(
             ClaimName.KINK_CROSSED, float(least), need, least >= need, "proved",
-            f"unit {worst} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its "
+            f"unit {worst + 1} has {least} of {used.size:,} samples on the thinner side of its kink; it takes dim + 2 to fix its "
             f"row, and {RULES.noisy_kink_factor} times as many with noise, which a unit on fewer would follow."),
         Claim(
             ClaimName.BETWEEN_KINKS, float(between), fewest, between >= fewest, "proved",

@@ -3,7 +3,7 @@
 Test loss alone does not reveal wrong parameters: over-wide fits with wrong units reach a relative error of 1e-8. So a
 certificate asks for more: more equations than unknowns; a residual on held-out samples no larger than on used ones, without
 structure that features of the inputs explain; no unit too many or too few; units that differ, and bend on the samples; every
-parameter known to a quarter of itself; a minimum; and enough samples to show a missing unit in the noise. `docs/certificate.md`
+parameter known to a quarter of itself; a minimum; and no challenger that predicts better. `docs/certificate.md`
 has the rules in one table, `CertificateRules` the limits.
 """
 
@@ -15,17 +15,25 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName
+from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName, Findings, Resolution, SearchRecord, statement
+from laybare.certificate.challengers import challengers_claim, meet_challengers, point_challenger
 from laybare.certificate.evidence import bic_penalty_per_unit
-from laybare.certificate.exchangeability import HeldOutErrors, held_out_errors
+from laybare.certificate.exchangeability import (
+    Dependence,
+    HeldOutErrors,
+    dependence_claims,
+    find_dependence,
+    held_out_errors,
+)
 from laybare.certificate.explanations import find_residual_structure, likely_reason, residual_structure_claim
 from laybare.certificate.fitted_network import FittedNetwork, evaluate_fit
-from laybare.certificate.local_minima import tighten_run_limit
+from laybare.certificate.local_minima import limit_of_runs, runs_agree_claim
 from laybare.certificate.missing_unit import one_unit_more_claim
 from laybare.certificate.repeatability import lack_of_fit_claim, repeat_claims
-from laybare.certificate.rival_activations import rival_activation_claims
+from laybare.certificate.rival_activations import are_clearly_worse, rival_activations
 from laybare.certificate.standard_errors import ErrorEstimate, Information, curvature_gram, estimate_errors, invert_information
-from laybare.certificate.unit_support import bend_claims, one_unit_fewer_claim
+from laybare.certificate.unit_support import bend_claims, is_unsupported, one_unit_fewer_claim
+from laybare.lines.assurance import AssuranceOptions
 from laybare.networks import Network
 from laybare.numerics.shapes import Array, Progress
 from laybare.source.problem import PROBLEM, Problem
@@ -33,9 +41,10 @@ from laybare.source.rounding import detect_grid
 
 
 def certify(
-    network: Network, problem: Problem, *, rng: Generator, extra: tuple[Claim, ...] = (), progress: Progress | None = None,
+    network: Network, problem: Problem, *, rng: Generator, search: SearchRecord = SearchRecord(),
+    progress: Progress | None = None, assurance: AssuranceOptions = AssuranceOptions(),
 ) -> Certificate:
-    """Certificate of `network`, fitted to the used rows of `problem`, with its fresh rows.
+    """Certificate of `network`, fitted to the used rows of `problem`, with its fresh rows, at the level of `assurance`.
 
     About eight passes; if there is noise, also the refits of one unit more and one fewer, each up to 40 steps.
     """
@@ -45,33 +54,34 @@ def certify(
     information = None
     if fitted.search_rows is fitted.used:  # candidates for a missing unit are then scored with that matrix
         information = invert_information(fitted, gram)
-    more, (errors, held_out, fewer) = fitted.run_parallel(
+    (more, wider), (errors, held_out, fewer, dependent) = fitted.run_parallel(
         partial(one_unit_more_claim, fitted, probes, gram if information is None else information.gram),
         partial(_errors_and_fresh_rows, fitted, information, gram, rng))
     noise = float(np.sqrt(fitted.noise_variance))
-    (fresh, bound), structure = held_out.claims(fitted), residual_structure_claim(other)
-    claims = [
-        _equations_claim(fitted),
-        fresh,
-        bound,
-        structure,
-        *rival_activation_claims(fitted, other, more),
-        more,
-        fewer,
-        _visibility_claim(fitted),
-        _separation_claim(fitted),
-        *bend_claims(fitted),
-        _tied_labels_claim(fitted),
-        *_determination_claims(fitted, errors),
-        _minimum_claim(errors),
-        *(() if fitted.exact else (_nearby_minima_claim(errors),)),
-        *repeat_claims(problem.repeats, noise_allowed=True),
-        *lack_of_fit_claim(noise, problem.repeats),
-    ]
+    fresh, structure = held_out.claim, residual_structure_claim(other)
+    rivals = rival_activations(fitted, other, more)
+    points = [point_challenger(f"a unit more ({wider.width})", wider, fitted)] if wider is not None else []
+    points += [point_challenger(f"{name} units", point, fitted) for name, point in rivals.points]
+    met = meet_challengers(fitted, points, assurance.level, rng=rng)
+    basin = (_minimum_claim(errors), *(() if fitted.exact else (_nearby_minima_claim(errors),)))
+    if search.runs is not None:
+        basin = (*basin, runs_agree_claim(search.runs, limit_of_runs(fewer, fresh, structure)))
+    claims = (
+        *statement(ClaimName.FUNCTION, (
+            fresh, challengers_claim(met, assurance, fitted.exact), structure, *rivals.claims, more, _tied_labels_claim(fitted),
+            *lack_of_fit_claim(noise, problem.repeats))),
+        *statement(ClaimName.UNITS, (_equations_claim(fitted), fewer, *bend_claims(fitted))),
+        *statement(ClaimName.INTERVALS, (_separation_claim(fitted), *_determination_claims(fitted, errors))),
+        *statement(ClaimName.MINIMUM, (*basin, *search.claims)),
+        *statement(ClaimName.ROWS, (
+            *dependence_claims(dependent, errors.inflation), *repeat_claims(problem.repeats, noise_allowed=True))))
+    bound, error = max((one.bound for one in met), default=0.0), errors.largest_relative
+    resolution = Resolution(assurance.level, bound, len(met), error) if met else None
+    findings = Findings(
+        search.runs, more.decisive, is_unsupported(fewer), are_clearly_worse(rivals.claims), not structure.passed)
     found = Certificate(
-        (*claims, *tighten_run_limit(extra, fewer, fresh, structure)), errors.errors, noise, fitted.explained,
-        _smallest_visible_unit(fitted), held_out.fresh, held_out.fresh_error,
-        covariance=errors.covariance)
+        (*claims, *search.assumptions), errors.errors, noise, fitted.explained, _smallest_visible_unit(fitted), held_out.fresh,
+        held_out.fresh_error, covariance=errors.covariance, findings=findings, resolution=resolution)
     unexplained = found.verdict == "doubtful" and fitted.explained < RULES.min_explained
     if not unexplained and found.verdict != "refuted":
         return found
@@ -80,9 +90,10 @@ def certify(
 
 def _errors_and_fresh_rows(
     fitted: FittedNetwork, information: Information | None, gram: Array | None, rng: Generator
-) -> tuple[ErrorEstimate, HeldOutErrors, Claim]:
-    information = invert_information(fitted, gram) if information is None else information
-    return estimate_errors(fitted, information, rng=rng), held_out_errors(fitted), one_unit_fewer_claim(fitted)
+) -> tuple[ErrorEstimate, HeldOutErrors, Claim, tuple[Dependence, ...]]:
+    information, dependent = information or invert_information(fitted, gram), find_dependence(fitted)
+    errors = estimate_errors(fitted, information, dependent, rng=rng)
+    return errors, held_out_errors(fitted), one_unit_fewer_claim(fitted, errors.inflation), dependent
 
 
 def _equations_claim(fitted: FittedNetwork) -> Claim:
@@ -102,15 +113,6 @@ def _smallest_visible_unit(fitted: FittedNetwork) -> float:
     seen = RULES.clear_unit_gain * bic_penalty_per_unit(fitted) * fitted.noise_variance / fitted.equations
     variance = fitted.rounding_variance if fitted.exact else max(seen, fitted.rounding_variance)
     return float(np.sqrt(variance / fitted.output_variance))
-
-
-def _visibility_claim(fitted: FittedNetwork) -> Claim:
-    """Power: a network is not verified by samples that could not have shown a wrong one."""
-    value = _smallest_visible_unit(fitted)
-    return Claim(
-        ClaimName.SMALLEST_VISIBLE_UNIT, value, RULES.max_hidden_unit, value <= RULES.max_hidden_unit, "proved",
-        f"a further unit that adds less than {value:.1e} of the standard deviation of y, beyond what the others can make up for, "
-        "would not show at this noise and number of samples; more samples make it smaller.")
 
 
 def _tied_labels_claim(fitted: FittedNetwork) -> Claim:
@@ -188,5 +190,5 @@ def _determination_claims(fitted: FittedNetwork, errors: ErrorEstimate) -> tuple
             f"weights, biases and readouts {text}" if known else "too many parameters to look for those " + text),
         Claim(
             ClaimName.RELATIVE_ERROR, value, most, not value > most, kind,
-            f"of the row or the readout of unit {errors.worst_unit}, on columns of variance one; where it is large, other "
+            f"of the row or the readout of unit {errors.worst_unit + 1}, on columns of variance one; where it is large, other "
             "networks fit as well, and error bars are no guide to them."))

@@ -8,6 +8,7 @@
     augmented_matrix, distinguishability    whether the inputs distinguish the pairs of units
     measure, measure_with_noise             any moment, with the split-half noise of every entry
     population_moments, population_tensor   moments of a known network, exact
+    score_moments, independent_score        moments by the score of a law that is not normal
     normality                               whether the inputs look like N(0, I)
     khatri_rao_gap, smoothed_width          how well weights are separated, and how many of them can be
 """
@@ -26,6 +27,7 @@ from laybare.moments.contractions import (
     third_slices,
 )
 from laybare.moments.control_variates import Control, controlled_moments, fit_control, pair_units
+from laybare.moments.density_scores import ScoreMoments, independent_score, score_moments
 from laybare.moments.hermite_moments import (
     HermiteMoments,
     RankOneSum,
@@ -79,5 +81,6 @@ __all__ = [
     "svec", "smat", "svec_squares", "svec_products",
     "Measurement", "Moment", "measure", "measure_with_noise",
     "RankOneSum", "population_moments", "population_tensor", "MEMORY_LIMIT",
+    "ScoreMoments", "score_moments", "independent_score",
     "Normality", "normality", "khatri_rao_gap", "needed_order", "smoothed_width",
 ]

@@ -63,10 +63,14 @@ class Normality(NamedTuple):
     sigmas: float
 
     @property
+    def allowed(self) -> float:
+        """Standard deviations that chance explains (sigmas/size is √n)."""
+        return NORMALITY.max_sigmas * (1.0 + NORMALITY.tail_factor * self.size / max(self.sigmas, 1e-300))
+
+    @property
     def plausible(self) -> bool:
-        """Whether chance explains it, or it does no harm (sigmas/size is √n)."""
-        allowed = NORMALITY.max_sigmas * (1.0 + NORMALITY.tail_factor * self.size / max(self.sigmas, 1e-300))
-        return self.sigmas <= allowed or self.size <= NORMALITY.harmless_size
+        """Whether chance explains it, or it does no harm."""
+        return self.sigmas <= self.allowed or self.size <= NORMALITY.harmless_size
 
 
 def normality(source: Source, *, rng: Generator) -> Normality:

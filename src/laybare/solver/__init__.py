@@ -5,9 +5,6 @@ point, the step at a damping and the loss where it leads: dense normal equations
 directions of a tensor (`laybare.decomposition`). `minimise.py` chooses the rule by the cost of a step.
 """
 
-from typing import TYPE_CHECKING
-
-from laybare.numerics.lazy import on_demand
 from laybare.solver.loop import (
     Effort,
     FitInterrupt,
@@ -24,12 +21,7 @@ from laybare.solver.loop import (
     damped_steps,
 )
 
-if TYPE_CHECKING:
-    from laybare.solver.first_order import Descent
-
-__getattr__ = on_demand(__name__, {"Descent": "laybare.solver.first_order"})
-
 __all__ = [
-    "Descent", "Effort", "FitInterrupt", "FitScale", "Iterate", "Rule", "SolverResult", "Trace", "TraceRow", "Trial",
+    "Effort", "FitInterrupt", "FitScale", "Iterate", "Rule", "SolverResult", "Trace", "TraceRow", "Trial",
     "best_so_far", "check_finite", "damped_descent", "damped_steps",
 ]

@@ -22,8 +22,7 @@ from laybare.solver.dense import cap_rows
 from laybare.solver.loop import Effort, FitScale, Iterate, Trial, best_so_far, damped_descent
 from laybare.solver.normal import Fit
 from laybare.solver.point import FittedPoint, Point, parameter_count, unit_rows
-from laybare.source.likelihood_rows import LikelihoodRows, labels_of
-from laybare.source.losses import LOSS, Loss
+from laybare.source.losses import LOSS, LikelihoodRows, Loss, labels_of
 
 
 def outputs_at(point: Point, x: Array) -> Array:

@@ -4,21 +4,31 @@
 - many rows per unknown: first the normal equations of a subsample, to its own minimum, then all rows: by conjugate gradients in
   the metric of the subsample (`subsampled.py`), or by their own normal equations where P is so small that these cost no more;
 - more unknowns than a matrix is worth: conjugate gradients in a Kronecker metric (`matrix_free.py`).
+
+Fewer units: backward elimination by the exact increase of the squared error.
+
+`elimination_order` ranks the units. A removal stands only if, after a refit, the loss has risen by less than Schwarz's penalty
+(`nested_models.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from laybare.numerics import cost
-from laybare.numerics.shapes import Progress
-from laybare.solver import Effort, options
+from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
+from laybare.numerics.shapes import Array, Progress
+from laybare.solver import Effort, best_so_far, options
 from laybare.solver.dense import levenberg_marquardt
 from laybare.solver.matrix_free import matrix_free_newton
-from laybare.solver.point import FittedPoint, Point, overfit
+from laybare.solver.nested_models import log_likelihood_gain, schwarz_penalty
+from laybare.solver.normal import Fit, FitStatistic, elimination_order
+from laybare.solver.point import FittedPoint, Point, keep_units, overfit, parameter_count, parameters_per_unit
 from laybare.solver.subsampled import ReducedNormal, SubsampledCurvature, subsampled_newton
 from laybare.source import Source
-from laybare.source.subsample import subsample
+from laybare.source.row_ladder import prefix
 from laybare.source.sums import balance_two_blocks
 
 
@@ -32,7 +42,7 @@ def minimise(
     curvature of all rows `nearby` no subsample is fitted first. An interrupt is raised, with the best so far.
     """
     if nearby is not None and (_by_products(source, start) or is_expensive(source, start)):
-        part = subsample(source, part_rows(source, start)) if _by_products(source, start) else source
+        part = prefix(source, part_rows(source, start)) if _by_products(source, start) else source
         curvature = SubsampledCurvature(part, source.size, nearby)
         return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
     if start.units.size > options.SOLVER.dense_limit:
@@ -41,9 +51,9 @@ def minimise(
     if source.size < options.SOLVER.part_ratio * rows or not _is_worth_a_part(source, start):
         return _dense(source, start, scale, effort, progress)
     if near and _by_products(source, start):
-        curvature = SubsampledCurvature(subsample(source, rows), source.size)
+        curvature = SubsampledCurvature(prefix(source, rows), source.size)
         return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
-    return _part_first(source, subsample(source, rows), start, scale, effort, progress)
+    return _part_first(source, prefix(source, rows), start, scale, effort, progress)
 
 
 def _by_products(source: Source, point: Point) -> bool:
@@ -114,3 +124,53 @@ def stop_when_decided(effort: Effort, penalty: float, spare: int) -> Effort:
     `spare` is the number of equations beyond the unknowns.
     """
     return replace(effort, stall_steps=3, stall_gain=options.SOLVER.decided_share * min(1.0, penalty / spare))
+
+
+def prune(
+    source: Source, fit: FittedPoint, scale: float, *, width: int | None = None, effort: Effort = Effort(),
+    progress: Progress | None = None,
+) -> FittedPoint:
+    """Remove units batch by batch: down to `width` if given, else as long as the removals pay.
+
+    A batch that does not stand is halved. With a width given the first batch is the whole surplus, else what looks free.
+    """
+    goal = 1 if width is None else width
+    batch = fit.point.width
+    while fit.point.width > goal and batch >= 1:
+        order, cumulative = elimination_order(fit.point, Fit(*source.sum(FitStatistic(fit.point), stage="pruning")))
+        batch = min(batch, fit.point.width - goal)
+        if width is None:  # what looks free before a refit: the floor is what a refit wins back from a solved search
+            batch = max(1, min(batch, _count_free_removals(source, fit, fit.loss + cumulative, scale)))
+        point, lost = keep_units(fit.point, np.sort(order[batch:])), batch * parameters_per_unit(fit.point)
+        exact = fit.loss <= SOLVED_LOSS * scale
+        at_once = width is not None and not exact and is_expensive(source, fit.point)  # normal equations are formed once
+        tentative = effort if at_once else _tentative_effort(source, fit, effort, lost, exact=exact)
+        with best_so_far(fit):
+            shorter = minimise(source, point, scale, effort=tentative, progress=progress)
+        if removal_pays(source, fit.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
+            last = shorter if at_once else minimise(source, shorter.point, scale, effort=effort, progress=progress)
+            fit = last._replace(trace=fit.trace.then(shorter.trace).then(last.trace))
+            batch = fit.point.width
+        else:
+            batch //= 2
+    return fit
+
+
+def _tentative_effort(source: Source, fit: FittedPoint, effort: Effort, lost: int, *, exact: bool) -> Effort:
+    """Effort of a refit that decides whether `lost` parameters may go."""
+    if exact:
+        return exact_refit_effort(effort, fit.point)
+    equations = source.size * source.outputs
+    return stop_when_decided(effort, schwarz_penalty(lost, equations), max(1, equations - parameter_count(fit.point)))
+
+
+def _count_free_removals(source: Source, fit: FittedPoint, losses: Array, scale: float) -> int:
+    lost = parameters_per_unit(fit.point) * np.arange(1, len(losses) + 1)
+    pairs = zip(losses, lost, strict=True)
+    return sum(removal_pays(source, fit.loss, loss, scale, int(parameters), SOLVED_LOSS) for loss, parameters in pairs)
+
+
+def removal_pays(source: Source, loss: float, without_loss: float, scale: float, parameters: int, floor: float) -> bool:
+    """Whether the parameters gain less than Schwarz's penalty, beyond a floor of rounding."""
+    size = source.size * source.outputs
+    return log_likelihood_gain(size, without_loss, loss, floor * scale) < schwarz_penalty(parameters, size)

@@ -25,11 +25,18 @@ import numpy as np
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, FitScale, Iterate, Trial, best_so_far, options
-from laybare.solver.cg import DampedSystem, Direction, newton_trial, single_then_double
 from laybare.solver.dense import damping_weight, schur_complement, with_gauge
+from laybare.solver.matrix_free import (
+    DampedSystem,
+    Direction,
+    GradientStatistic,
+    ProductStatistic,
+    Tangents,
+    newton_trial,
+    single_then_double,
+)
 from laybare.solver.normal import Step, StepStatistic, project_on
 from laybare.solver.point import FittedPoint, Point, Split, overfit, split, tangent
-from laybare.solver.products import GradientStatistic, ProductStatistic, Tangents
 from laybare.source import Source
 from laybare.source.views import fits_one_block
 

@@ -1,0 +1,286 @@
+"""Is the function elsewhere? Challengers, fitted to some rows, against the network on others, by betting.
+
+On a row that no challenger g was fitted to, the network f is beaten by D = (y - f)² - (y - g)². A player who starts with 1 and
+bets a share of what he has on "E D < δ²" has, after all rows,
+
+    K(δ) = mean over λ of Π_n (1 + λ (δ² - D_n)),    0 < λ < 1/b,    |D| clipped to b.
+
+If E D ≥ δ², no bet gains on average, so that K exceeds 1/α with probability α at most (Ville 1939), whatever the law of the rows,
+in finite samples, however g was found. The smallest δ with K(δ) ≥ 1/α bounds what the challenger is better by. The largest of
+these bounds holds at the same level for the whole list: if some challenger is better, it must be *its* bound that failed (Berger
+1982). So one sentence follows for all of them: "beaten by none of these by more than δ". Bets the other way round show that a
+challenger *is* better.
+
+Two families are always tried on what the network leaves, and they are fitted to one half of the rows and meet the other:
+*ridge functions*, any profile along one direction (Friedman and Stuetzle 1981), which are what parallel units, waves, steps and
+bends of another activation add up to; and *waves* in random directions at several scales (Rahimi and Recht 2007), for what has
+no single direction. One unit more and units of other activations are fitted to all used rows, and meet the fresh ones.
+Source: Waudby-Smith and Ramdas (2024), section 4, for the bets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.certificate.certificate import RULES, Claim, ClaimName
+from laybare.certificate.fitted_network import FittedNetwork
+from laybare.lines.assurance import AssuranceOptions
+from laybare.numerics.linear_algebra import solve_spd
+from laybare.numerics.shapes import Array
+from laybare.solver.point import Point
+from laybare.source import Source
+from laybare.source.row_ladder import prefix_or_all
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChallengerOptions:
+    """What challengers may use."""
+
+    rows: int = 16_384  # Used rows that residual challengers read. Checked by `make bench`.
+    screened_rows: int = 2048  # Rows on which first directions are compared. Checked by `make bench`.
+    knots: int = 16  # Of a profile. Checked by `pytest tests/certificate/test_challengers.py`.
+    rows_per_knot: int = 10  # Derived: a profile then follows a tenth of the noise at most.
+    directions: int = 16  # Random ones, and at most as many of units and of inputs. Checked by `make bench`.
+    contractions: int = 4  # Of the third moment of the residual. Checked by `pytest tests/certificate/test_challengers.py`.
+    eigenvectors: int = 3  # Of each, and of the second moment. Checked by `pytest tests/certificate/test_challengers.py`.
+    followed: int = 2  # Of the best directions. Checked by `make bench`.
+    steps: int = 8  # Of these. Checked by `pytest tests/certificate/test_challengers.py`.
+    waves: int = 192  # Checked by `make bench`.
+    scales: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)  # Derived: octaves of frequencies, in white inputs.
+    clip: float = 6.0  # Gains count up to this number of root mean squares. Convention: a row in a thousand or fewer is beyond.
+    bets: tuple[float, ...] = (0.9, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)  # Derived: shares of 1/b, about octaves.
+
+
+OPTIONS = ChallengerOptions()
+
+Differences = Callable[[Array, Array], Array]
+"""(white inputs, outputs of the network there) -> outputs of the challenger less these."""
+
+
+class Challenger(NamedTuple):
+    """A name, and what a challenger adds to the network's outputs."""
+
+    name: str
+    adds: Differences
+
+
+class Contest(NamedTuple):
+    """A challenger's record: its name, the bound on what it is better by at the level asked for, as a standard deviation over
+    that of y; and the capital of those who bet that it is better."""
+
+    name: str
+    bound: float
+    capital: float
+
+
+def capital_against(d: Array, mean: float, clip: float) -> float:
+    """K, the capital of bets that E d < `mean`, for values within ±`clip`."""
+    bets = np.array(OPTIONS.bets) / max(clip, np.finfo(float).tiny)
+    gains = np.log1p(np.maximum(np.multiply.outer(bets, mean - np.clip(d, -clip, clip)), -1.0 + 1e-12)).sum(axis=1)
+    return float(np.mean(np.exp(np.minimum(gains, 600.0))))
+
+
+def upper_bound(d: Array, clip: float, level: float) -> float:
+    """The smallest mean that bets at this level reject, or `clip` if none is."""
+    low, high = float(np.clip(d, -clip, clip).mean()) if len(d) else clip, clip
+    if not len(d) or capital_against(d, high, clip) < 1.0 / level:
+        return clip
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if capital_against(d, middle, clip) >= 1.0 / level else (middle, high)
+    return high
+
+
+def contest(name: str, adds: Differences, fitted: FittedNetwork, met: ResidualRows, seen: ResidualRows, level: float) -> Contest:
+    """The challenger on rows that it `met` first, and the size of its gains on rows it has `seen`."""
+    clip = max(OPTIONS.clip * float(np.sqrt(np.mean(_gains(adds, seen) ** 2))), fitted.rounding_variance / fitted.output_variance)
+    d = _gains(adds, met)
+    return Contest(name, float(np.sqrt(max(upper_bound(d, clip, level), 0.0))), capital_against(-d, 0.0, clip))
+
+
+def challengers_claim(met: Sequence[Contest], wanted: AssuranceOptions, exact: bool) -> Claim:
+    """That no challenger is better by more than the resolution, and that none is better for sure."""
+    if not met:
+        text = "nothing but rounding is left: none predicts better." if exact else "there was none to try."
+        return Claim(ClaimName.CHALLENGERS, 0.0, wanted.resolution, True, "tested", text)
+    bound, best = max(one.bound for one in met), max(met, key=lambda one: one.capital)
+    if best.capital >= 1.0 / wanted.level:
+        return Claim(
+            ClaimName.CHALLENGERS, best.capital, 1.0 / wanted.level, False, "tested",
+            f"what bets won, over their stake, that unseen rows are predicted better by {best.name}.",
+            decisive=best.capital >= 10.0**RULES.refuting_evidence)
+    names = ", ".join(one.name for one in met)
+    return Claim(
+        ClaimName.CHALLENGERS, bound, wanted.resolution, bound <= wanted.resolution, "tested",
+        f"none of {len(met)} challengers ({names}) predicts unseen rows better by more than {bound:.2g} standard deviations of "
+        f"y, at the level {wanted.level:g}.")
+
+
+class ResidualRows(NamedTuple):
+    """White inputs, outputs of the network, and residuals, in standard deviations of y."""
+
+    x: Array
+    outputs: Array
+    residual: Array
+
+
+def _gains(adds: Differences, rows: ResidualRows) -> Array:
+    """D of every row, a mean over outputs."""
+    more = adds(rows.x, rows.outputs)
+    return np.asarray(np.mean(more * (2.0 * rows.residual - more), axis=1))
+
+
+def rows_of(fitted: FittedNetwork, source: Source, most: int) -> ResidualRows:
+    """Rows of a source, at most so many, the same ones in every call."""
+    part = prefix_or_all(source, most)
+    x, y = part.read(0, part.size)
+    outputs, unit = np.asarray(fitted.white(x)).reshape(y.shape), float(np.sqrt(fitted.output_variance))
+    return ResidualRows(np.array(x), outputs / unit, (y - outputs) / unit)
+
+
+def _take(rows: ResidualRows, chosen: Array) -> ResidualRows:
+    return ResidualRows(*(part[chosen] for part in rows))
+
+
+def point_challenger(name: str, point: Point, fitted: FittedNetwork) -> Challenger:
+    """Another network in place of this one."""
+    coefficients = point.coefficients / float(np.sqrt(fitted.output_variance))
+
+    def adds(x: Array, outputs: Array) -> Array:
+        return np.asarray(point.features(x, point.extended(x) @ point.units.T) @ coefficients - outputs)
+
+    return Challenger(name, adds)
+
+
+def meet_challengers(
+    fitted: FittedNetwork, points: Sequence[Challenger], level: float, *, rng: Generator
+) -> tuple[Contest, ...]:
+    """Every challenger's record: those that are networks on the fresh rows, those of the residual on the half of the used rows
+    that they were not fitted to and the fresh ones. None where nothing but rounding is left."""
+    if fitted.exact:
+        return ()
+    used, fresh = rows_of(fitted, fitted.used, OPTIONS.rows), rows_of(fitted, fitted.problem.fresh, OPTIONS.rows)
+    half = rng.permutation(len(used.x)) < len(used.x) // 2
+    seen, other = _take(used, half), _take(used, ~half)
+    met = ResidualRows(*(np.concatenate(pair) for pair in zip(other, fresh, strict=True)))
+    found = [contest(one.name, one.adds, fitted, fresh, used, level) for one in points]
+    if len(seen.x) >= 2 * OPTIONS.rows_per_knot:
+        family = (ridge_function(seen, fitted.point, rng), waves(seen, rng))
+        found += [contest(one.name, one.adds, fitted, met, seen, level) for one in family]
+    return tuple(found)
+
+
+def ridge_function(seen: ResidualRows, point: Point, rng: Generator) -> Challenger:
+    """The profile along one direction that explains most of the residual: of units, inputs, curvature or chance, then moved by
+    Gauss-Newton steps."""
+    few = ResidualRows(*(part[: OPTIONS.screened_rows] for part in seen))
+    fits = sorted((_Profile.fit(few, row) for row in _first_directions(seen, point, rng)), key=lambda one: one.loss(few))
+    ended = [_moved(seen, _Profile.fit(seen, one.row)) for one in fits[: OPTIONS.followed]]
+    best = min(ended, key=lambda one: one.loss(seen))
+    return Challenger("a function of one direction (parallel units, waves, another bend)", lambda x, outputs: best(x))
+
+
+def _moved(rows: ResidualRows, here: _Profile) -> _Profile:
+    """The profile after Gauss-Newton steps of its direction."""
+    loss = here.loss(rows)
+    for _ in range(OPTIONS.steps):
+        ahead = _Profile.fit(rows, here.row + here.step(rows))
+        if not (now := ahead.loss(rows)) < loss:
+            break
+        here, loss = ahead, now
+    return here
+
+
+def _first_directions(rows: ResidualRows, point: Point, rng: Generator) -> Array:
+    """Of units, of inputs, by chance, and of the second and third moments of the residual, which profiles bend."""
+    d, most, r = rows.x.shape[1], OPTIONS.directions, rows.residual.sum(axis=1)
+    chosen = [point.units[:most, :d], np.eye(d)[:most], rng.standard_normal((most, d))]
+    for weights in (r, *(r * (rows.x @ u) for u in rng.standard_normal((OPTIONS.contractions, d)))):
+        values, vectors = np.linalg.eigh((rows.x * weights[:, None]).T @ rows.x)
+        chosen.append(vectors.T[np.argsort(-np.abs(values))[: OPTIONS.eigenvectors]])
+    stacked = np.vstack(chosen)
+    lengths = np.linalg.norm(stacked, axis=1)
+    return np.asarray(stacked[lengths > 0.0] / lengths[lengths > 0.0, None])
+
+
+class _Profile(NamedTuple):
+    """A piecewise linear function of one direction: unit row, places of its knots, values there (knots, outputs)."""
+
+    row: Array
+    knots: Array
+    values: Array
+
+    @staticmethod
+    def fit(rows: ResidualRows, row: Array) -> _Profile:
+        """Least squares for the residual, the knots at quantiles."""
+        row = row / np.linalg.norm(row)
+        t = rows.x @ row
+        count = max(3, min(OPTIONS.knots, len(t) // OPTIONS.rows_per_knot))
+        knots = np.unique(np.quantile(t, np.linspace(0.0, 1.0, count)))
+        left, share = _place(knots, t)
+        count, right = len(knots), np.minimum(left + 1, len(knots) - 1)
+
+        def total(at: Array, weights: Array) -> Array:
+            return np.bincount(at, weights, count)
+
+        gram = np.diag(total(left, (1.0 - share) ** 2) + total(right, share**2) + 1.0)  # one row of zeros per knot: shrinkage
+        between = total(left, share * (1.0 - share))
+        gram += np.diag(between[:-1], 1) + np.diag(between[:-1], -1)
+        moment = np.stack([total(left, (1.0 - share) * r) + total(right, share * r) for r in rows.residual.T], axis=1)
+        return _Profile(row, knots, solve_spd(gram, moment))
+
+    def __call__(self, x: Array) -> Array:
+        left, share = _place(self.knots, x @ self.row)
+        right = np.minimum(left + 1, len(self.knots) - 1)
+        return np.asarray((1.0 - share)[:, None] * self.values[left] + share[:, None] * self.values[right])
+
+    def loss(self, rows: ResidualRows) -> float:
+        return float(np.sum((rows.residual - self(rows.x)) ** 2))
+
+    def step(self, rows: ResidualRows) -> Array:
+        """How the direction moves: least squares for what is left, on slope times inputs."""
+        left, _ = _place(self.knots, rows.x @ self.row)
+        slopes = np.diff(self.values, axis=0) / np.maximum(np.diff(self.knots), 1e-12)[:, None]
+        slope = slopes[np.minimum(left, len(slopes) - 1)] if len(slopes) else np.zeros((len(left), self.values.shape[1]))
+        rest = rows.residual - self(rows.x)
+        z = rows.x - np.outer(rows.x @ self.row, self.row)
+        gram = (z * (slope**2).sum(axis=1)[:, None]).T @ z
+        gram += (np.trace(gram) / len(gram) * 1e-6 + 1e-300) * np.eye(len(gram))
+        return np.asarray(solve_spd(gram, (z * (slope * rest).sum(axis=1)[:, None]).sum(axis=0)[:, None])[:, 0])
+
+
+def _place(knots: Array, t: Array) -> tuple[Array, Array]:
+    """The knot to the left, and how far the way to the next; beyond the ends, the ends."""
+    left = np.clip(np.searchsorted(knots, t, side="right") - 1, 0, max(0, len(knots) - 2))
+    wide = np.diff(knots)[left] if len(knots) > 1 else np.ones(len(t))
+    return left, np.clip((t - knots[left]) / wide, 0.0, 1.0)
+
+
+def waves(seen: ResidualRows, rng: Generator) -> Challenger:
+    """Cosines of random frequencies at every scale, ridge regression with the penalty of least generalised cross-validation."""
+    d, n = seen.x.shape[1], len(seen.x)
+    count = max(len(OPTIONS.scales), min(OPTIONS.waves, n // OPTIONS.rows_per_knot))
+    scales = np.resize(np.array(OPTIONS.scales), count) / np.sqrt(d)
+    rows, phases = scales[:, None] * rng.standard_normal((count, d)), rng.uniform(0.0, 2.0 * np.pi, count)
+
+    def features(x: Array) -> Array:
+        single = x.astype(np.float32) @ rows.T.astype(np.float32) + phases.astype(np.float32)  # five digits are plenty
+        return np.asarray(np.cos(single))
+
+    shown = features(seen.x)
+    values, vectors = np.linalg.eigh((shown.T @ shown).astype(np.float64))
+    values, along = np.maximum(values, 0.0), vectors.T @ (shown.T @ seen.residual)
+    total = float(np.sum(seen.residual**2))
+    best = (np.inf, np.zeros((count, seen.residual.shape[1])))
+    for penalty in n * 10.0 ** np.arange(-4.0, 3.0):
+        shrunk = along / (values + penalty)[:, None]
+        left = total - float(np.sum(shrunk * (2.0 * along - values[:, None] * shrunk)))
+        free = n - float(np.sum(values / (values + penalty)))
+        best = min(best, (left / free**2, vectors @ shrunk), key=lambda one: one[0])
+    coefficients = best[1]
+    return Challenger("waves in all directions", lambda x, outputs: np.asarray(features(x) @ coefficients))
