@@ -62,7 +62,7 @@ def test_right_networks_too_large_for_a_fit_are_verified(seed: int, monkeypatch:
     found = lb.recover(lb.Oracle(network, dim=24, budget=60_000, rng=seed), lb.Lines(depth=None), rng=seed)
     assert found.certificate.verdict == "verified", found.certificate.explain()
     error = lb.compare(found.network, network).max_error
-    bar = next(claim.value for claim in found.certificate.claims if claim.name == "largest error bar of a number")
+    bar = next(claim.value for claim in found.certificate.checks if claim.name == "largest error bar of a number")
     assert error < 1e-11
     assert error < 5.0 * bar
 

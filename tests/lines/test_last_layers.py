@@ -43,7 +43,7 @@ def test_a_unit_that_never_bends_joins_the_map_above(outputs: int) -> None:
 
 def test_the_certificate_says_which_unit_is_always_active() -> None:
     found = lb.recover(lb.Oracle(_always_on(0, 1), dim=12, budget=50_000), lb.Lines(depth=None), rng=0)
-    text = next(claim for claim in found.certificate.claims if claim.name == "units of layer 2").explanation
+    text = next(claim for claim in found.certificate.checks if claim.name == "units of layer 2").explanation
     assert "1 unit that never bends" in text
     assert found.certificate.verdict == "verified"
 

@@ -13,10 +13,10 @@ from planted_problems import full_point, perturbed, planted
 import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.errors import TooFewSamples
-from laybare.search.hops import search_by_hops
+from laybare.search.hops import _Chain, search_by_hops
 from laybare.search.settings import SearchContext
 from laybare.solver import Effort
-from laybare.solver.in_memory import HeldRows
+from laybare.solver.dense import HeldRows
 from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
 from laybare.solver.point import Model, network_of
 from laybare.source.problem import held_out
@@ -84,7 +84,7 @@ def test_time_that_ends_is_the_first_reason_and_refutes_nothing():
     problem = few_samples(20, 20, 1.2, 303)
     found = lb.recover(*_arrays(problem), width=20, seconds=0.5)
     assert found.certificate.verdict == "doubtful"
-    assert found.certificate.claims[0].name == ClaimName.TIME_LIMIT
+    assert found.certificate.checks[0].name == ClaimName.TIME_LIMIT
     assert "Most likely time ended" in found.certificate.meaning
     assert found.network.activation == lb.relu  # not in the form without signs
 
@@ -186,3 +186,14 @@ def test_rates_if_the_width_is_not_given(dim, width, ratio, least):
         right += error < 1e-10
         assert error < 1e-10 or found.certificate.verdict != "verified"
     assert right >= least
+
+
+@pytest.mark.parametrize(("per_degree", "penalised"), [(1.5, True), (4.0, False)])
+def test_readouts_are_penalised_only_where_equations_are_few(per_degree, penalised, rng):
+    """Where they are plenty, bad minima leave less than a penalty of the readouts would weigh."""
+    problem = few_samples(10, 5, per_degree, 305)
+    context = SearchContext.of(problem.source, SIGN_FREE, rng=rng)
+    chain = _Chain.of(context, 5)
+    assert (chain.penalised.penalty > 0.0) == penalised
+    fit = chain.minimise(context.draw_units(5))
+    assert (chain.without_penalty(fit) is fit) != penalised

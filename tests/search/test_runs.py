@@ -12,10 +12,9 @@ from planted_problems import full_point, planted
 
 import laybare as lb
 from laybare.numerics import cost
-from laybare.search import runs, settings, wide
-from laybare.search.runs import same_minimum
+from laybare.search import settings, wide
 from laybare.search.settings import Search, SearchContext, SearchStart
-from laybare.search.wide import search_with_spares
+from laybare.search.wide import same_minimum, search_with_spares
 from laybare.solver.point import Model, keep_units, network_of
 from laybare.studies.hostile_cases import FAMILIES
 
@@ -100,7 +99,7 @@ def test_an_interrupt_of_a_thread_that_waits_for_both_keeps_the_start(rng, monke
         raise KeyboardInterrupt
 
     change_options(monkeypatch, cost, "COST", expensive=0.0)
-    monkeypatch.setattr(runs, "run_until_interrupted", interrupted)
+    monkeypatch.setattr(wide, "run_until_interrupted", interrupted)
     problem = planted(5, 3, 4000, rng, noise=0.05)
     assert 0.0 < best_when_interrupted(beside, problem, 2).loss < problem.scale
 

@@ -17,12 +17,12 @@ from laybare.numerics import cost
 from laybare.search import settings
 from laybare.search.settings import Search, SearchContext, SearchStart
 from laybare.search.wide import search_with_spares
-from laybare.solver import FitInterrupt, pruning
+from laybare.solver import FitInterrupt
+from laybare.solver import minimise as solving
 from laybare.solver.dense import levenberg_marquardt
-from laybare.solver.minimise import minimise
+from laybare.solver.minimise import minimise, prune
 from laybare.solver.normal import Fit, FitStatistic, elimination_order
 from laybare.solver.point import Model, keep_units, network_of, parameter_count
-from laybare.solver.pruning import prune
 from laybare.source.problem import total_variation
 
 SIGN_FREE = Model(lb.absolute, biases=True, offset=True, linear=True)
@@ -127,10 +127,10 @@ def test_an_interrupt_of_the_refit_after_a_removal_ends_the_pruning(rng, monkeyp
             raise FitInterrupt(refined, KeyboardInterrupt())
         return refined
 
-    monkeypatch.setattr(pruning, "minimise", second_is_interrupted)
-    monkeypatch.setattr(pruning, "removal_pays", lambda *arguments: True)
-    monkeypatch.setattr(pruning, "_count_free_removals", lambda *arguments: 1)  # one unit at a time
-    found = best_when_interrupted(pruning.prune, problem.source, start, problem.scale)
+    monkeypatch.setattr(solving, "minimise", second_is_interrupted)
+    monkeypatch.setattr(solving, "removal_pays", lambda *arguments: True)
+    monkeypatch.setattr(solving, "_count_free_removals", lambda *arguments: 1)  # one unit at a time
+    found = best_when_interrupted(solving.prune, problem.source, start, problem.scale)
     assert found.point.width == 6 and len(calls) == 2
 
 

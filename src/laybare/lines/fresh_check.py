@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from laybare.lines.assurance import Assured
 from laybare.lines.deep_fit import (
     DeepFit,
     DeepParameters,
@@ -44,7 +45,7 @@ class CheckResult(NamedTuple):
     fit: DeepFit
     fresh: Array
     targets: Array
-    assured: int = 0
+    assured: Assured = Assured()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +78,10 @@ class NetworkChecker:
 
     def _assure(self, fitted: DeepFit, before: Array) -> CheckResult:
         """Answers at inputs of the law, after all others were predicted."""
-        fresh, of_law = self.context.queries.ask_assurance(fitted.parameters.layers[0][0].shape[1], self.context.rng)
+        fresh, assured = self.context.queries.ask_assurance(fitted.parameters.layers[0][0].shape[1], self.context.rng)
         off = self._relative_residuals(fitted, fresh) if len(fresh.x) else np.empty(0)
         targets = fresh.x[off > 1.0][: FIT.max_targets]
-        return CheckResult(fitted, np.concatenate([before, off]), targets, 0 if len(targets) else of_law)
+        return CheckResult(fitted, np.concatenate([before, off]), targets, Assured() if len(targets) else assured)
 
     def _remeasure(
         self, network: DeepParameters, layers: tuple[LayerEstimate, ...], errors: Errors

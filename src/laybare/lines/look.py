@@ -38,10 +38,10 @@ LOOK_PLACES = np.tan(np.array([-1.2, -0.7, -0.25, 0.25, 0.7, 1.2]))
 KIND_SENTENCES = {
     "piecewise linear": "It is straight between kinks: units such as ReLU, leaky ReLU or the absolute value.",
     "smooth": "It is curved and has no kinks: smooth units.",
-    "steps": "It is constant on pieces whose borders cut across several inputs: step units, or hard labels of a classifier "
-             "(for those ask for probabilities); use HighThreshold(activation=step).",
+    "steps": "It is constant on pieces whose borders cut across several inputs: step units, hidden features that are "
+             "rounded, or hard labels of a classifier (for those ask for probabilities); use HighThreshold(activation=step).",
     "tree": "It is constant on pieces, and every border that was looked at belongs to one input: a decision tree or a sum of "
-            "such. That is no network, and no weights can be read.",
+            "such, or inputs that are rounded first, as by a cache. That is no network, and no weights can be read.",
     "linear": "It is a linear function wherever it was looked at: no hidden unit bends there. Use larger inputs or a larger box.",
     "constant": "All answers are the same: nothing depends on the inputs where it was looked at. Use larger inputs.",
     "noisy": "The same question has different answers: noise. Use a method for samples, such as RandomStart().",

@@ -13,7 +13,8 @@ from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.feature_space import FeatureSpace
-from laybare.lines.kinks import LineProfile, read_profile
+from laybare.lines.hyperplanes import Hyperplane, measure_hyperplane
+from laybare.lines.kinks import Kink, LineProfile, read_profile
 from laybare.lines.line import Line, within_answers
 from laybare.lines.partial_network import SAME_HYPERPLANE
 from laybare.lines.query import QueryContext
@@ -47,6 +48,11 @@ class LayerOptions:
     max_undecided_sides: int = 16  # units of which all sign patterns are tried. Derived: 65,536 patterns.
     negative_share: float = 1e-7
     """Of the largest weight; larger negative ones count. Checked by `pytest tests/lines/test_last_layers.py`."""
+    shown_reach: float = 3.0  # of a line, in its scales, on which kinks are seldom too near. Derived: there lie most of them.
+    shown_tol: float = 1e-4  # of a place, in scales. Derived: one of 50 kinks is there by chance once in 100.
+    min_met: int = 4  # lines that meet a hyperplane, before it is dropped. Derived: one that is hidden at half of them is kept.
+    min_shown_share: float = 0.4
+    """Of these, on which a unit bends, at least. Checked by `laybare reproduce deep-cases`."""
     last_layer_misfit: float = 1e-5  # relative, of all gradients. Checked by `laybare reproduce deep-cases`.
 
 
@@ -68,6 +74,7 @@ class LayerObservations:
     curved: tuple[Surface, ...] = ()
     lines: int = 0
     quiet: int = 0
+    profiles: tuple[LineProfile, ...] = ()  # of the lines in the input space, for coarse answers
 
     @property
     def known(self) -> tuple[Surface, ...]:
@@ -84,7 +91,7 @@ def follow_line(
     context: QueryContext, observed: LayerObservations, line: Line, *, all_gradients: bool = False
 ) -> LayerObservations:
     """Read a line and measure what no known unit explains; with `all_gradients`, the gradients on all of its pieces."""
-    space = observed.space
+    space, located = observed.space, not (context.rounding.fine or observed.space.layers)
     try:
         profile = read_profile(context, within_answers(context.queries, line))
     except (NotSeparated, AssumptionViolated):
@@ -95,16 +102,41 @@ def follow_line(
     gradients = {k: measure_gradient(context, space, profile, k) for k in beside}
     fresh = replace(
         observed, lines=observed.lines + 1, quiet=observed.quiet + 1,
-        gradients=observed.gradients + tuple(gradient for gradient in gradients.values() if gradient is not None))
+        gradients=observed.gradients + tuple(gradient for gradient in gradients.values() if gradient is not None),
+        profiles=(*observed.profiles, profile) if located else ())
     for i in new:
         surface = measure_surface(context, space, profile, i, gradients)
         if surface is None:
             continue
         if any(_is_same(surface, other) for other in fresh.known):
             fresh = replace(fresh, hyperplanes=tuple(_more_exact(surface, other) for other in fresh.hyperplanes))
+        elif located:
+            fresh = _add_located(context, fresh, surface, profile.kinks[i])
         else:
             fresh = _add_surface(context, fresh, surface)
     return fresh
+
+
+def without_unshown(observed: LayerObservations) -> LayerObservations:
+    """Without located hyperplanes that the lines do not show where they are met: no query.
+
+    A unit of the lowest layer bends on all of its hyperplane, but where layers above hide it; a surface that is straight for a
+    while does not.
+    """
+    return replace(observed, hyperplanes=tuple(plane for plane in observed.hyperplanes if _is_shown(plane, observed.profiles)))
+
+
+def _is_shown(plane: Surface, profiles: tuple[LineProfile, ...]) -> bool:
+    met = shown = 0
+    for line, places in ((profile.line, profile.places) for profile in profiles):
+        along = float(plane.normal @ line.direction)
+        t = -(float(plane.normal @ line.point) + plane.offset) / along if along else np.inf
+        if not max(line.low, -LAYER.shown_reach * line.scale) < t < min(line.high, LAYER.shown_reach * line.scale):
+            continue
+        error = LAYER.side_sds * plane.sd * (1.0 + float(np.linalg.norm(line(t)))) / abs(along)
+        met += 1
+        shown += bool(len(places)) and bool(np.abs(places - t).min() <= error + LAYER.shown_tol * line.scale)
+    return met < LAYER.min_met or shown >= LAYER.min_shown_share * met
 
 
 def _kinks_to_remeasure(observed: LayerObservations, profile: LineProfile) -> list[int]:
@@ -172,6 +204,18 @@ def _add_surface(context: QueryContext, observed: LayerObservations, surface: Su
     if verdict == "undecided":
         return replace(observed, undecided=(*observed.undecided, surface), quiet=0)
     return replace(observed, curved=(*observed.curved, surface))
+
+
+def _add_located(context: QueryContext, observed: LayerObservations, surface: Surface, kink: Kink) -> LayerObservations:
+    """The same with coarse answers: the hyperplane is measured from located kinks far apart, which tests it as well."""
+    rough = Hyperplane(surface.normal, -surface.offset, kink.jump, surface.sd, kink.sd, float(np.linalg.norm(kink.jump)))
+    plane = measure_hyperplane(context, rough, surface.x, observed.space.spread, deep=True)
+    if plane is None:
+        return replace(observed, curved=(*observed.curved, surface))
+    located = surface._replace(normal=plane.normal, offset=-plane.offset, sd=plane.normal_sd)
+    if any(_is_same(located, other) for other in observed.known):
+        return observed
+    return replace(observed, hyperplanes=(*observed.hyperplanes, located), quiet=0)
 
 
 def _is_explained(surfaces: tuple[Surface, ...], space: FeatureSpace, profile: LineProfile, i: int) -> bool:

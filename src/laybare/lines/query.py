@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import BudgetExhausted, InvalidInput, NotSeparated
-from laybare.lines.assurance import AssurancePlan
+from laybare.lines.assurance import AssurancePlan, Assured
 from laybare.numerics.shapes import Array
 from laybare.source.rounding import Rounding
 
@@ -118,20 +118,24 @@ class QueryCounter:
         self._blocks.append(stencil)
         return stencil.y
 
-    def ask_assurance(self, dim: int, rng: Generator) -> tuple[Answers, int]:
-        """Fresh answers that a finished network must predict, and how many of them are at inputs of the law.
+    def ask_assurance(self, dim: int, rng: Generator) -> tuple[Answers, Assured]:
+        """Fresh answers that a finished network must predict, and what it shows if it does.
 
         What was asked for networks before is among the answers, but counts no more: to try again until one is met is no proof.
         """
         begun = self.spent.get("assurance", 0)
         if self.assurance is None:
-            return Answers(np.empty((0, dim)), np.empty((0, 1))), 0
-        x, of_law = self.assurance.points(begun, self.total - begun, self.left, rng)
-        asked = self.ask_usable(x, "assurance") if self.resolution is not None else Answers(
-            x, self.ask(x, "assurance") if len(x) else np.empty((0, 1)))
-        earlier, self._fresh = self._fresh, [*self._fresh, asked]
-        every = Answers(*(np.vstack(parts) for parts in zip(asked, *earlier, strict=True)))
-        return every, min(of_law, len(asked.x))
+            return Answers(np.empty((0, dim)), np.empty((0, 1))), Assured()
+        points = self.assurance.points(begun, self.total - begun, self.left, rng)
+        asked = [self._ask_fresh(part) for part in np.split(points.x, [points.of_law]) if len(part)]
+        earlier, self._fresh = self._fresh, [*self._fresh, *asked]
+        if not self._fresh:
+            return Answers(np.empty((0, dim)), np.empty((0, 1))), Assured()
+        every = Answers(*(np.vstack(parts) for parts in zip(*asked, *earlier, strict=True)))
+        return every, points.assured(len(asked[0].x) if asked else 0)
+
+    def _ask_fresh(self, x: Array) -> Answers:
+        return self.ask_usable(x, "assurance") if self.resolution is not None else Answers(x, self.ask(x, "assurance"))
 
     def count(self, queries: int, purpose: Purpose) -> None:
         """Count queries that were asked of the same black box elsewhere."""

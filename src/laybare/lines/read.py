@@ -24,10 +24,11 @@ from numpy.random import Generator
 
 from laybare.errors import BudgetExhausted, NotSeparated
 from laybare.lines.always_active import layer_with_always_active_unit
-from laybare.lines.assurance import AssurancePlan
+from laybare.lines.assurance import AssurancePlan, Assured
 from laybare.lines.deep_fit import DeepFit, DeepParameters
 from laybare.lines.feature_space import FeatureSpace, RemainingBlackBox, input_space
 from laybare.lines.fresh_check import NetworkChecker
+from laybare.lines.hyperplanes import HYPERPLANE, LocatedReader, usable_line
 from laybare.lines.layer import LayerEstimate, choose_units, decide_sides, estimate_layer, read_wide_last_layer
 from laybare.lines.line import Line, within_answers
 from laybare.lines.model_fit import (
@@ -40,12 +41,12 @@ from laybare.lines.model_fit import (
     standardised_residuals,
     stored_contradictions,
 )
-from laybare.lines.observations import LayerObservations, follow_line, line_across, one_sided_surfaces
+from laybare.lines.observations import LayerObservations, follow_line, line_across, one_sided_surfaces, without_unshown
 from laybare.lines.partial_network import PartialNetwork, decide_activation_and_signs
 from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import BlackBox, PurposeContext, QueryBox, QueryContext, QueryCounter, Resolution
 from laybare.lines.remeasure import remeasure_units
-from laybare.lines.single_layer import ReaderOptions, SingleLayerState, check_line_through, estimate_queries, read_single_layer
+from laybare.lines.single_layer import LineReader, ReaderOptions, SingleLayerState, estimate_queries
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
 from laybare.source.rounding import Rounding
@@ -94,7 +95,7 @@ class ReadResult:
     ended: bool = False  # the budget ended before the search did
     notes: tuple[str, ...] = ()  # sentences about the units
     signs_searched: bool = True  # False if there are too many units to search for their signs
-    assured: int = 0  # fresh answers at inputs of the law, all of them predicted
+    assured: Assured = Assured()  # fresh answers at inputs of the law, all of them predicted
 
     @property
     def width(self) -> int:
@@ -119,8 +120,9 @@ def read_network(
         black_box, budget=budget, box=within, purpose=purpose, resolution=options.resolution, assurance=assurance)
     best: ReadResult | None = None
     for attempt in range(1, options.max_coarse_attempts + 1):
+        located = _has_coarse_log_odds(queries) if best is None and attempt == 1 else best is None or not best.rounding.fine
         try:
-            found = _read_once(queries, dim, options, rng)
+            found = _read_once(queries, dim, options, located, rng)
         except BudgetExhausted:
             if best is None:
                 raise
@@ -138,14 +140,21 @@ def read_network(
     return best
 
 
-def _read_once(queries: QueryCounter, dim: int, options: ReaderOptions, rng: Generator) -> ReadResult:
+def _has_coarse_log_odds(queries: QueryCounter) -> bool:
+    """Whether the answers seen so far are probabilities in float32 or decimals: gradients then seldom have digits enough."""
+    grid = None if queries.resolution is None else queries.resolution()
+    return grid is not None and not grid.fine
+
+
+def _read_once(queries: QueryCounter, dim: int, options: ReaderOptions, located: bool, rng: Generator) -> ReadResult:
     """From the first line to the result. Contradicting answers send the search back to the lines.
 
-    Answers of earlier attempts take part in the fit.
+    `located`: hyperplanes are measured from located kinks. Answers of earlier attempts take part in the fit.
     """
-    state = read_single_layer(queries, dim, options, rng=rng)
+    reader = LocatedReader(queries, dim, options, rng) if located else LineReader(queries, dim, options, rng)
+    state = reader.read()
     precision = _wanted_precision(state)
-    fresh, rms, complete, assured = np.empty(0), np.nan, state.budget_error is None and not state.inconsistent, 0
+    fresh, rms, complete, assured = np.empty(0), np.nan, state.budget_error is None and not state.inconsistent, Assured()
     try:
         for _ in range(options.max_returns if complete else 0):
             context = QueryContext(queries, state.rounding, rng)
@@ -169,9 +178,8 @@ def _read_once(queries: QueryCounter, dim: int, options: ReaderOptions, rng: Gen
             if not len(targets):
                 state = replace(state, model=model)
                 break
-            complete, assured = False, 0
-            for target in targets[:3]:
-                state = check_line_through(queries, state, target, rng=rng)
+            complete, assured = False, Assured()
+            state = reader.look_at(state, targets)
             complete = not state.inconsistent
             if state.inconsistent:
                 break
@@ -179,7 +187,7 @@ def _read_once(queries: QueryCounter, dim: int, options: ReaderOptions, rng: Gen
             complete = False
     except BudgetExhausted as ended:
         complete, state = False, replace(state, budget_error=ended)
-    return replace(_as_result(queries, state, complete, rms, fresh), assured=assured if complete else 0)
+    return replace(_as_result(queries, state, complete, rms, fresh), assured=assured if complete else Assured())
 
 
 def _wanted_precision(state: SingleLayerState) -> float:
@@ -228,7 +236,7 @@ class DeepReadResult:
     fresh: Array  # residuals of fresh answers, relative to what is allowed
     error_bar: float  # largest standard deviation of a parameter
     ended: bool = False  # the budget ended before the search did
-    assured: int = 0  # fresh answers at inputs of the law, all of them predicted
+    assured: Assured = Assured()  # fresh answers at inputs of the law, all of them predicted
 
 
 def read_deep(
@@ -285,7 +293,7 @@ class DeepReader:
 
     def read(self, state: DeepState) -> DeepReadResult:
         """Layers, the joint fit, and fresh answers; then lines through answers that contradict, until none does."""
-        fitted, fresh, failure, assured = None, np.empty(0), "", 0
+        fitted, fresh, failure, assured = None, np.empty(0), "", Assured()
         try:
             for _ in range(DEEP.max_returns):
                 for further in self._add_layers(state):
@@ -305,7 +313,7 @@ class DeepReader:
             if not state.layers or state.layers[0].failure:
                 raise
             return self._as_result(state, None, fresh, f"the budget ended: {error.seen}", ended=True)
-        return replace(self._as_result(state, fitted, fresh, failure), assured=0 if failure else assured)
+        return replace(self._as_result(state, fitted, fresh, failure), assured=Assured() if failure else assured)
 
     def _add_layers(self, state: DeepState) -> Iterator[DeepState]:
         """Add layers until one is the last, or incomplete; every state on the way, so that an ended budget loses nothing."""
@@ -320,7 +328,7 @@ class DeepReader:
             yield state
 
     def _read_layer(self, observed: LayerObservations) -> LayerEstimate:
-        level = len(observed.space.layers)
+        level, fine = len(observed.space.layers), self.context.rounding.fine
         fewest = observed.lines + level * observed.space.width * (observed.lines == 0)
         most = fewest + DEEP.max_extra_lines
         while True:
@@ -330,18 +338,20 @@ class DeepReader:
             layer, enough = estimate_layer(observed), observed.lines >= fewest
             if layer.failure and level == 1 and observed.quiet >= DEEP.quiet_before_always_active and enough:
                 layer = layer_with_always_active_unit(observed) or layer
-            settled = enough and observed.quiet >= DEEP.quiet_lines[level]
+            settled = enough and observed.quiet >= (DEEP.quiet_lines[level] if fine or level else HYPERPLANE.quiet_lines)
             if layer.failure and level == 1 and observed.quiet and observed.quiet % DEEP.quiet_before_choice == 0 and enough:
                 layer = choose_units(observed) or layer
             if layer.failure and settled and level == 1 and len(observed.known) > observed.space.width:
                 layer = read_wide_last_layer(observed) or layer
             if (settled and not layer.failure) or _is_too_wide(observed, settled=settled) or observed.lines >= most:
-                return layer
+                return layer if fine or level else estimate_layer(without_unshown(observed))
 
     def _next_line(self, observed: LayerObservations, fewest: int) -> Line:
         """The space's own next line; beyond the fewest, every other one crosses a surface with one unknown side."""
         rng = self.context.rng
         one_sided = one_sided_surfaces(observed) if observed.lines >= fewest and observed.lines % 2 else ()
+        if not one_sided and not observed.space.layers and not self.context.rounding.fine:
+            return usable_line(self.context.queries, observed.space.width, self.spread, rng=rng)
         if not one_sided:
             return observed.space.line(observed.lines, rng)
         return line_across(observed.space, one_sided[rng.integers(len(one_sided))], rng)

@@ -100,6 +100,7 @@ class ReaderOptions:
     max_returns: int = 8  # from a contradiction to further lines. Checked by `pytest tests/lines/test_read_network.py`.
     max_coarse_attempts: int = 6
     """The same with coarse answers, as far as the budget goes. Checked by `pytest tests/recovery/test_real_models.py`."""
+    max_targets: int = 3  # contradicting answers that lines go through. Checked by `pytest tests/lines/test_read_network.py`.
     max_attempts: int = 3  # from a new first line. Checked by `pytest -m slow tests/lines/test_acceptance.py`.
 
 
@@ -143,6 +144,23 @@ def read_single_layer(
     except BudgetExhausted as error:
         return replace(state, budget_error=error)
     return state
+
+
+class LineReader:
+    """Reads one hidden layer line by line, every line from where the model is exact."""
+
+    def __init__(self, queries: QueryCounter, dim: int, options: ReaderOptions, rng: Generator) -> None:
+        self.queries, self.dim, self.options, self.rng = queries, dim, options, rng
+
+    def read(self) -> SingleLayerState:
+        """The units on all lines until several in a row bring nothing new, or as many as the budget allows."""
+        return read_single_layer(self.queries, self.dim, self.options, rng=self.rng)
+
+    def look_at(self, state: SingleLayerState, targets: Array) -> SingleLayerState:
+        """With the units that lines through points which contradict the model have shown."""
+        for target in targets[: self.options.max_targets]:
+            state = check_line_through(self.queries, state, target, rng=self.rng)
+        return state
 
 
 def check_line_through(queries: QueryCounter, state: SingleLayerState, target: Array, *, rng: Generator) -> SingleLayerState:

@@ -86,7 +86,9 @@ def check_suitability(seen: DataSummary, width: int | None, activation: Activati
 
 
 def _normal(seen: DataSummary) -> Condition:
-    text = f"moments of projections are {seen.normal.size:.2g} off, {seen.normal.sigmas:.1f} standard deviations"
+    text = (
+        f"moments of projections are {seen.normal.size:.2g} off, {seen.normal.sigmas:.1f} standard deviations "
+        f"(chance: up to {seen.normal.allowed:.1f})")
     return Condition("normal inputs", text, bool(seen.normal.plausible))
 
 

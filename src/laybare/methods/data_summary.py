@@ -24,9 +24,9 @@ from numpy.random import Generator
 from laybare.certificate import Claim
 from laybare.methods.symmetric_neurons import symmetry_claim
 from laybare.moments import Normality, SecondMoment, measure_with_noise, normality
-from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.linear_algebra import inner
 from laybare.numerics.shapes import Array, Sums
+from laybare.numerics.workspace import single_blas_thread
 from laybare.source import Source
 from laybare.source.threads import map_in_order
 

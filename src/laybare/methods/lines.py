@@ -17,16 +17,17 @@ from numpy.random import Generator
 from laybare.activations import Activation, as_activation, relu
 from laybare.certificate import Assurance, Certificate, Claim, ClaimName, StandardErrors
 from laybare.errors import InvalidInput
-from laybare.lines.assurance import AssuranceOptions, AssurancePlan, largest_share
+from laybare.lines.assurance import AssuranceOptions, AssurancePlan, answers_for
 from laybare.lines.folds import FoldsResult, GivenLayer, LayerReport, read_folds
 from laybare.lines.layer import LayerEstimate
 from laybare.lines.model_fit import FIT
 from laybare.lines.read import DeepReadResult, ReadResult, read_deep, read_network
 from laybare.lines.single_layer import DepthCheck, Patience, ReaderOptions
+from laybare.methods.start import Start
 from laybare.networks import Network
 from laybare.numerics.checks import check_fields
 from laybare.numerics.shapes import Array, Progress, report_progress
-from laybare.source import Oracle, Rounding
+from laybare.source import Oracle, Rounding, Source
 from laybare.source.oracle.repeats import reserved_queries
 
 MAX_ERROR_BAR = 1e-2
@@ -85,6 +86,21 @@ class Lines:
             object.__setattr__(self, "activation", as_activation(self.activation))
         check_fields(self, depth=1)
 
+    @property
+    def biases(self) -> bool:
+        """Units have biases."""
+        return True
+
+    @property
+    def search(self) -> None:
+        """What is read needs no search."""
+
+    def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
+        """Samples tell lines nothing: `read` asks a black box instead."""
+        raise InvalidInput(
+            "Lines was given samples.", "It asks a black box at points of its own choice, and samples cannot answer.",
+            "Give an Oracle, or use RandomStart() on the samples.")
+
     def read(
         self, oracle: Oracle, *, depth_check: DepthCheck | None = None, rng: Generator, progress: Progress | None = None
     ) -> ReadResult:
@@ -97,7 +113,7 @@ class Lines:
         box = None if oracle.box is None else (oracle.box.low, oracle.box.high)
         return read_network(
             partial(oracle.ask, gaps=True), oracle.dim, options, budget=_budget_of_reading(oracle), box=box,
-            purpose=oracle.purpose, assurance=AssurancePlan(self.assurance, oracle.fresh_inputs), rng=rng)
+            purpose=oracle.purpose, assurance=self.plan(oracle), rng=rng)
 
     def read_deep(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepReadResult:
         """The layers behind the black box, from the lowest up."""
@@ -106,7 +122,7 @@ class Lines:
         return read_deep(
             partial(oracle.ask, gaps=True), oracle.dim, depth=self.depth, budget=_budget_of_reading(oracle), spread=self.spread,
             purpose=oracle.purpose, resolution=oracle.resolution,
-            assurance=AssurancePlan(self.assurance, oracle.fresh_inputs), rng=rng)
+            assurance=self.plan(oracle), rng=rng)
 
     def read_folds(
         self, oracle: Oracle, *, given: tuple[GivenLayer, ...] = (), rng: Generator, progress: Progress | None = None
@@ -117,6 +133,10 @@ class Lines:
         return read_folds(
             oracle.ask, oracle.dim, scale=self.spread, depth=depth, budget=_budget_of_reading(oracle), purpose=oracle.purpose,
             given=given, progress=progress, rng=rng)
+
+    def plan(self, oracle: Oracle) -> AssurancePlan:
+        """Where fresh answers are asked: not where earlier readings have asked them."""
+        return AssurancePlan(self.assurance, oracle.fresh_inputs, oracle.queries.get("assurance", 0))
 
     def read_lowest(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepReadResult:
         """The lowest layer behind the black box."""
@@ -225,7 +245,7 @@ def _folded_layer_claim(report: LayerReport, level: int) -> Claim:
 
 def _assurance(found: ReadResult | DeepReadResult, level: float) -> Assurance | None:
     """What predicted answers show about all inputs of the law; nothing if none was asked, or the network is not whole."""
-    return Assurance(level, largest_share(found.assured, level), found.assured) if found.assured else None
+    return Assurance(level, found.assured.share, found.assured.answers) if found.assured.answers else None
 
 
 def error_bars(bar: float, network: Network, location: Array | float = 0.0, scale: Array | float = 1.0) -> StandardErrors:
@@ -255,9 +275,11 @@ def _spent(queries: dict[str, int]) -> str:
 
 def _units_claim(found: ReadResult) -> Claim:
     text = f"{_spent(found.queries)} Units that share a hyperplane and its active side are one: no query tells them apart."
-    if not found.complete:
+    if found.ended:
         needed = found.needed or 2 * sum(found.queries.values())
         text += f" They ended before the network was complete; about {needed:,} would do."
+    elif not found.complete:
+        text += " No units explain all answers, and further queries would not change that."
     return Claim(ClaimName.UNITS_READ, float(found.width), float(found.width), found.complete, "tested", text)
 
 
@@ -271,17 +293,28 @@ def _width_claim(found: ReadResult, width: int | None) -> tuple[Claim, ...]:
 
 def _quiet_lines_claim(found: ReadResult) -> Claim:
     return Claim(
-        ClaimName.QUIET_LINES, float(found.quiet), 1.0, found.quiet >= 1 or found.assured > 0, "tested",
+        ClaimName.QUIET_LINES, float(found.quiet), 1.0, found.quiet >= 1 or found.assured.answers > 0, "tested",
         f"of {found.lines} lines through random points: the answers at both of their ends were predicted. What adds up to "
         "nothing far away does not show there, but in fresh answers.")
 
 
 def _prediction_claim(found: ReadResult) -> Claim:
     worst, limit = float(found.fresh.max()) if len(found.fresh) else np.inf, FIT.contradiction_sds
+    few, met = _too_few(found), worst <= limit
     return Claim(
-        ClaimName.FRESH_ANSWERS, worst, limit, worst <= limit, "tested",
+        ClaimName.FRESH_ANSWERS, worst, limit, met and not few, "tested",
         f"largest difference at {len(found.fresh)} random points that nothing else used, in standard deviations of rounding and "
-        "of the prediction; a larger one means that something is missing.", decisive=len(found.fresh) > 0 and not found.ended)
+        f"of the prediction; a larger one means that something is missing.{few}",
+        decisive=not met and len(found.fresh) > 0 and not found.ended)
+
+
+def _too_few(found: ReadResult | DeepReadResult) -> str:
+    """A sentence if a network that was read could be wrong on most inputs, for all that fresh answers show; else nothing."""
+    if not found.complete or found.assured.share <= AssuranceOptions.max_share:
+        return ""
+    return (
+        f" The budget left {found.assured.answers} answers for that, which do not show that most inputs are answered so: grant "
+        f"{answers_for(AssuranceOptions.max_share, AssuranceOptions.level)} queries more at least.")
 
 
 def _error_bar_claim(name: str, parameters: str, found: ReadResult | DeepReadResult) -> Claim:
@@ -360,9 +393,9 @@ def _what_is_shown(layer: LayerEstimate, level: int) -> str:
 def _deep_prediction_claim(found: DeepReadResult) -> Claim:
     worst = float(found.fresh.max()) if len(found.fresh) else np.inf
     return Claim(
-        ClaimName.FRESH_ANSWERS, worst, 1.0, worst <= 1.0, "tested",
+        ClaimName.FRESH_ANSWERS, worst, 1.0, worst <= 1.0 and not _too_few(found), "tested",
         f"largest difference at {len(found.fresh)} random points that nothing else used, relative to what rounding and error "
-        "bars allow; a larger one means that a unit is missing.")
+        f"bars allow; a larger one means that a unit is missing.{_too_few(found)}")
 
 
 def _joint_fit_claim(found: DeepReadResult) -> tuple[Claim, ...]:

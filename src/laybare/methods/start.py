@@ -77,8 +77,8 @@ class Method(Protocol):
     """A choice of parts that says where units may be."""
 
     @property
-    def activation(self) -> Activation:
-        """The activation of the hidden units."""
+    def activation(self) -> Activation | None:
+        """The activation of the hidden units; None: the method finds it out."""
 
     @property
     def biases(self) -> bool:

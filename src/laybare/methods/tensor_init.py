@@ -22,6 +22,7 @@ from laybare.assembly.magnitudes import rec_mag_sign
 from laybare.certificate import Claim
 from laybare.decomposition import Components, Decomposer, JointDiagonalisation
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
+from laybare.landscape.first_order import Descent
 from laybare.methods.start import Route, Start, check_method, required_network
 from laybare.moments import (
     HermiteMoments,
@@ -39,7 +40,6 @@ from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.search.network_fit import NetworkFit
 from laybare.search.settings import Search
 from laybare.solver import Effort
-from laybare.solver.first_order import Descent
 from laybare.solver.minimise import minimise
 from laybare.solver.point import network_of, point_of
 from laybare.source import Source

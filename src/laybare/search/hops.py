@@ -10,7 +10,8 @@ order that chance blurs. A hop that ends at a slightly higher loss may be kept a
 
 Penalty: with fewer than two equations per unknown wrong units follow the labels with large readouts that cancel each other. A
 small penalty on squared readouts, `hop_penalty` per row, makes such minima expensive and moves the right one by next to nothing.
-Every new best minimum is minimised again without it.
+Minima near the lowest so far are minimised again without it. With more equations there is none: beside bad minima that leave a
+thousandth of the variation it would be what the hops minimise.
 
 Noise: no loss is rounding then, and hops end after a number (`search_few_equations` in `wide.py`). The
 hops are one chain on one core: the same bits for any number of workers. An interrupt carries the best so far.
@@ -27,7 +28,7 @@ from laybare.numerics.shapes import Array, report_progress
 from laybare.search import settings
 from laybare.search.settings import SearchContext
 from laybare.solver import Effort, Iterate, SolverResult, Trace, TraceRow, best_so_far
-from laybare.solver.in_memory import HeldRows, Projected
+from laybare.solver.dense import HeldRows, Projected
 from laybare.solver.normal import project_on
 from laybare.solver.point import FittedPoint
 
@@ -36,7 +37,7 @@ HopFit = SolverResult[Array, Projected]
 
 def search_by_hops(context: SearchContext, units: Array, hops: int) -> FittedPoint:
     """The best fit of as many units as are given, by at most this many hops from there."""
-    chain, rules = _Chain.of(context), settings.SEARCH
+    chain, rules = _Chain.of(context, len(units)), settings.SEARCH
     with best_so_far(view=chain.result):
         here = chain.minimise(units)
         best, lowest, stale = chain.without_penalty(here), here.best.loss, 0
@@ -49,7 +50,9 @@ def search_by_hops(context: SearchContext, units: Array, hops: int) -> FittedPoi
             again = stale >= rules.stale_hops
             new = chain.minimise(context.draw_units(len(units)) if again else redraw_units(context, here.best))
             if again or new.best.loss < here.best.loss * (1.0 + rules.hop_temperature * context.rng.exponential()):
-                here, best = new, min(best, chain.without_penalty(new), key=lambda fit: fit.best.loss)
+                here = new
+                if again or new.best.loss < lowest * (1.0 + rules.hop_temperature):
+                    best = min(best, chain.without_penalty(new), key=lambda fit: fit.best.loss)
             stale = 0 if again or new.best.loss < rules.hop_progress * lowest else stale + 1
             lowest = new.best.loss if again else min(lowest, new.best.loss)
     return chain.result(best)
@@ -75,17 +78,20 @@ class _Chain:
     effort: Effort
 
     @staticmethod
-    def of(context: SearchContext) -> _Chain:
+    def of(context: SearchContext, width: int) -> _Chain:
         rules, rows = settings.SEARCH, HeldRows.of(context.source, context.model, context.scale)
         effort = Effort(
             max_steps=rules.hop_steps, stall_steps=1, stall_gain=rules.hop_gain, gain_tol=0.0, kink_tol=0.0, floor=ROUNDING_LOSS)
-        return _Chain(context, rows, rows.with_penalty(rules.hop_penalty * context.source.size), effort)
+        few = context.equations < rules.penalty_up_to * context.count_parameters(width)
+        return _Chain(context, rows, rows.with_penalty(rules.hop_penalty * context.source.size) if few else rows, effort)
 
     def minimise(self, units: Array) -> HopFit:
         return self.penalised.minimise(units, self.effort, self.context.progress)
 
     def without_penalty(self, fit: HopFit) -> HopFit:
         """The minimum of the squared error alone near a fit."""
+        if self.penalised is self.rows:
+            return fit
         return self.rows.minimise(fit.best.point, self.effort, self.context.progress)
 
     def result(self, best: HopFit) -> FittedPoint:

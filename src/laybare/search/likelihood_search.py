@@ -32,6 +32,7 @@ from laybare.solver.likelihood import (
     sums_at,
 )
 from laybare.solver.minimise import stop_when_decided
+from laybare.solver.nested_models import schwarz_penalty
 from laybare.solver.normal import Fit, elimination_order
 from laybare.solver.point import (
     FittedPoint,
@@ -44,7 +45,7 @@ from laybare.solver.point import (
     parameters_per_unit,
     point_of,
 )
-from laybare.source.likelihood_rows import LikelihoodRows
+from laybare.source.losses import LikelihoodRows
 
 
 class LikelihoodSearch(NamedTuple):
@@ -100,7 +101,7 @@ class LikelihoodSearch(NamedTuple):
         return float(max(phi, EPS**1.5 * self.scale / self.equations))
 
     def bic(self, found: FittedPoint, phi: float) -> float:
-        return found.loss / phi + parameter_count(found.point) * float(np.log(self.equations))
+        return found.loss / phi + schwarz_penalty(parameter_count(found.point), self.equations)
 
     def order(self, point: Point) -> Array:
         """Units, the least needed first."""
@@ -172,7 +173,7 @@ def prune_likelihood(context: LikelihoodSearch, found: FittedPoint, width: int |
     while found.point.width > goal and batch >= 1:
         batch = min(batch, found.point.width - goal)
         fewer = keep_units(found.point, np.sort(context.order(found.point)[batch:]))
-        penalty = parameters_per_unit(found.point) * float(np.log(context.equations))
+        penalty = schwarz_penalty(parameters_per_unit(found.point), context.equations)
         spare = int(max(1, context.equations - parameter_count(fewer)))
         tried = context.minimise(fewer, stop_when_decided(context.search.effort, penalty, spare))
         if tried.trace.reason == "interrupted":
@@ -230,7 +231,7 @@ def with_own_signs(context: LikelihoodSearch, found: FittedPoint, activation: Ac
         (_refit(context, with_signs(folded, activation, pattern)) for pattern in patterns[: settings.SEARCH.sign_patterns]),
         key=lambda fit: fit.loss)
     best, phi, rules = tries[0], context.dispersion(found), settings.SEARCH
-    penalty = rules.linear_part * context.rows.dim * context.rows.outputs * float(np.log(context.equations))
+    penalty = rules.linear_part * schwarz_penalty(context.rows.dim * context.rows.outputs, context.equations)
     if (best.loss - found.loss) / phi > penalty:
         last = context.minimise(point_of(decoded.network, biases=True, offset=True, linear=True), effort)
         text = "the network has a linear part of its own, beside which the signs of its units are a convention."

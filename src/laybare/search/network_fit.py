@@ -22,7 +22,6 @@ from laybare.assembly.sign_decoding import sign_free_model
 from laybare.certificate import Claim, ClaimName
 from laybare.certificate.evidence import bic_penalty_per_unit
 from laybare.certificate.fitted_network import evaluate_fit
-from laybare.certificate.local_minima import runs_agree_claim
 from laybare.certificate.unit_support import drop_least_needed_unit
 from laybare.networks import Layer, Network
 from laybare.numerics import cost
@@ -39,6 +38,7 @@ from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_
 from laybare.solver.point import FittedPoint, Model, keep_units, network_of, parameter_count, point_of
 from laybare.source import Source
 from laybare.source.problem import Problem
+from laybare.source.row_ladder import ladder_from
 
 
 class SearchTask(NamedTuple):
@@ -79,7 +79,8 @@ class NetworkFit(NamedTuple):
     """A fit in its own activation, on white inputs: the network, its squared error, and that as a share of the variation of y.
 
     `agreed`: a second run, from other units, ended at the same fit. `trace` has the solver's steps, `claims` what was learnt on
-    the way, `searched` what the search had found before signs were chosen (None for a fit without a search).
+    the way, `searched` what the search had found before signs were chosen (None for a fit without a search), `runs` the number of
+    runs until two agreed (0: none did; None: one is enough).
     """
 
     network: Network
@@ -89,6 +90,7 @@ class NetworkFit(NamedTuple):
     trace: Trace | None = None
     claims: tuple[Claim, ...] = ()
     searched: SearchResult | None = None
+    runs: int | None = None
 
     @property
     def exact(self) -> bool:
@@ -141,32 +143,42 @@ def fit_or_best(
 
 
 def _search(task: SearchTask, rows: int) -> SearchResult:
-    """On this many rows, and on more where that fails."""
-    whole, variation = task.problem.used, task.problem.variation
-    if 2 * rows > whole.size:
-        return as_result(task, search_few_equations(task.on(whole, variation), task.width, task.start))
-    share = rows / whole.size
-    part, scale = whole.split(share, rng=task.rng).first.kept(), share * variation
-    floor = max(task.search.effort.floor, ROUNDING_LOSS)
-    context = task.on(part, scale)._replace(search=replace(task.search, effort=replace(task.search.effort, floor=floor)))
-    low = None if task.start.trust == "complete" else try_subspace(task, rows)
-    found = None if low is None else _fit_from_subspace(context, task.width, low)
-    if found is None:
-        found = search_with_spares(context, task.width, task.start if low is None else SearchStart(low.rows, "complete"))
-    if found.loss > SOLVED_LOSS * scale and not found.agreed:
-        rules = settings.SEARCH
-        shorter = replace(task.search, hops=min(task.search.hops, rules.later_repairs))
-        trust = "partial" if task.start.trust == "random" else task.start.trust
-        again = task._replace(search=shorter, start=task.start._replace(rows=found.point.units, trust=trust))
+    """From this many rows up the row ladder, until a search fits or two runs agree."""
+    found = None
+    for part in ladder_from(task.problem.used, rows):
         with best_so_far(found):
-            return _search(again, rules.more_rows * rows)
+            found = _search_on(task, part)
+        if part is task.problem.used or found.loss <= SOLVED_LOSS * _variation_of(task, part) or found.agreed:
+            break
+        trust = "partial" if task.start.trust == "random" else task.start.trust
+        shorter = replace(task.search, hops=min(task.search.hops, settings.SEARCH.later_repairs))
+        task = task._replace(search=shorter, start=task.start._replace(rows=found.point.units, trust=trust))
+    assert found is not None  # the ladder has a rung
     return as_result(task, found, part)
 
 
-def as_result(task: SearchTask, found: FittedPoint, part: Source | None = None) -> SearchResult:
+def _search_on(task: SearchTask, part: Source) -> FittedPoint:
+    """On all rows, or on a prefix of them: not below rounding, and in a subspace first where that may save time."""
+    if part is task.problem.used:
+        return search_few_equations(task.on(part, task.problem.variation), task.width, task.start)
+    floor = max(task.search.effort.floor, ROUNDING_LOSS)
+    shallow = replace(task.search, effort=replace(task.search.effort, floor=floor))
+    context = task.on(part, _variation_of(task, part))._replace(search=shallow)
+    low = None if task.start.trust == "complete" else try_subspace(task, part.size)
+    found = None if low is None else _fit_from_subspace(context, task.width, low)
+    start = task.start if low is None else SearchStart(low.rows, "complete")
+    return found or search_with_spares(context, task.width, start)
+
+
+def _variation_of(task: SearchTask, part: Source) -> float:
+    """The share of these rows in the variation of y."""
+    return part.size / task.problem.used.size * task.problem.variation
+
+
+def as_result(task: SearchTask, found: FittedPoint, part: Source) -> SearchResult:
     """What was found on some of the rows, or on all."""
     problem = task.problem
-    if part is None:
+    if part is problem.used:
         return SearchResult(found, problem.equations, True, task.search.effort)
     loss = found.loss * problem.used.size / part.size
     return SearchResult(found._replace(loss=loss), part.size * part.outputs, False, task.search.effort)
@@ -226,10 +238,9 @@ def finish_fit(problem: Problem, searched: SearchResult, activation: Activation,
         again = refit(problem, network, near=True, effort=effort, progress=progress)
     if not searched.whole and degraded_on_all_rows(problem, searched, again.loss):
         return finish_fit(problem, _fit_all_rows(problem, searched, progress), activation, progress)
-    if found.loss > SOLVED_LOSS * problem.variation:
-        claims = (*claims, runs_agree_claim(found.runs))
+    runs = found.runs if found.loss > SOLVED_LOSS * problem.variation else None
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
-    return again._replace(agreed=found.agreed, trace=trace, claims=(*claims, *again.claims), searched=searched)
+    return again._replace(agreed=found.agreed, trace=trace, claims=(*claims, *again.claims), searched=searched, runs=runs)
 
 
 def fit_narrower(problem: Problem, fit: NetworkFit, *, progress: Progress | None = None) -> NetworkFit:

@@ -14,9 +14,8 @@ from laybare.numerics.checks import check_fields
 from laybare.numerics.levels import SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, Trace
-from laybare.solver.minimise import minimise
+from laybare.solver.minimise import minimise, prune
 from laybare.solver.point import FittedPoint, Model, Point, parameter_count
-from laybare.solver.pruning import prune
 from laybare.source import Source
 from laybare.source.problem import total_variation
 
@@ -27,7 +26,6 @@ class SearchSettings:
 
     first_rows: int = 6  # rows per parameter of the first search. Checked by `laybare reproduce samples-per-parameter`.
     fewest_rows: int = 4000  # rows of the first search at least. Checked by `make bench BENCH_ARGS=recover`.
-    more_rows: int = 4  # times as many rows after a search that failed. Checked by `laybare reproduce plain-noise`.
     later_repairs: int = 2  # repairs then: what is left is mostly noise. Checked by `laybare reproduce plain-noise`.
 
     early_gain_tol: float = 1.0  # `gain_tol` of expensive runs, times the width. Checked by `laybare reproduce plain-noise`.
@@ -52,12 +50,13 @@ class SearchSettings:
     equations_to_hop: float = 1.4  # per parameter, to look for the width. Checked by `pytest -m slow tests/search/test_hops.py`.
     hops_per_width: int = 25  # hops at each width if it is not given. Checked by `pytest -m slow tests/search/test_hops.py`.
     hop_steps: int = 200  # steps of a hop at most. Checked by `laybare reproduce phase`.
-    hop_gain: float = 1e-4  # least relative gain of each of them. Checked by `laybare reproduce phase`.
+    hop_gain: float = 1e-3  # least relative gain of each of them. Checked by `laybare reproduce near-limit`.
     hop_blur: float = 0.7  # sd of the logarithm of what blurs removal costs. Checked by `laybare reproduce phase`.
     hop_temperature: float = 0.02  # relative rise of the loss that is kept, in the mean. Checked by `laybare reproduce phase`.
     hop_progress: float = 0.99  # share of the lowest loss below which a hop is progress. Checked by `laybare reproduce phase`.
     stale_hops: int = 150  # hops without progress after which all units are drawn anew. Checked by `laybare reproduce phase`.
     hop_penalty: float = 0.005  # of squared readouts, per row of variance one. Checked by `laybare reproduce phase`.
+    penalty_up_to: float = 2.0  # equations per unknown up to which hops have it. Checked by `laybare reproduce near-limit`.
 
     subspace_share: float = 0.7  # largest dimension of it as a share of the inputs. Checked by `pytest tests/search`.
     subspace_residual: float = 0.2  # largest relative loss there that is trusted. Checked by `pytest tests/search`.
@@ -207,10 +206,12 @@ class SearchContext(NamedTuple):
     def check_width(self, width: int) -> None:
         limit = self.largest_width()
         if limit < width:
+            enough = int(3 * self.source.size * width / max(limit, 1))
+            told = f"at most width {limit} could be told from noise" if limit else "no width could be told from noise"
             raise TooFewSamples(
                 f"{self.source.size:,} samples for width {width} in dimension {self.source.dim}.",
-                f"They leave too few equations to check the free parameters: at most width {limit} could be told from noise.",
-                f"About {int(3 * self.source.size * width / max(limit, 1)):,} samples would do, or ask for a smaller width.",
+                f"They leave too few equations to check the free parameters: {told}.",
+                f"About {enough:,} samples would do{', or ask for a smaller width' if limit else ''}.",
                 samples=self.source.size, width=width, largest_width=limit)
 
 

@@ -14,6 +14,7 @@ from laybare.numerics.levels import NOISELESS_LOSS
 from laybare.search import settings
 from laybare.solver import Effort
 from laybare.solver.minimise import minimise
+from laybare.solver.nested_models import log_likelihood_gain, schwarz_penalty
 from laybare.solver.point import FittedPoint, network_of, point_of
 from laybare.source import Source
 
@@ -48,7 +49,9 @@ def choose_signs(
     starts = (with_signs(folded, activation, pattern) for pattern in signs.alternatives[: rules.sign_patterns])
     best, *others = sorted((_refit(source, start, scale, biases) for start in starts), key=lambda fit: fit.loss)
     network = _network(best)
-    gaps = [_gap(source, fit, best) for fit in others if _differs_in_sign(_network(fit), network)]
+    equations = source.size * source.outputs
+    gaps = [
+        log_likelihood_gain(equations, fit.loss, best.loss) for fit in others if _differs_in_sign(_network(fit), network)]
     return SignedNetwork(network, _claim(signs, 1 + sum(gap < rules.sign_gap for gap in gaps), min(gaps, default=np.inf)))
 
 
@@ -67,20 +70,14 @@ def _choose_linear_part(
         text = "no linear part is needed: the nearest pattern to that of the search, refitted without one, fits to rounding."
         return SignedNetwork(_network(alone), Claim(ClaimName.SIGN_PATTERNS, 1.0, 1.0, True, "tested", text))
     beside = _refit(source, matched.network, scale, biases, linear=True)
-    floor, equations = NOISELESS_LOSS * scale, source.size * source.outputs
-    gap = equations * float(np.log((alone.loss + floor) / (beside.loss + floor)))
-    penalty = settings.SEARCH.linear_part * source.dim * source.outputs * float(np.log(equations))
+    equations = source.size * source.outputs
+    gap = log_likelihood_gain(equations, alone.loss, beside.loss, NOISELESS_LOSS * scale)
+    penalty = settings.SEARCH.linear_part * schwarz_penalty(source.dim * source.outputs, equations)
     text = (
         f"no signs make the units add up to the linear part (relative residual {matched.signs.residual:.1e}), which was kept; "
         f"without it the samples are less likely by {gap / 2:.3g} (log), and {penalty / 2:.3g} would show that it is real: the "
         "signs of its units are then a convention.")
     return SignedNetwork(matched.network, Claim(ClaimName.SIGN_PATTERNS, 0.0, 1.0, gap > penalty, "tested", text))
-
-
-def _gap(source: Source, fit: FittedPoint, best: FittedPoint) -> float:
-    """Twice the log-likelihood ratio."""
-    tiny = np.finfo(float).tiny
-    return source.size * source.outputs * float(np.log(max(fit.loss, tiny)) - np.log(max(best.loss, tiny)))
 
 
 def _differs_in_sign(one: Network, other: Network) -> bool:

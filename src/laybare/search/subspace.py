@@ -26,7 +26,7 @@ from laybare.solver.point import FittedPoint
 from laybare.source import Source
 from laybare.source.derived import ProjectedInputs
 from laybare.source.problem import total_variation
-from laybare.source.subsample import subsample_or_all
+from laybare.source.row_ladder import prefix_or_all
 
 
 class Subspace(NamedTuple):
@@ -68,7 +68,7 @@ def search_in_subspace(context: SearchContext, width: int | None, subspace: Subs
     A width that is not given is at least the dimension of the subspace.
     """
     basis, r = subspace.basis, subspace.basis.shape[1]
-    low = ProjectedInputs(Residual(subsample_or_all(context.source, rows), subspace.linear), basis).kept()
+    low = ProjectedInputs(Residual(prefix_or_all(context.source, rows), subspace.linear), basis).kept()
     inside = context._replace(source=low, scale=total_variation(low))
     known = None if width is not None else inside.draw_units(r)
 

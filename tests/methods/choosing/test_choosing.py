@@ -10,6 +10,8 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.certificate import ClaimName
+from laybare.certificate.certificate import Findings
+from laybare.certificate.rival_activations import are_clearly_worse
 from laybare.methods.choosing import DataSummary, check_suitability, summarise_data
 from laybare.methods.data_summary import kernels_of_orders, order_signals
 from laybare.numerics.shapes import Array
@@ -94,7 +96,7 @@ def test_smooth_units_are_found_untold(rng: np.random.Generator) -> None:
     found = lb.recover(x, truth(x), width=2, rng=0)
     assert found.certificate.verdict == "verified" and found.network.activation == lb.tanh
     assert lb.compare(found.network, truth).max_error < 1e-8
-    tried = next(claim for claim in found.certificate.claims if claim.name == "methods tried")
+    tried = next(claim for claim in found.certificate.checks if claim.name == "methods tried")
     assert "RandomStart of relu units" in tried.explanation and "Refuted" in tried.explanation
 
 
@@ -116,41 +118,37 @@ def test_activations_that_fit_equally_well_are_ties(held_out: float, ties: int, 
     ends = {"relu": outcome(lb.relu, "refuted", 0.3), "tanh": outcome(lb.tanh, "verified", 0.1),
             "softplus": outcome(lb.softplus, "verified", held_out), "gelu": outcome(lb.gelu, "refuted", 0.1)}
     found = try_methods(choice, lambda method: ends[method.activation.name], Clock(None, np.inf))
-    claim = next(one for one in found.certificate.claims if one.name == "activations that fit as well")
+    claim = next(one for one in found.certificate.checks if one.name == "activations that fit as well")
     assert claim.value == ties and claim.passed == (ties == 0)
     assert found.network.activation == lb.tanh
     assert found.certificate.verdict == ("doubtful" if ties else "verified")
 
 
 @pytest.mark.parametrize(("verdict", "gain", "runs", "tried"), [
-    ("doubtful", -20.0, 2.0, 1), ("doubtful", -20.0, np.inf, 2), ("doubtful", -10.0, 2.0, 2), ("refuted", -20.0, 2.0, 2)])
-def test_a_fit_that_nothing_rivals_is_not_looked_for_in_other_ways(verdict: str, gain: float, runs: float, tried: int) -> None:
+    ("doubtful", -20.0, 2, 1), ("doubtful", -20.0, 0, 2), ("doubtful", -10.0, 2, 2), ("refuted", -20.0, 2, 2)])
+def test_a_fit_that_nothing_rivals_is_not_looked_for_in_other_ways(verdict: str, gain: float, runs: int, tried: int) -> None:
     """Structure that is left may be chance: on ten million rows minutes went to other methods, which found the same."""
     x = np.random.default_rng(0).standard_normal((3000, 20))
     choice = lb.choose(lb.Samples(x, np.maximum(x @ np.eye(20)[:, :4], 0.0).sum(axis=1)), 4, lb.relu)
     first = outcome(lb.relu, verdict, 0.3)
-    claims = (
-        *first.certificate.claims, lb.Claim("structure left in the residual", 2.8, 2.7, False, "tested", ""),
-        lb.Claim(ClaimName.RIVAL_ACTIVATION, gain, 0.0, True, "tested", ""),
-        lb.Claim(ClaimName.RUN_AGREEMENT, runs, 100.0, bool(np.isfinite(runs)), "tested", ""))
-    ended = replace(first, certificate=replace(first.certificate, claims=claims))
+    rivals = (lb.Claim(ClaimName.RIVAL_ACTIVATION, gain, 0.0, True, "tested", ""),)
+    findings = Findings(runs, rivals_worse=are_clearly_worse(rivals), structure_left=True)
+    ended = replace(first, certificate=replace(first.certificate, findings=findings))
     found = try_methods(choice, lambda method: ended, Clock(None, np.inf), width_given=True)
-    claim = next(one for one in found.certificate.claims if one.name == "methods tried")
+    claim = next(one for one in found.certificate.checks if one.name == "methods tried")
     assert min(claim.value, 2.0) == tried
 
 
-@pytest.mark.parametrize(("told", "runs", "tried"), [(True, 2.0, 1), (True, np.inf, 2), (False, 2.0, 2)])
-def test_a_told_width_that_is_too_small_is_too_small_for_every_method(told: bool, runs: float, tried: int) -> None:
+@pytest.mark.parametrize(("told", "runs", "tried"), [(True, 2, 1), (True, 0, 2), (False, 2, 2)])
+def test_a_told_width_that_is_too_small_is_too_small_for_every_method(told: bool, runs: int, tried: int) -> None:
     """Unless no two searches agree that this is the best network of that width, or the width was not told."""
     x = np.random.default_rng(0).standard_normal((3000, 20))
     choice = lb.choose(lb.Samples(x, np.maximum(x @ np.eye(20)[:, :4], 0.0).sum(axis=1)), 3, lb.relu)
     assert len(choice.candidates) > 1 and {one.method.activation for one in choice.candidates} == {lb.relu}
     refuted = outcome(lb.relu, "refuted", 0.3)
-    missing = lb.Claim(ClaimName.ONE_UNIT_MORE, 90.0, 10.0, False, "tested", "", decisive=True)
-    claims = (missing, lb.Claim(ClaimName.RUN_AGREEMENT, runs, 100.0, bool(np.isfinite(runs)), "tested", ""))
-    ended = replace(refuted, certificate=replace(refuted.certificate, claims=claims))
+    ended = replace(refuted, certificate=replace(refuted.certificate, findings=Findings(runs, unit_missing=True)))
     found = try_methods(choice, lambda method: ended, Clock(None, np.inf), width_given=told)
-    claim = next(one for one in found.certificate.claims if one.name == "methods tried")
+    claim = next(one for one in found.certificate.checks if one.name == "methods tried")
     assert min(claim.value, 2.0) == tried
 
 
@@ -168,4 +166,4 @@ def test_an_end_of_time_hands_over_what_was_found(rng: np.random.Generator) -> N
     x = rng.standard_normal((2000, 6))
     found = lb.recover(x, np.sin(3.0 * x[:, 0]) * x[:, 1], lb.RandomStart(), seconds=1e-3)
     assert found.certificate.verdict != "verified"
-    assert "refinement finished" in {claim.name for claim in found.certificate.claims if not claim.passed}
+    assert "refinement finished" in {claim.name for claim in found.certificate.checks if not claim.passed}

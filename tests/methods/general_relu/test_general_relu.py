@@ -32,7 +32,7 @@ def planted(
 
 
 def claim(found: lb.Recovery, start: str) -> lb.Claim:
-    return next(claim for claim in found.certificate.claims if claim.name.startswith(start))
+    return next(claim for claim in found.certificate.checks if claim.name.startswith(start))
 
 
 @pytest.mark.parametrize(("dim", "width", "samples"), [(8, 8, 30_000), (8, 12, 50_000), (12, 4, 10_000)])
@@ -174,7 +174,7 @@ def test_hard_cases_are_found_or_named(kind: str, rng: np.random.Generator) -> N
     assert exact or found.certificate.verdict != "verified", found.certificate.explain()
     assert exact == (kind == "cosine .99")
     if kind == "bias 4":
-        failed = {claim.name for claim in found.certificate.claims if not claim.passed}
+        failed = {claim.name for claim in found.certificate.checks if not claim.passed}
         assert failed & {"samples beyond the least crossed kink", "loss of one unit fewer"}
         assert "sign patterns that fit" in failed  # the unit's linear part is left over
 

@@ -161,7 +161,7 @@ def test_noise_leaves_the_error_that_the_certificate_says(rng: np.random.Generat
 
 def test_certificate_tells_of_the_start(rng: np.random.Generator) -> None:
     found = lb.recover(drawn(teacher(5, 4, rng), 1500, rng), lb.LandscapeDesign(), 4, rng=rng)
-    claims = {claim.name: claim for claim in found.certificate.claims}
+    claims = {claim.name: claim for claim in found.certificate.checks}
     assert claims["curvature of the designed objective at the start"].value > 0
     assert "gradient" in claims["curvature of the designed objective at the start"].explanation
     assert claims["excess kurtosis of the inputs"].passed
@@ -175,7 +175,7 @@ def test_inputs_with_heavy_tails_are_doubtful_if_there_is_noise(rng: np.random.G
     for noise in (0.0, 0.2):
         source = lb.Samples(x, y + noise * rng.standard_normal(4000))
         certificate = lb.recover(source, lb.LandscapeDesign(), 4, rng=rng).certificate
-        claims.append(next(claim for claim in certificate.claims if claim.name == "excess kurtosis of the inputs"))
+        claims.append(next(claim for claim in certificate.checks if claim.name == "excess kurtosis of the inputs"))
     assert [claim.passed for claim in claims] == [True, False]
     assert all(claim.value > claim.threshold for claim in claims)
 

@@ -200,7 +200,7 @@ def test_power_of_the_claims() -> None:
             for name, (inputs, outputs) in cases.items():
                 source = lb.Samples(inputs, outputs, law=lb.Symmetric())
                 found = lb.recover(source, lb.SymmetricInputs(search=Search(hops=0)), 5, rng=rng)
-                for one in found.certificate.claims:
+                for one in found.certificate.checks:
                     rates.setdefault(f"{n} {name}: {one.name}", []).append(not one.passed)
     alarms = {key: sum(fails) for key, fails in rates.items() if sum(fails)}
     for key, count in alarms.items():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.landscape.first_order import Descent
 from laybare.methods.printed.zhong_2017 import moments_then_descent
 from laybare.methods.tensor_init import RefinedMoments
-from laybare.solver.first_order import Descent
 from laybare.theory.guarantees import conditioning
 from laybare.theory.risk_curvature import expected_hessian
 

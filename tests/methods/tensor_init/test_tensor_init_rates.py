@@ -12,10 +12,10 @@ import pytest
 
 import laybare as lb
 from laybare.certificate.standard_errors import standard_errors_at
+from laybare.landscape.first_order import Descent
 from laybare.methods.printed.zhong_2017 import moments_then_descent
 from laybare.methods.tensor_init import RefinedMoments
 from laybare.search.settings import Search
-from laybare.solver.first_order import Descent
 from laybare.studies import zhong
 from laybare.theory.risk_curvature import expected_hessian
 

@@ -123,6 +123,29 @@ def null_vector(features: Array, dead: float = 1e-12) -> NullVector:
     return NullVector(row / np.linalg.norm(row), ~alive, float(s[-1] / s[0]), gap)
 
 
+def of_one_unit(first: Array, second: Array, slopes: tuple[Array, Array], tol: float) -> bool:
+    """Whether points of two pieces of surfaces are of one unit, by ranks.
+
+    `first`, `second` are features at the points of each, `slopes` derivatives of the features along random directions there,
+    which lead off the surface: with them the features span all that they can in those cells, R dimensions. Points of one unit
+    have a row that vanishes on all of them, and none along the slopes: their rank is R - 1. Two units have none, if the spans
+    overlap in more than one dimension (where they do not, one row is put together from both); three are asked for.
+    """
+    together, sloping = np.vstack([first, second]), np.vstack(slopes)
+    size = np.maximum(np.abs(together).max(axis=0), np.abs(sloping).max(axis=0))
+    size[size == 0.0] = 1.0
+    whole = _rank(np.vstack([together, sloping]) / size, tol)
+    apart = sum(_rank(np.vstack(part) / size, tol) for part in zip((first, second), slopes, strict=True))
+    return apart - whole >= 3 and _rank(together / size, tol) < whole
+
+
+def _rank(matrix: Array, tol: float) -> int:
+    """The number of singular values above `tol` times the largest, rows scaled."""
+    length = np.linalg.norm(matrix, axis=1, keepdims=True)
+    s = np.linalg.svd(matrix / np.where(length > 0.0, length, 1.0), compute_uv=False)
+    return int((s > tol * s[0]).sum())
+
+
 class RowsAbove(NamedTuple):
     """What the units (or outputs) above a layer tell about its orientation.
 
@@ -170,7 +193,53 @@ def solve_orientation(
     plain = system.solve()
     if plain.unexplained <= tol:
         return plain
-    return _with_always_on(above, rows, open_weights, tol) or plain
+    return (
+        _with_one_always_on(above, rows, open_weights, most_free) or _with_always_on(above, rows, open_weights, tol) or plain)
+
+
+def _with_one_always_on(
+    above: RowsAbove, rows: Array, open_weights: Array, most_free: int, *, tol: float = 1e-6, agreeing: int = 3
+) -> Orientation | None:
+    """Bits that leave one unit that is always on, a matrix of rank one, unexplained; from two mixtures of units above.
+
+    Some direction u of the two is orthogonal to what is left: Σ_k v_k W_k + uᵀℓ + open weights = 0 with v_k = s_k uᵀc_k, which is
+    linear in (v, u, open weights) and homogeneous. Bits are enumerated until one solution is left, and at least `agreeing`
+    others must be 0 or 1 without having been chosen.
+    """
+    full: Array = np.asarray(above.told.all(axis=1) & ~above.passed.any(axis=1))
+    if full.sum() < 2:
+        return None
+    mix = np.random.default_rng(0).standard_normal((2, int(full.sum())))
+    c, linear, width = mix @ above.coefficients[full], mix @ above.linear[full], len(rows)
+    pairs = np.argwhere(open_weights)
+    skipped = np.zeros((rows.shape[1], len(pairs)))
+    skipped[pairs[:, 1], np.arange(len(pairs))] = 1.0
+    matrix = np.hstack([rows.T, skipped, linear.T])
+    size = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+    free = np.linalg.svd(matrix / size)[2]
+    free = free[np.linalg.matrix_rank(matrix / size, tol=1e-9) :].T / size[:, None]
+    chosen = free.shape[1] - 1
+    if not 0 <= chosen <= min(most_free, width - agreeing):
+        return None
+    v, g = free[:width], c.T @ free[-2:]
+    pivots = scipy.linalg.qr(np.hstack([v, g]).T, mode="r", pivoting=True)[1]
+    best, nearest = free[:, 0], np.inf
+    for choice in product((0.0, 1.0), repeat=chosen):
+        k, bits = pivots[:chosen], np.array(choice)[:, None]
+        y = np.linalg.svd(v[k] - bits * g[k])[2][-1] if chosen else np.ones(1)
+        off = np.minimum(np.abs(v @ y), np.abs((v - g) @ y)) / np.maximum(np.abs(g @ y), 1e-300)
+        if off.max() < nearest:
+            best, nearest = free @ y, float(off.max())
+    if nearest > tol:
+        return None
+    scale = c.T @ best[-2:]
+    turned, skips = np.abs(best[:width]) > 0.5 * np.abs(scale), np.zeros(rows.shape)
+    skips[pairs[:, 0], pairs[:, 1]] = -best[width:-2] / scale[pairs[:, 0]]
+    rest = np.where(full[:, None], above.linear + above.coefficients @ (turned[:, None] * rows - skips), 0.0)
+    s = np.linalg.svd(rest, compute_uv=False)
+    if s[1] > tol * s[0]:
+        return None
+    return Orientation(turned, nearest, np.abs(c).max(axis=0) < 1e-12, skips, rest)
 
 
 def _with_always_on(above: RowsAbove, rows: Array, open_weights: Array, tol: float) -> Orientation | None:

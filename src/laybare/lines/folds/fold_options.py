@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True, kw_only=True)
 class FoldOptions:
@@ -30,6 +32,7 @@ class FoldOptions:
     false_share: float = 0.08  # hits of any other surface. Measured: `pytest -s tests/lines/test_folds.py -k share`
     accept: float = 5.4  # log-likelihood ratio that accepts. Derived: three hits, 3 log(0.5 / 0.08).
     refuse: float = -3.6  # that refuses. Derived: six misses, 6 log(0.5 / 0.92).
+    many_others: int = 5  # units that a surface of their layer crosses one of. Derived: each in half of cases, so 1 - 2^-5.
     few_misses: float = 0.2
     """Share of looks that may miss a surface before it is asked why. Derived: a surface that folds at an unknown unit is missed
     on one side of it, half of the places on average."""
@@ -63,3 +66,7 @@ class FoldOptions:
     """Share of unpredicted answers in a network that is returned as incomplete. Checked by `pytest tests/lines/test_folds.py`."""
     oriented: float = 1e-6  # misfit before the joint fit. Derived: errors grow by 10-100 per layer, from 1e-12 to 1e-7.
     predicted: float = 1e-8  # misfit after it. Derived: rounding times the condition of the fit.
+
+    def log_ratio(self, *, hit: bool) -> float:
+        """Wald's test: what a place where the surface is, or is not, adds to the score."""
+        return float(np.log(self.hit_share / self.false_share if hit else (1.0 - self.hit_share) / (1.0 - self.false_share)))

@@ -64,13 +64,11 @@ def located_row(probe: SurfaceProbe, known: KnownLayers, row: Array, *, trusted:
 def _located(probe: SurfaceProbe, known: KnownLayers, row: Array, places: Array, trusted: bool) -> Array:
     """Located points beside computed ones, until they are enough, or Wald's test says that the surface is not there."""
     options, located, score = probe.options, list[Array](), 0.0
-    hit, miss = (float(np.log(a / b)) for a, b in (
-        (options.hit_share, options.false_share), (1.0 - options.hit_share, 1.0 - options.false_share)))
     for x in places[: 2 * len(row) + options.most_looks]:
         if len(located) >= len(row) + options.spare or (score <= options.refuse and not trusted):
             break
         point = _locate(probe, known, row, x)
-        score = min(score + (miss if point is None else hit), 2.0 * options.accept)
+        score = min(score + options.log_ratio(hit=point is not None), 2.0 * options.accept)
         if point is not None:
             located.append(point)
     return np.array(located).reshape(-1, known.dim)

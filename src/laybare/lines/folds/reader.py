@@ -12,7 +12,7 @@ system and meeting points without queries are ours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -29,6 +29,7 @@ from laybare.lines.folds.facts import (
     global_row,
     hold_open,
     null_vector,
+    of_one_unit,
     solve_orientation,
     solve_row,
 )
@@ -61,20 +62,16 @@ class FoldedUnit:
         """z (n,) at inputs, in the scale of the base normal, NaN where what is open takes part."""
         return self.surface.value(x)
 
-    def shared(self, other: FoldedUnit) -> int:
-        """Points of the other unit that lie on this one's surface."""
+    def is_same(self, other: FoldedUnit) -> bool:
+        """Whether the other one's surface is a piece of the same: where the row is told at its points, else by ranks."""
         size = np.linalg.norm(self.surface.solution.row) * (1.0 + np.linalg.norm(other.points, axis=1))
-        return int(np.sum(np.abs(self.value(other.points)) <= 1e-8 * size))
-
-    def same_weights(self, other: FoldedUnit) -> bool:
-        """Whether the weights that both rows tell are the same up to scale: a fold is the same from every base."""
-        width = len(self.surface.side)
-        both = ~(self.null.open | other.null.open)[:width]
-        a, b = self.null.row[:width][both], other.null.row[:width][both]
-        if both.sum() < 4 or not np.linalg.norm(a) or not np.linalg.norm(b):
+        off = np.abs(self.value(other.points)) / size
+        if (off <= 1e-8).sum() >= 3:
+            return True
+        if (off > 1e-6).sum() >= 3:
             return False
-        a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
-        return bool(min(np.abs(a - b).max(), np.abs(a + b).max()) < 1e-7)
+        (first, slope), (second, slope2) = (self.surface.features_along(surface) for surface in (self.surface, other.surface))
+        return of_one_unit(first, second, (slope, slope2), self.surface.probe.options.rank)
 
     def folds_nowhere(self) -> bool:
         """Whether all weights that are told are zero: a surface of the layer below, or a flat piece of any."""
@@ -244,8 +241,17 @@ class FoldReader:
             self.waiting += places
             self._try(level, places)
             quiet = 0 if self._demote() or len(level.units) > before else quiet + self.line_bends
+        self._drop_units_above(level)
         self.waiting = [place for place in self.waiting if not self.explained(place.x, place.normal)]
         return len(level.units)
+
+    def _drop_units_above(self, level: LayerState) -> None:
+        """Units that fold at others of the layer are of a layer further up; they were found before these others."""
+        for unit in list(level.units):
+            if unit.surface.folds_at([other.surface for other in level.units if other is not unit]):
+                level.units.remove(unit)
+                level.refused += 1
+                self.waiting.append(unit.surface.base)
 
     def climb(self) -> bool:
         """Read one more layer and stack it; whether there is anything new, in it or, found late, below it."""
@@ -267,7 +273,10 @@ class FoldReader:
             elif unit.folds_nowhere():
                 self.lower.append(unit)
             elif not self._merged(level, unit):
-                level.units.append(unit)
+                if unit.surface.folds_at([other.surface for other in level.units]):
+                    level.refused += 1
+                else:
+                    level.units.append(unit)
 
     def follow(self, known: KnownLayers, place: BentPlace) -> FoldedUnit | None:
         """The unit whose surface passes through a place, if it is of the layer above the known ones."""
@@ -281,7 +290,7 @@ class FoldReader:
     def _merged(self, level: LayerState, unit: FoldedUnit) -> bool:
         """Whether it is a unit that was found already: points of one lie on the other, or weights agree; points are joined."""
         for i, old in enumerate(level.units):
-            if old.shared(unit) >= 3 or unit.shared(old) >= 3 or old.same_weights(unit):
+            if old.is_same(unit) or unit.is_same(old):
                 surface = FoldedSurface(
                     self.probe, level.known, old.surface.base, old.surface.points + unit.surface.points,
                     old.surface.cells + unit.surface.cells)
@@ -398,9 +407,10 @@ class FoldReader:
         rank = int((s > self.probe.options.oriented).sum())
         rank = rank if last or rank <= self.probe.options.most_always_on else 0
         if rank:
-            h = self.known.features(self._near_units(2000), self.known.depth - 1)
-            shift = 30.0 * np.abs(h @ vt[:rank].T).max(axis=0)
-            weights, biases = np.vstack([weights, vt[:rank]]), np.concatenate([biases, shift])
+            z = self.known.features(self._near_units(2000), self.known.depth - 1) @ vt[:rank].T
+            side = np.where(z.mean(axis=0) < 0.0, -1.0, 1.0)  # the one that needs the smaller bias
+            weights = np.vstack([weights, side[:, None] * vt[:rank]])
+            biases = np.concatenate([biases, 30.0 * np.abs(z).max(axis=0)])
             below.open = np.vstack([below.open, np.zeros((rank, weights.shape[1]), dtype=bool)])
             below.always_on += rank
         below.orientation = orientation
@@ -532,15 +542,28 @@ class FoldReader:
         scale = np.maximum(np.abs(readout.readout).max(axis=0), 1e-300)
         above = RowsAbove((readout.readout / scale).T, (readout.below / scale).T, np.ones((outputs, below), dtype=bool),
                           np.zeros((outputs, k), dtype=bool))
-        self._orient(solve_orientation(above, known.weights[-1], opened), last=True)
-        network, off = self._with_readout(x, y)
-        if off > options.oriented:
+        for orientation in self._orientations(above, x, y):
             self.known, self.levels[-1].open, self.levels[-1].always_on = known, opened, 0
-            self._orient(Orientation(np.zeros(k, dtype=bool), np.inf, np.ones(k, dtype=bool), np.zeros((k, below)), above.linear),
-                         last=True)
+            self._orient(orientation, last=True)
             network, off = self._with_readout(x, y)
+            if off <= options.oriented:
+                break
         self.say(f"{off:.1e} before the joint fit of {network.size} parameters")
         return without_unused(joint_fit(network, x, y, self.probe.rounding.sd(x, y)))
+
+    def _orientations(self, above: RowsAbove, x: Array, y: Array) -> Iterator[Orientation]:
+        """Of the highest layer, the most told first: all of it; with what the features of open weights add to the outputs as a
+        part that is always on; nothing."""
+        known, opened = self.known, self.levels[-1].open
+        told = solve_orientation(above, known.weights[-1], opened)
+        yield told
+        if opened.any():
+            turn = np.where(told.turned, -1.0, 1.0)
+            turned = known.with_top(known.weights[-1] * turn[:, None], known.biases[-1] * turn)
+            part = fit_readout(turned, x, y).below.T * np.asarray(opened.any(axis=0))
+            yield told._replace(skips=np.zeros_like(told.skips), rest=part / max(float(np.abs(part).max()), 1e-300))
+        width = len(known.biases[-1])
+        yield Orientation(np.zeros(width, dtype=bool), np.inf, np.ones(width, dtype=bool), np.zeros(opened.shape), above.linear)
 
     def _with_readout(self, x: Array, y: Array) -> tuple[DeepNetwork, float]:
         h = np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))])

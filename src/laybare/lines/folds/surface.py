@@ -7,6 +7,7 @@ the first wall behind which the surface is not known, one number is missing (fac
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -54,6 +55,15 @@ class Stop(NamedTuple):
     normal: Array
     cell: Cell
     crossed: int
+
+
+class Beyond(NamedTuple):
+    """A place that a surface has if it does not fold at another one, and its distance from that one."""
+
+    x: Array
+    normal: Array
+    cell: Cell
+    room: float
 
 
 @dataclass(eq=False)
@@ -277,8 +287,7 @@ class FoldedSurface:
         surface that is not what the row says is met by chance only, or in one cell.
         """
         options, score, missed, looks = self.probe.options, 0.0, 0, 0
-        hit = float(np.log(options.hit_share / options.false_share))
-        miss = float(np.log((1.0 - options.hit_share) / (1.0 - options.false_share)))
+        hit, miss = options.log_ratio(hit=True), options.log_ratio(hit=False)
         for _ in range(options.most_looks + 2 * self.solution.row.size):
             living = self.solution.row.size - self.solution.free.shape[1]
             if score >= options.accept and len(self.points) >= living + options.spare:
@@ -298,6 +307,49 @@ class FoldedSurface:
                 v = stop.normal / np.linalg.norm(stop.normal)
                 self._add(stop.x + place.offset * v, stop.cell)
         return score >= options.accept and not self.folds_at_unknown_unit()
+
+    def folds_at(self, others: Sequence[FoldedSurface]) -> bool:
+        """Whether it folds where it meets units that are said to be of its layer: then it is of a layer further up.
+
+        The row of a unit further up holds in one cell of those units only, so that all points are on one side of each. Points on
+        both sides of most of them show that it does not fold there; else places just beyond are looked at, by Wald's test. If it
+        is left open, a surface that crosses none of many is taken for one further up: read there, it would fold nowhere.
+        """
+        sides = [np.sign(other.value(np.array(self.points))) for other in others]
+        crossed = sum(bool((side > 0.0).any() and (side < 0.0).any()) for side in sides)
+        if 2 * crossed >= len(others):
+            return False
+        options, score = self.probe.options, 0.0
+        places = list(self._beyond(others))
+        for i in self.probe.rng.permutation(len(places))[: options.most_looks]:
+            stop = places[i]
+            place = self._hit(stop.x, stop.cell, self.known.maps(stop.cell), stop.normal / np.linalg.norm(stop.normal), stop.room)
+            if place is None and self.probe.was_constant:
+                continue
+            score += options.log_ratio(hit=place is not None)
+            if not options.refuse < score < options.accept:
+                break
+        return score <= options.refuse or (score < options.accept and not crossed and len(others) >= options.many_others)
+
+    def _beyond(self, others: Sequence[FoldedSurface]) -> Iterator[Beyond]:
+        """Places of the surface just beyond those of others, straight on from located points and in their cells."""
+        for x, cell in zip(self.points, self.cells, strict=True):
+            maps = self.known.maps(cell)
+            n, _, unsure = self.plane(maps, cell)
+            if unsure > self.probe.options.undetermined or not n.any():
+                continue
+            for other in others:
+                g, shift, open_ = other.plane(maps, cell)
+                z = float(g @ x + shift)
+                out = g - (g @ n) / (n @ n) * n
+                size = float(np.linalg.norm(out))
+                if open_ > self.probe.options.undetermined or size < self.probe.options.slant * np.linalg.norm(g):
+                    continue
+                t, distance = -np.sign(z) * out / size, abs(z) / size
+                room = next_crossing(maps, cell, x, t).distance
+                further = min(0.5 * (room - distance), distance, self.probe.scale)
+                if further > 1e-6 * self.probe.scale:
+                    yield Beyond(x + (distance + further) * t, n, cell, further)
 
     def _met(self, stop: Stop) -> Place | None:
         """The kink at a place of the surface, if it is there."""
@@ -373,6 +425,13 @@ class FoldedSurface:
         features = surface_features(self.known, self.side, x)
         unsure = np.abs(features @ self.solution.free).max(axis=1, initial=0.0) > 1e-6 * np.linalg.norm(features, axis=1)
         return np.where(unsure, np.nan, features @ self.solution.row)
+
+    def features_along(self, other: FoldedSurface) -> tuple[Array, Array]:
+        """Features (n, unknowns), from this base, at the points of a surface, and their slopes along random directions there."""
+        x, rng, known = np.array(other.points), self.probe.rng, self.known
+        slopes = [
+            rng.standard_normal(known.dim) @ cell_matrix(known, known.maps(cell), cell, self.side)[:-1] for cell in other.cells]
+        return surface_features(known, self.side, x), np.array(slopes)
 
     def held_sides(self, x: Array) -> tuple[Array, Array]:
         """Inputs at which an open feature takes part, and the sign of the row there: that at the wall of the feature.

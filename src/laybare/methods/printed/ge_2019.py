@@ -29,6 +29,7 @@ from laybare.certificate import Claim
 from laybare.decomposition import AlternatingLeastSquares, BestOf, Decomposer
 from laybare.decomposition.pencils import real_eigenvectors
 from laybare.errors import InvalidInput
+from laybare.landscape.first_order import Descent, gradient_descent, largest_curvature
 from laybare.methods.start import Start
 from laybare.methods.symmetric_inputs import PURE_NEURONS, RouteNeeds
 from laybare.methods.symmetric_neurons import PureNeuronChecks, null_space
@@ -37,7 +38,6 @@ from laybare.moments.packed import triangle
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
 from laybare.solver import Trace
-from laybare.solver.first_order import Descent, gradient_descent, largest_curvature
 from laybare.solver.point import network_of, point_of
 from laybare.source import MixedOutputs, Source
 from laybare.source.problem import total_variation

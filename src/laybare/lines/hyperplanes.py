@@ -1,0 +1,541 @@
+"""Hyperplanes from located kinks: one hidden layer whose answers are coarse (float32, decimals, probabilities of a classifier).
+
+Gradients lose what rounding leaves over a short step, and a model that is carried from line to line adds the errors of all units.
+A kink is located without either. Two straight fits over several answers, one on each side, meet at it, to rounding / jump,
+wherever it is. So every hyperplane is measured by itself, from places as far apart as the domain:
+
+    lines -> a kink that no known hyperplane explains -> its normal, roughly, from the slopes on both sides
+    -> the same kink located at random places of the predicted hyperplane, nearer ones first while the prediction is poor
+    -> normal and offset by least squares; a kink that is not there, or has another jump, is no unit of this layer
+
+A place counts only if the jump of the slope there is the known one: a unit of a single layer has the same everywhere, a pair of
+kinks in one window has not. Readouts and the linear part are then linear least squares on answers at random inputs. What is not
+predicted sends lines there. The error of a hyperplane is that of a location over the width of the domain, with no step in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.errors import AssumptionViolated, BudgetExhausted, NotSeparated
+from laybare.lines.kinks import Kink, LineProfile, answers_along, end_piece, find_kinks
+from laybare.lines.line import KINK, Line, line_through, random_line
+from laybare.lines.model_fit import ask_random_points
+from laybare.lines.partial_network import PartialNetwork, UnitEstimates
+from laybare.lines.piecewise_linear import check_piecewise_linear
+from laybare.lines.query import Answers, QueryContext, QueryCounter
+from laybare.lines.single_layer import Patience, ReaderOptions, SingleLayerState, deep_network_error
+from laybare.numerics.shapes import Array
+from laybare.source.rounding import Rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class HyperplaneOptions:
+    """Numbers of the reading of hyperplanes. Lengths are in units of the inputs' scale."""
+
+    quiet_lines: int = 6  # in a row that show no unknown hyperplane. Checked by `pytest tests/lines/test_hyperplanes.py`.
+    max_lines: int = 100  # of one search. Checked by `pytest tests/lines/test_hyperplanes.py`.
+    max_first_lines: int = 8
+    """Lines on which the rounding is measured, until the answers on one can be used. Checked by `pytest
+    tests/lines/test_hyperplanes.py`."""
+    queries_per_line: int = 3000  # for its kinks. Derived: four for each of 700 kinks.
+    spreads: tuple[float, ...] = (1.0, 0.5, 2.0, 0.25, 4.0, 0.1)
+    """Of random inputs, in the order in which they are tried until an answer can be used. Checked by `pytest
+    tests/lines/test_hyperplanes.py`."""
+    points_at_once: int = 8  # asked together for one that can be used. Convention: eight.
+    halvings: float = 12.0  # of a line's ends until answers can be used. Derived: to a hundredth of the domain.
+    line_reach: float = 8.0  # of a line, in units of √dim. Derived: it shows nine of ten Gaussian units.
+    windows: tuple[float, ...] = (0.1, 0.025, 0.006, 0.0015)
+    """Half windows in which a kink is located, the widest first: a narrow one is less exact, and seldom holds a second kink.
+    Checked by `pytest tests/lines/test_hyperplanes.py`."""
+    offset_share: float = 0.2
+    """Of a half window, within which four sds of the prediction must lie. Derived: the inner two of six places are there."""
+    step_shares: tuple[float, ...] = (0.5, 0.15, 0.05)
+    """Of half a piece, steps across the line, the longest first. Checked by `pytest tests/lines/test_hyperplanes.py`."""
+    max_normal_sd: float = 0.1  # of a rough normal. Derived: its places can then be predicted over ten windows.
+    extra_places: int = 4
+    """Beyond the inputs, or, where a fit to all answers follows, twice as many in all. Derived: as many degrees of freedom check
+    the hyperplane."""
+    looks_per_place: int = 12  # before a hyperplane is given up. Convention: one place in ten shows it.
+    far_share: float = 0.5  # of the way to a random place; nearer ones are no test of a surface that turns. Convention: a half.
+    max_first_misses: int = 4  # the same before the first place where it is. Derived: visible at half of them, one in 16 is lost.
+    max_misses: int = 6
+    """Places at which the kink is not, in a row or more than those where it is. Checked by `pytest
+    tests/lines/test_hyperplanes.py`."""
+    max_refused: float = 2.0
+    """Kinks that are on no hyperplane with one jump, for one that is, beyond which there is more than one layer. Of a single
+    layer those are refused that are too near to another one, or to answers that cannot be used. Checked by `pytest
+    tests/lines/test_hyperplanes.py`."""
+    hidden_ratio: float = 3.0
+    """Places where the kink is not, for one where it is, at most, in deep networks: layers above hide some of a hyperplane, and a
+    surface that folds is met again by chance only. Checked by `pytest tests/lines/test_hyperplanes.py`."""
+    jump_tol: float = 0.05  # relative, beside noise. Derived: a second unit in the window of a twentieth of the size shows.
+    shrink: float = 0.7  # of the reach where answers cannot be used. Convention: half of the square.
+    min_reach: float = 1e-3  # then a hyperplane is given up. Convention: a thousandth of the scale.
+    explained_sds: float = 8.0  # between a kink and a known hyperplane. Checked by `pytest tests/lines/test_hyperplanes.py`.
+    same: float = 1e-3
+    """Hyperplanes that differ by less are one. Derived: two that are nearer are alone in a window only where they are as far
+    from the domain as a window is wider than that."""
+    targets: int = 3  # points not predicted that lines go through. Checked by `pytest tests/lines/test_hyperplanes.py`.
+    reserve: float = 12.0
+    """Queries per unit and input that are left for readouts, the fit and fresh answers. Derived: six times what readouts take."""
+    answers_per_unknown: float = 2.0  # of readouts and the linear part. Convention: two equations for one.
+
+
+HYPERPLANE = HyperplaneOptions()
+
+WINDOW = np.array([-1.0, -0.6, -0.2, 0.2, 0.6, 1.0])
+"""Places of six answers in a window: three on each side. Derived: a third one on each side shows a second kink there."""
+
+
+class Hyperplane(NamedTuple):
+    """All x with normal·x = offset, |normal| = 1; the jump (outputs,) of the slope along the normal, and standard deviations."""
+
+    normal: Array
+    offset: float
+    jump: Array
+    normal_sd: float
+    offset_sd: float
+    jump_sd: float
+
+
+class LocatedKink(NamedTuple):
+    """How far along a direction from where it was looked for, its standard deviation, and the jump of the slope with its sd."""
+
+    offset: float
+    sd: float
+    jump: Array
+    jump_sd: float
+
+
+def _kink_of(y: Array, noise: float, half: float) -> LocatedKink | None:
+    """The one kink near the middle of a window, from straight fits on both sides; None if there is not just one."""
+    (low, left), (high, right) = (_straight(WINDOW[part] * half, y[part]) for part in (slice(0, 3), slice(3, 6)))
+    bent = max(float(np.abs(np.diff(y[part], n=2, axis=0)).max()) for part in (slice(0, 3), slice(3, 6)))
+    jump = right - left
+    size = float(np.linalg.norm(jump))
+    if bent > 2.0 * KINK.rounding_sds * noise or size * half <= 5.0 * KINK.rounding_sds * noise:
+        return None
+    offset = -float(jump @ (high - low)) / size**2
+    if abs(offset) > 0.25 * half or np.abs(high - low + offset * jump).max() > 4.0 * KINK.rounding_sds * noise:
+        return None
+    return LocatedKink(offset, 2.0 * noise / size, jump, 4.0 * noise / half)
+
+
+def _all_usable(context: QueryContext, points: Array) -> Answers | None:
+    """Answers at all of the points; None if one is outside of the box, or cannot be used."""
+    box = context.queries.box
+    if box is not None and ((points < box.low) | (points > box.high)).any():
+        return None
+    asked = context.queries.ask_usable(points, "checks")
+    return asked if len(asked.x) == len(points) else None
+
+
+def _straight(t: Array, y: Array) -> tuple[Array, Array]:
+    """Value at 0 and slope of the line through three equidistant points."""
+    slope = (y[2] - y[0]) / (t[2] - t[0])
+    return y.mean(axis=0) - t[1] * slope, slope
+
+
+class SlopesAcross:
+    """Slopes along directions across a line, on its pieces: each piece is asked once for the kinks on both of its sides."""
+
+    def __init__(self, context: QueryContext, profile: LineProfile) -> None:
+        self.context, self.profile = context, profile
+        self.others = _complement(profile.line.direction, context.rng)
+        self._measured: dict[tuple[int, float], _Slopes | None] = {}
+
+    def rough_hyperplane(self, i: int) -> Hyperplane | None:
+        """The hyperplane through kink i of the line, from the slopes on both sides: about dim queries per kink.
+
+        The jump of the gradient is J ⊗ r with r·u = 1, J the jump of the slope along the line. A mixture of the steps must give
+        the mixture of their answers: if not, one of them has crossed another hyperplane, and shorter ones are taken.
+        """
+        line, kink = self.profile.line, self.profile.kinks[i]
+        square = float(kink.jump @ kink.jump)
+        for share in HYPERPLANE.step_shares:
+            low = self._on_piece(i, share)
+            high = None if low is None else self._on_piece(i + 1, share)
+            if low is None or high is None:
+                continue
+            jump, sd = high.values - low.values, float(np.hypot(low.sd, high.sd))
+            if sd > HYPERPLANE.max_normal_sd * np.sqrt(square):
+                return None
+            r = jump @ kink.jump / square
+            off = np.abs(jump - np.outer(r, kink.jump)).max(initial=0.0)
+            if off <= 2.0 * KINK.rounding_sds * (sd + 1e-2 * np.abs(jump).max(initial=0.0)):
+                return _through(line(kink.t)[0], line.direction + r @ self.others, kink, sd / float(np.sqrt(square)))
+        return None
+
+    def _on_piece(self, k: int, share: float) -> _Slopes | None:
+        """The slopes at the middle of a piece, with steps of this share of its length; None if one of them crosses a kink."""
+        if (k, share) not in self._measured:
+            self._measured[k, share] = self._ask(k, share)
+        return self._measured[k, share]
+
+    def _ask(self, k: int, share: float) -> _Slopes | None:
+        (queries, rounding, rng), line, piece, n = self.context, self.profile.line, self.profile.pieces[k], len(self.others)
+        low, high = _ends_of_piece(self.profile, k)
+        t, step = 0.5 * (low + high), share * min(0.5 * (high - low), line.scale)
+        x, value = line(t)[0], piece.value(t)
+        mixture = rng.dirichlet(np.ones(n)) * rng.choice([-1.0, 1.0], n) * np.sqrt(n)
+        asked = queries.ask_usable(np.vstack([x + step * self.others, x + step * mixture @ self.others]), "gradients")
+        if len(asked.x) <= n:
+            return None
+        noise = float(np.hypot(rounding.sd(asked.x, asked.y).max(), piece.sd_at(t)))
+        slopes = (asked.y[:n] - value) / step
+        if np.abs(asked.y[n] - value - step * mixture @ slopes).max() > 4.0 * KINK.rounding_sds * noise:
+            return None
+        return _Slopes(slopes, noise / step)
+
+
+def _ends_of_piece(profile: LineProfile, k: int) -> tuple[float, float]:
+    """Where piece k begins and ends; the outer ones are no longer than the line's scale."""
+    line, t = profile.line, [kink.t for kink in profile.kinks]
+    low = t[k - 1] if k else max(line.low, t[0] - line.scale)
+    return low, t[k] if k < len(t) else min(line.high, low + line.scale)
+
+
+def _through(x: Array, normal: Array, kink: Kink, sd: float) -> Hyperplane:
+    """The hyperplane through x with a normal of which the line's direction has the part 1, and the line's kink."""
+    size = float(np.linalg.norm(normal))
+    jump = kink.jump * size
+    jump_sd = float(np.linalg.norm(jump)) * (sd / size + HYPERPLANE.jump_tol)
+    return Hyperplane(normal / size, float(normal @ x) / size, jump, sd / size, kink.sd / size, jump_sd)
+
+
+class _Slopes(NamedTuple):
+    """Slopes (directions, outputs) and their standard deviation."""
+
+    values: Array
+    sd: float
+
+
+def _complement(direction: Array, rng: Generator) -> Array:
+    """Orthonormal directions (dim - 1, dim) across a unit vector."""
+    d = len(direction)
+    q = np.linalg.qr(np.column_stack([direction, rng.standard_normal((d, d - 1))]))[0]
+    return np.asarray(q[:, 1:].T)
+
+
+class _PlaneFit:
+    """(x - x0)·(n + r Q) = β by least squares on located places: n the rough normal, Q directions across it, (r, β) unknown."""
+
+    def __init__(self, rough: Hyperplane, x0: Array, rng: Generator) -> None:
+        self.rough, self.x0, self.across = rough, x0, _complement(rough.normal, rng)
+        bars = np.append(np.full(len(x0) - 1, rough.normal_sd), rough.offset_sd)
+        self.precision, self.right = np.diag(1.0 / np.maximum(bars, 1e-12) ** 2), np.zeros(len(x0))
+        self._solve()
+
+    def _solve(self) -> None:
+        self.cov = np.linalg.inv(self.precision)
+        *r, beta = self.cov @ self.right
+        normal = self.rough.normal + np.asarray(r) @ self.across
+        length = float(np.linalg.norm(normal))
+        self.normal, self.offset = normal / length, float((normal @ self.x0 + beta) / length)
+
+    def row(self, x: Array) -> Array:
+        return np.append(-self.across @ (x - self.x0), 1.0)
+
+    def sd(self, x: Array) -> float:
+        """Standard deviation of where the hyperplane is at x, along its normal."""
+        row = self.row(x)
+        return float(np.sqrt(row @ self.cov @ row))
+
+    def foot(self, x: Array) -> Array:
+        return np.asarray(x - (x @ self.normal - self.offset) * self.normal)
+
+    def add(self, x: Array, sd: float) -> None:
+        """A place of the hyperplane."""
+        row = self.row(x)
+        self.precision += np.outer(row, row) / sd**2
+        self.right += row * float((x - self.x0) @ self.rough.normal) / sd**2
+        self._solve()
+
+
+def measure_hyperplane(
+    context: QueryContext, rough: Hyperplane, x0: Array, spread: float, *, deep: bool = False
+) -> Hyperplane | None:
+    """The hyperplane from places where its kink is located, as far apart as the domain; None if it is not there.
+
+    `deep`: there are layers above, which change the jump from place to place and may hide it. It then must be where it was
+    predicted, within error bars: a surface that turns is met there by chance only.
+    """
+    plane, hits, misses, near_misses, reach, widest = _PlaneFit(rough, x0, context.rng), 0, 0, 0, 1.0, 0
+    jump, sum_of_weights = rough.jump / rough.jump_sd**2, 1.0 / rough.jump_sd**2
+    wanted = (len(x0) if deep else min(len(x0), HYPERPLANE.extra_places)) + HYPERPLANE.extra_places
+    for _ in range(HYPERPLANE.looks_per_place * wanted):
+        if hits == wanted:
+            break
+        known = None if deep else KnownJump(jump / sum_of_weights, sum_of_weights**-0.5)
+        found = _look_at_random_place(context, plane, known, spread, reach, widest)
+        if not found.usable:
+            reach *= HYPERPLANE.shrink
+            if reach < HYPERPLANE.min_reach:
+                return None
+        elif found.kink is None:
+            misses, near_misses = misses + found.far, near_misses + (not found.far)
+            widest = min(widest + 1, len(HYPERPLANE.windows) - 1)
+            most = HYPERPLANE.max_misses if hits else HYPERPLANE.max_first_misses
+            refused = misses >= most and misses > hits * (HYPERPLANE.hidden_ratio if deep else 1.0)
+            if refused or near_misses > 2 * HYPERPLANE.max_misses:
+                return None
+        else:
+            plane.add(found.x + found.kink.offset * plane.normal, found.kink.sd)
+            reach, widest = min(1.0, reach / HYPERPLANE.shrink), max(widest - 1, 0)
+            hits, jump = hits + found.far, jump + found.kink.jump / found.kink.jump_sd**2
+            sum_of_weights += found.kink.jump_sd**-2
+    if hits < wanted:
+        return None
+    bars = np.sqrt(np.diag(plane.cov))
+    return Hyperplane(
+        plane.normal, plane.offset, jump / sum_of_weights, float(bars[:-1].max(initial=0.0)), float(bars[-1]),
+        sum_of_weights**-0.5)
+
+
+class KnownJump(NamedTuple):
+    """The jump (outputs,) of the slope along the normal, and its standard deviation."""
+
+    value: Array
+    sd: float
+
+    def agrees(self, kink: LocatedKink) -> bool:
+        """Whether a kink has this jump."""
+        allowed = HYPERPLANE.jump_tol * float(np.abs(self.value).max()) + 4.0 * (kink.jump_sd + self.sd)
+        return bool(np.abs(kink.jump - self.value).max() <= allowed)
+
+
+class Look(NamedTuple):
+    """A place that was looked at, whether its answers could be used, the kink if it is there.
+
+    `far`: as far away as it was drawn; else the prediction reached only a part of the way, and a surface that turns is there too.
+    """
+
+    x: Array
+    usable: bool
+    kink: LocatedKink | None
+    far: bool
+
+
+def _look_at_random_place(
+    context: QueryContext, plane: _PlaneFit, jump: KnownJump | None, spread: float, reach: float, widest: int
+) -> Look:
+    """A random place of the hyperplane, no farther than the prediction and the answers reach; windows get smaller."""
+    z, windows = spread * context.rng.standard_normal(len(plane.x0)), spread * np.array(HYPERPLANE.windows[widest:])
+    x = plane.foot(z if reach >= 1.0 else plane.x0 + reach * z)
+    most, sd, far = HYPERPLANE.offset_share * float(windows[0]) / 4.0, plane.sd(x), reach >= HYPERPLANE.far_share
+    if sd > most:
+        x, far = plane.foot(plane.x0 + 0.9 * most / sd * (x - plane.x0)), far and most >= HYPERPLANE.far_share * sd
+        sd = plane.sd(x)
+    if sd > most:
+        return Look(x, True, None, far=False)
+    seen = False
+    for half in windows:
+        if sd > HYPERPLANE.offset_share * half / 4.0:
+            break
+        asked = _all_usable(context, x + half * WINDOW[:, None] * plane.normal)
+        if asked is None:
+            continue
+        seen = True
+        kink = _kink_of(asked.y, float(context.rounding.sd(asked.x, asked.y).max()), half)
+        if kink is None:
+            continue
+        if jump.agrees(kink) if jump is not None else abs(kink.offset) <= HYPERPLANE.explained_sds * (sd + kink.sd):
+            return Look(x, True, kink, far)
+    return Look(x, seen, None, far)
+
+
+def same_hyperplane(a: Hyperplane, b: Hyperplane) -> bool:
+    """Whether two are one, up to `same`: two units that are nearer have no place where either is alone in a window."""
+    side = 1.0 if float(a.normal @ b.normal) >= 0.0 else -1.0
+    tol = HYPERPLANE.same + HYPERPLANE.explained_sds * (a.normal_sd + b.normal_sd + a.offset_sd + b.offset_sd)
+    near = abs(a.offset - side * b.offset) <= tol * (1.0 + abs(a.offset))
+    return bool(near and np.linalg.norm(a.normal - side * b.normal) <= tol)
+
+
+def usable_line(queries: QueryCounter, dim: int, spread: float, point: Array | None = None, *, rng: Generator) -> Line:
+    """A line in a random direction through a point, or a random one; of log-odds as much of it as can be used.
+
+    A class may be certain in most of the domain, and at its middle: the line begins where an answer was usable, and ends before
+    the nearest of some places, twice as far each time, where none is.
+    """
+    scale = float(spread * np.sqrt(dim))
+    line = random_line(dim, HYPERPLANE.line_reach * scale, spread, queries.box, rng=rng)
+    if point is not None or queries.resolution is not None:
+        point = _usable_point(queries, dim, spread, rng) if point is None else point
+        line = line_through(point, line.direction, HYPERPLANE.line_reach * scale, scale, queries.box)
+    if queries.resolution is None:
+        return line
+    low, high = (_usable_end(queries, line, end) for end in (line.low, line.high))
+    return replace(line, low=low, high=high, scale=min(line.scale, (high - low) / 6.0))
+
+
+def _usable_point(queries: QueryCounter, dim: int, spread: float, rng: Generator) -> Array:
+    """A random input whose answer can be used; the last one that was tried if none can."""
+    for share in HYPERPLANE.spreads:
+        x = share * spread * rng.standard_normal((HYPERPLANE.points_at_once, dim))
+        if queries.box is not None:
+            x = queries.box.low + (queries.box.high - queries.box.low) * rng.random(x.shape)
+        usable = queries.ask_usable(x, "recognise").x
+        if len(usable):
+            return np.asarray(usable[0])
+    return np.asarray(x[0])
+
+
+def _usable_end(queries: QueryCounter, line: Line, end: float) -> float:
+    """The farthest place towards an end up to which answers can be used."""
+    t = end * 2.0 ** -np.arange(HYPERPLANE.halvings, -1.0, -1.0)
+    for _ in range(2):
+        x = line(t)
+        usable = {tuple(row) for row in queries.ask_usable(x, "recognise").x}
+        good = np.array([tuple(row) in usable for row in x])
+        first = len(t) if good.all() else int(np.argmin(good))
+        if first in (0, len(t)):
+            break
+        t = np.linspace(t[first - 1], t[first], HYPERPLANE.points_at_once, endpoint=False)
+    return float(t[max(first - 1, 0)])
+
+
+class HyperplaneSearch:
+    """Hyperplanes found so far, and how many kinks of lines were followed in vain."""
+
+    def __init__(self, context: QueryContext, dim: int, spread: float) -> None:
+        self.context, self.dim, self.spread = context, dim, spread
+        self.planes: list[Hyperplane] = []
+        self.lines = self.quiet = self.refused = 0
+
+    @property
+    def scale(self) -> float:
+        """The length on which the answers bend."""
+        return float(self.spread * np.sqrt(self.dim))
+
+    def search(self) -> None:
+        """Lines until several in a row bring nothing new, or no more queries are left than readouts and fresh answers take."""
+        while self.quiet < HYPERPLANE.quiet_lines and self.lines < HYPERPLANE.max_lines and not self._must_end():
+            self.follow(usable_line(self.context.queries, self.dim, self.spread, rng=self.context.rng))
+            if self.refused > HYPERPLANE.max_refused * max(len(self.planes), self.dim):
+                raise deep_network_error(self.context.queries.total)
+
+    def follow(self, line: Line) -> int:
+        """The number of new hyperplanes at the kinks of a line."""
+        self._refresh_rounding()
+        self.lines += 1
+        along = answers_along(self.context, line)
+        try:
+            ends = [end_piece(along, line, end) for end in (line.low, line.high)]
+            profile = find_kinks(along, line, ends, max_queries=HYPERPLANE.queries_per_line)
+        except (NotSeparated, AssumptionViolated):
+            return 0
+        before, across = len(self.planes), SlopesAcross(self.context, profile)
+        for i, kink in enumerate(profile.kinks):
+            x = line(kink.t)[0]
+            if not self._explained(x, line.direction, kink.sd):
+                self._add(across.rough_hyperplane(i), x)
+        self.quiet = 0 if len(self.planes) > before else self.quiet + bool(profile.kinks)
+        return len(self.planes) - before
+
+    def look_at(self, targets: Array) -> bool:
+        """Whether lines through points that are not predicted show an unknown hyperplane."""
+        queries, rng = self.context.queries, self.context.rng
+        return any(
+            self.follow(usable_line(queries, self.dim, self.spread, target, rng=rng)) for target in targets[: HYPERPLANE.targets])
+
+    def _must_end(self) -> bool:
+        left = self.context.queries.left
+        return bool(self.planes) and left is not None and left < HYPERPLANE.reserve * (len(self.planes) + self.dim + 1)
+
+    def model(self) -> PartialNetwork:
+        """The function with these units: readouts and the linear part by least squares on answers at random inputs."""
+        dim, planes, origin = self.dim, self.planes, np.zeros(self.dim)
+        k, outputs = len(planes), len(planes[0].jump)
+        side = np.array([1.0 if plane.offset > 0.0 else -1.0 for plane in planes])
+        normals = side[:, None] * np.array([plane.normal for plane in planes])
+        distances = np.array([abs(plane.offset) for plane in planes])
+        count, left = int(HYPERPLANE.answers_per_unknown * (k + dim + 1)), self.context.queries.left
+        count = count if left is None else min(count, left)
+        asked = ask_random_points(self.context, dim, count, self.spread, "polish")
+        features = np.hstack([np.maximum(asked.x @ normals.T - distances, 0.0), asked.x, np.ones((len(asked.x), 1))])
+        weight = 1.0 / self.context.rounding.sd(asked.x, asked.y)
+        jumps, bars = np.array([plane.jump for plane in planes]), np.array([plane.jump_sd for plane in planes])
+        prior = np.hstack([np.diag(1.0 / bars), np.zeros((k, dim + 1))])
+        matrix = np.vstack([weight[:, None] * features, prior])
+        right = np.vstack([weight[:, None] * asked.y, jumps / bars[:, None]])
+        solution = np.linalg.lstsq(matrix, right, rcond=None)[0]
+        sds = np.sqrt(np.diag(np.linalg.pinv(matrix.T @ matrix)))
+        units = UnitEstimates(
+            normals, distances, solution[:k], np.array([plane.normal_sd for plane in planes]),
+            np.array([plane.offset_sd for plane in planes]), sds[:k])
+        return PartialNetwork(origin, solution[-1].reshape(outputs), solution[k:-1], float(sds[k:-1].max()), units)
+
+    def _add(self, rough: Hyperplane | None, x: Array) -> None:
+        plane = None if rough is None else measure_hyperplane(self.context, rough, x, self.spread)
+        if plane is None:
+            self.refused += 1
+        elif not any(same_hyperplane(plane, known) for known in self.planes):
+            self.planes.append(plane)
+
+    def _explained(self, x: Array, u: Array, sd: float) -> bool:
+        """Whether a known hyperplane passes through a place of a line, within error bars along the line."""
+        for plane in self.planes:
+            bar = plane.offset_sd + plane.normal_sd * float(np.linalg.norm(x)) + sd * abs(float(plane.normal @ u))
+            if abs(float(plane.normal @ x) - plane.offset) <= HYPERPLANE.explained_sds * bar:
+                return True
+        return False
+
+    def _refresh_rounding(self) -> None:
+        """Whether small probabilities keep their digits shows only once some were seen."""
+        queries, rounding, _ = self.context
+        grid = None if queries.resolution is None else queries.resolution()
+        if grid is not None:
+            self.context = self.context._replace(rounding=replace(rounding, lossy=grid.lossy))
+
+
+class LocatedReader:
+    """Reads one hidden layer by hyperplanes from located kinks."""
+
+    search: HyperplaneSearch
+
+    def __init__(self, queries: QueryCounter, dim: int, options: ReaderOptions, rng: Generator) -> None:
+        self.queries, self.dim, self.options, self.rng = queries, dim, options, rng
+
+    def read(self) -> SingleLayerState:
+        """The units on all lines until several in a row bring nothing new, or as many as the budget allows."""
+        line, rounding = self._rounding()
+        self.search, ended = HyperplaneSearch(QueryContext(self.queries, rounding, self.rng), self.dim, self.options.spread), None
+        try:
+            self.search.search()
+        except BudgetExhausted as error:
+            ended = error
+        if not self.search.planes:
+            raise ended or NotSeparated(
+                f"{self.search.lines} lines have met no hyperplane on which the answers bend.",
+                "Either the function is linear, or the answers are too coarse for its units.", "Use a method for samples.")
+        return self._state(line, ended)
+
+    def look_at(self, state: SingleLayerState, targets: Array) -> SingleLayerState:
+        """With the units that lines through points which contradict the model have shown; inconsistent if there are none."""
+        if not self.search.look_at(targets):
+            return replace(state, lines=self.search.lines, inconsistent=True)
+        return self._state(state.first, None)
+
+    def _state(self, line: Line, ended: BudgetExhausted | None) -> SingleLayerState:
+        search = self.search
+        return SingleLayerState(
+            search.model(), search.context.rounding, line, search.lines, search.quiet, len(search.planes), self.options,
+            Patience(), ended)
+
+    def _rounding(self) -> tuple[Line, Rounding]:
+        """A line whose answers can be used, and how exact they are."""
+        failed: NotSeparated | None = None
+        for _ in range(HYPERPLANE.max_first_lines):
+            line = usable_line(self.queries, self.dim, self.options.spread, rng=self.rng)
+            try:
+                return line, check_piecewise_linear(self.queries, line).rounding
+            except NotSeparated as error:
+                failed = error
+        assert failed is not None
+        raise failed

@@ -1,0 +1,197 @@
+"""A black box that is read along lines at chosen points: network and certificate, or the reason why lines do not apply.
+
+A classifier is read along lines that end where its probabilities are 0 or 1 to rounding: nothing is left of its log-odds there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from laybare.activations import Activation
+from laybare.certificate import Assurance, Certificate, Claim
+from laybare.certificate.repeatability import repeat_claims
+from laybare.errors import AssumptionViolated, BudgetExhausted, InvalidInput, NotSeparated
+from laybare.lines.assurance import AssuranceOptions
+from laybare.lines.depth import DepthProbe
+from laybare.lines.folds import FoldOptions, FoldsResult
+from laybare.lines.read import DeepReadResult
+from laybare.lines.single_layer import DepthCheck
+from laybare.methods.lines import (
+    Lines,
+    deep_certificate,
+    deep_lines_apply,
+    error_bars,
+    folds_certificate,
+    given_layers,
+    lines_apply,
+    lines_certificate,
+)
+from laybare.methods.misfit import check_not_rounded, with_named_misfit
+from laybare.networks import Network
+from laybare.numerics.shapes import Array, Progress, report_progress
+from laybare.source import Oracle
+from laybare.source.oracle.repeats import ask_earlier_queries_again, reserved_queries
+
+
+class LinesRefusal(NamedTuple):
+    """Why a black box was not read along lines, and by how much answers to the same question were seen to differ."""
+
+    claims: tuple[Claim, ...] = ()
+    moved: float = 0.0
+
+
+class BlackBoxReading(NamedTuple):
+    """What lines found, on the given inputs: the method that did, the network as it was read and in canonical form, and its
+    certificate."""
+
+    method: Lines
+    start: Network
+    network: Network
+    certificate: Certificate
+
+
+def read_black_box(
+    oracle: Oracle, chosen: Lines, width: int | None, activation: Activation | None, *, named: bool,
+    rng: Generator, progress: Progress | None = None,
+) -> tuple[BlackBoxReading | None, LinesRefusal]:
+    """The network behind a black box, or nothing, with the reason, where lines do not apply and were not `named`."""
+    if not named and not lines_apply(activation):
+        return None, LinesRefusal()
+    depth_check = DepthProbe(oracle) if not named and deep_lines_apply(activation, oracle) else None
+    try:
+        return read_single_layer(oracle, chosen, width, depth_check=depth_check, rng=rng, progress=progress), LinesRefusal()
+    except BudgetExhausted as ended:
+        check_not_rounded(oracle, ended)
+        raise
+    except AssumptionViolated as refusal:
+        if named:
+            raise
+        if refusal.values.get("kind") == "deep" and deep_lines_apply(activation, oracle):
+            report_progress(progress, "lines", oracle.spent, oracle.spent, "more than one hidden layer")
+            return read_layers(oracle, replace(chosen, depth=None), rng=rng, progress=progress), LinesRefusal()
+        return None, LinesRefusal((_lines_refused_claim(refusal, oracle),), float(refusal.values.get("moved", 0.0)))
+
+
+def read_single_layer(
+    oracle: Oracle, method: Lines, width: int | None = None, *, depth_check: DepthCheck | None = None, rng: Generator,
+    progress: Progress | None = None,
+) -> BlackBoxReading:
+    """Read along lines, as many layers as the method asks for."""
+    if method.depth != 1:
+        return read_layers(oracle, method, width, rng=rng, progress=progress)
+    found = method.read(oracle, depth_check=depth_check, rng=rng, progress=progress)
+    start = oracle.on_given_inputs(found.network)
+    network = start.canonical()
+    certified = lines_certificate(found, network, width, method.assurance.level)
+    certificate = _completed(certified, found.error_bar, network, oracle)
+    certificate = with_named_misfit(certificate, oracle, network, ended=found.ended, rng=rng)
+    return BlackBoxReading(method, start, network, certificate)
+
+
+def read_layers(
+    oracle: Oracle, method: Lines, width: int | None = None, *, rng: Generator, progress: Progress | None = None
+) -> BlackBoxReading:
+    """Read layer after layer. A single layer that is wider than its input is read as such."""
+    found = method.read_deep(oracle, rng=rng, progress=progress)
+    if len(found.layers) == 1 and found.layers[0].failure and not found.layers[0].observed.curved:
+        try:
+            return read_single_layer(oracle, replace(method, depth=1), width, rng=rng, progress=progress)
+        except AssumptionViolated as refusal:
+            if refusal.values.get("kind") != "deep":
+                raise
+    last = found.layers[-1]
+    deeper = len(found.layers) == method.depth and not last.failure and last.readout is None  # than the depth that was given
+    if not found.complete and not found.ended and not deeper:
+        folded = _read_folds(oracle, method, found, rng=rng, progress=progress)
+        if folded is not None:
+            return folded._replace(certificate=with_named_misfit(folded.certificate, oracle, folded.network, rng=rng))
+    start = oracle.on_given_inputs(found.network)
+    hyperplanes = start.top is None and not np.any(start.readout)
+    network = start if hyperplanes else start.canonical()  # a unit without readout would be lost
+    certified = deep_certificate(found, network, method.depth, method.assurance.level)
+    certificate = _completed(certified, found.error_bar, network, oracle)
+    certificate = with_named_misfit(certificate, oracle, network, ended=found.ended, rng=rng)
+    return BlackBoxReading(method, start, network, certificate)
+
+
+def _read_folds(
+    oracle: Oracle, method: Lines, below: DeepReadResult, *, rng: Generator, progress: Progress | None
+) -> BlackBoxReading | None:
+    """What folds read above the layers `below`; None if that is no more than these."""
+    try:
+        found = method.read_folds(oracle, given=given_layers(below), rng=rng, progress=progress)
+    except (InvalidInput, NotSeparated):
+        if oracle.resolution is None:
+            raise
+        return None  # surfaces lead to where a class is certain to rounding
+    if found.network is None:
+        return _layers_without_readout(oracle, method, found, below)
+    start = oracle.on_given_inputs(found.network)
+    network = start.canonical()
+    misfit, limit, assurance = found.fresh, FoldOptions().predicted, None
+    if found.complete:
+        points = method.plan(oracle).points(
+            0, sum(found.queries.values()), max(0, oracle.budget - oracle.spent - reserved_queries(oracle)), rng)
+        misfit, shown = max(misfit, _misfit(oracle, found.network, points.x)), points.assured()
+        assurance = (
+            Assurance(method.assurance.level, shown.share, shown.answers) if shown.answers and misfit <= limit else None)
+    certificate = folds_certificate(found, network, misfit, limit, assurance)
+    return BlackBoxReading(method, start, network, _completed(certificate, float("nan"), network, oracle))
+
+
+def _misfit(oracle: Oracle, network: Network, x: Array) -> float:
+    """Largest difference of fresh answers, relative to the largest one."""
+    if not len(x):
+        return 0.0
+    answers = oracle.ask(x, purpose="assurance")
+    return float(np.abs(network(x).reshape(answers.shape) - answers).max() / np.abs(answers).max())
+
+
+def _layers_without_readout(
+    oracle: Oracle, method: Lines, found: FoldsResult, below: DeepReadResult
+) -> BlackBoxReading | None:
+    """The layers that were read, nothing on top; None if they are no more than those below."""
+    if sum(layer.width for layer in found.layers) <= sum(len(layer.biases) for layer in below.layers if not layer.failure):
+        return None
+    outputs = below.layers[0].observed.outputs
+    width = found.layers[-1].width
+    start = oracle.on_given_inputs(Network(found.layers, np.zeros(width) if outputs == 1 else np.zeros((width, outputs))))
+    certificate = folds_certificate(found, start, float("inf"), FoldOptions().predicted, None)
+    return BlackBoxReading(method, start, start, _completed(certificate, float("nan"), start, oracle))
+
+
+def _completed(certificate: Certificate, bar: float, network: Network, oracle: Oracle) -> Certificate:
+    """With error bars on the inputs as they are given, the region of the assurance, and the claim on repeated queries."""
+    region = oracle.region
+    if oracle is not oracle.as_given and region is not None:
+        certificate = replace(certificate, standard_errors=error_bars(bar, network, region.location, region.scale))
+    if region is not None and certificate.assurance is not None:
+        certificate = replace(certificate, assurance=certificate.assurance._replace(where=region.said))
+    repeated = repeat_claims(ask_earlier_queries_again(oracle), noise_allowed=False)
+    return replace(certificate, claims=(*certificate.claims, *repeated))
+
+
+def chosen_lines(method: Lines | None, activation: Activation | None, assurance: AssuranceOptions | None) -> Lines:
+    """The method that was given, or the default, with the activation and the assurance of the call."""
+    chosen = _chosen_method(method, activation)
+    return chosen if assurance is None else replace(chosen, assurance=assurance)
+
+
+def _chosen_method(method: Lines | None, activation: Activation | None) -> Lines:
+    if method is None:
+        return Lines(activation=activation)
+    if activation is not None and method.activation is not None and method.activation != activation:
+        raise InvalidInput(
+            f"activation={activation.name} was given, and a method for {method.activation.name}.",
+            "They contradict each other.", "Give the activation once, or the same twice.")
+    return method if activation is None else replace(method, activation=activation)
+
+
+def _lines_refused_claim(refusal: AssumptionViolated, oracle: Oracle) -> Claim:
+    return Claim(
+        "queries of lines before samples", float(oracle.spent), 0.0, True, "tested",
+        f"the black box was not read along lines: {refusal.seen} {refusal.why} Samples were drawn from it instead.")
