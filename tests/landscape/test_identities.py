@@ -315,6 +315,25 @@ def test_algorithms_1_and_2(rng: np.random.Generator) -> None:
         assert_allclose(found.directions, truth.directions, atol=1e-12)
 
 
+@pytest.mark.parametrize("orthonormal", [True, False])
+def test_readouts_of_rows_that_are_nearly_right(orthonormal: bool, rng: np.random.Generator) -> None:
+    """Lemmas 2.5 and D.2 of Ge, Lee and Ma (2018): |a - a*| is of the size of the error of B, signs are right."""
+    truth = teacher(4, 4, rng, orthonormal=orthonormal)
+    signs, root = rng.choice([-1.0, 1.0], (4, 1)), np.linalg.norm(truth.readout)
+    linear = coefficient(lb.relu, 1) * truth.directions.T @ truth.readout
+    for size in (1e-3, 1e-2):
+        near = truth.directions + size * rng.standard_normal((4, 4)) / 4
+        near /= np.linalg.norm(near, axis=1, keepdims=True)
+        error = near - truth.directions
+        if orthonormal:
+            found, limit = algorithm_1(signs * near, linear, coefficient(lb.relu, 1)), np.linalg.norm(error, axis=1).max() * root
+            assert np.abs(found.readout - truth.readout).max() <= limit
+        found = algorithm_2(signs * near, linear, coefficient(lb.relu, 1))
+        limit = 2 * np.sqrt(2) * truth.readout.max() * np.sqrt(4) * np.linalg.norm(error, 2)
+        assert np.linalg.norm(found.readout - truth.readout) <= limit / np.linalg.svd(near, compute_uv=False)[-1]
+        assert_allclose(found.directions, near, atol=1e-12)
+
+
 def test_metric_as_printed_calls_one_unit_found_many_times_perfect() -> None:
     Q = np.zeros((3, 3))
     Q[:, 0] = 1.0

@@ -48,8 +48,8 @@ def rates(activation, kind, dim, threshold, rows, limit, controls=CONTROLS):
         within, verified, false = within + (angle < limit), verified + sure, false + (sure and angle >= 0.1)
         worst = max(worst, angle)
         if sure:
-            mismatches.append(found.certificate.claims[0].value)
-            held_out.append(found.certificate.claims[1].value)
+            mismatches.append(found.certificate.checks[0].value)
+            held_out.append(found.certificate.checks[1].value)
         r2.append(found.top.r2)
         if seed - FIRST < controls:
             beaten += control(source, target, activation, rng) < limit

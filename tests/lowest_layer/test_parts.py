@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 import laybare as lb
 from laybare.lowest_layer.active_rows import find_baseline, fit_unit_lines, label_active_rows, read_active_rows
 from laybare.lowest_layer.layer_start import PROFILE, Profile, ThirdMoments, probit_estimate, slab_estimate
-from laybare.lowest_layer.printed.searches import refine_estimate
+from laybare.lowest_layer.printed.searches import TrialRules, refine_estimate
 from laybare.lowest_layer.smooth_route import with_positive_thresholds
 from laybare.lowest_layer.tops import JointModel, MonomialTop, RegressorTop, fit_joint, held_out_r2, joint_model_at
 from laybare.lowest_layer.union_fit import (
@@ -107,7 +107,7 @@ def test_random_search_reduces_the_angle(rng):
     source = samples(target, 20_000, rng)
     start = turned(target.layer.weights[:1], 0.2, rng)[0]
     activity = label_active_rows(source, find_baseline(source))
-    found = refine_estimate(activity, start, estimate=probit_estimate, max_trials=15, rng=rng)
+    found = refine_estimate(activity, start, TrialRules(max_trials=15), estimate=probit_estimate, rng=rng)
     assert max_angle(found.direction[None], target.layer.weights[:1]) < 0.2
     assert all(later < before for before, later in pairwise(found.tangents))
 

@@ -35,7 +35,7 @@ def test_step_layer_is_near(kind, rng):
     assert max_angle(found.layer.weights, target.layer.weights) < NEAR
     assert found.thresholds == pytest.approx(np.full(5, 2.0), abs=NEAR)
     assert found.certificate.verdict == "verified", found.certificate.explain()
-    assert found.certificate.claims[0].value < 5e-4
+    assert found.certificate.checks[0].value < 5e-4
     expected = np.linalg.norm(found.certificate.standard_errors.weights, axis=1)
     assert max_angle(found.layer.weights, target.layer.weights) < 6 * expected.max()
 
@@ -246,14 +246,14 @@ def test_step_units_are_not_verified_where_relu_units_are(rng):
     source = samples(planted(lb.relu, "cubic", 5, 5, 2.0, rng), 20_000, rng)
     found = lb.recover_layer(source, lb.HighThreshold(activation=lb.step), 5, rng=rng)
     assert found.certificate.verdict == "refuted"
-    assert next(claim for claim in found.certificate.claims if "unit's level" in claim.name).value < 0.01
+    assert next(claim for claim in found.certificate.checks if "unit's level" in claim.name).value < 0.01
 
 
 def test_relu_units_are_not_verified_where_step_units_are(rng):
     source = samples(planted(lb.step, "cubic", 5, 5, 2.0, rng), 20_000, rng)
     found = lb.recover_layer(source, lb.HighThreshold(activation=lb.relu), 5, rng=rng)
     assert found.certificate.verdict == "doubtful"
-    assert next(claim for claim in found.certificate.claims if "tie at a level" in claim.name).value > 0.99
+    assert next(claim for claim in found.certificate.checks if "tie at a level" in claim.name).value > 0.99
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_queries_tell_how_units_rise(told, true, budget, rng):
         for units in (true, told))
     assert right.certificate.verdict == "verified", right.certificate.explain()
     assert wrong.certificate.verdict == "refuted"
-    assert next(claim for claim in wrong.certificate.claims if "rise" in claim.name).value == pytest.approx(true.degree, abs=1e-3)
+    assert next(claim for claim in wrong.certificate.checks if "rise" in claim.name).value == pytest.approx(true.degree, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_queries_tell_how_units_rise(told, true, budget, rng):
 def test_lone_rows_tie_under_steps_only(activation, kind, rows, tied, rng):
     target = planted(activation, kind, 5, 5, 2.0, rng)
     found = lb.recover_layer(samples(target, rows, rng), lb.HighThreshold(activation=activation), 5, rng=rng)
-    claim = next(claim for claim in found.certificate.claims if "level" in claim.name)
+    claim = next(claim for claim in found.certificate.checks if "level" in claim.name)
     print(f"{max_angle(found.layer.weights, target.layer.weights):.3f} rad, {claim.explanation}")
     assert claim.value == tied
 

@@ -9,7 +9,7 @@ import pytest
 
 import laybare as lb
 from laybare.networks import Layer, Network
-from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_TRAINED, agreement
+from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_TRAINED, DEEP_WIDE, agreement, units_that_agree
 from laybare.studies.study import Settings
 
 
@@ -24,6 +24,23 @@ def test_no_case_is_wrong_and_verified() -> None:
     result = DEEP_CASES.run(Settings((0,), ("contracting", "expanding", "asleep or always on")))
     assert sum(row.verified_but_wrong for row in result.rows) == 0
     assert result.rows[0].right_and_verified == 1
+
+
+def test_a_layer_wider_than_its_input_is_right_and_the_control_is_not() -> None:
+    row = DEEP_WIDE.run(Settings((10,), ((4, 6, 3, 1),))).rows[0]
+    assert (row.function_right, row.right, row.verified_but_wrong) == (1, 1, 0)
+    assert row.queries_per_parameter < 100.0
+    assert row.smallest_control_error > 1e-8
+
+
+def test_units_agree_up_to_scale_and_order_and_not_if_their_side_is_wrong() -> None:
+    network = lb.random_network(4, widths=(5, 3), rng=0)
+    first, second = network.layers
+    bend, right = units_that_agree(network.canonical(), network)
+    assert bend == right
+    assert bend >= 6
+    turned = Layer(np.vstack([-first.weights[:1], first.weights[1:]]), np.append(-first.biases[0], first.biases[1:]))
+    assert units_that_agree(Network((turned, second), network.readout, network.offset), network)[1] < right
 
 
 # What is promised of deep networks, with depth and widths unknown: networks that are right, log2 of the mean number of queries,

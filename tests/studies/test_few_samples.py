@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laybare.studies.few_samples import ARMS, HOPS, OVERWIDE, PHASE_DIAGRAM, FewCell, FewGrid, half_line, search_until
+from laybare.studies.few_samples import (
+    ARMS,
+    HOPS,
+    NEAR_LIMIT,
+    OVERWIDE,
+    PHASE_DIAGRAM,
+    FewCell,
+    FewGrid,
+    LimitCell,
+    half_line,
+    recover_near_limit,
+    search_until,
+)
+from laybare.studies.study import Settings
 
 
 def test_degrees_of_freedom_are_parameters_minus_the_gauge():
@@ -56,3 +69,17 @@ def test_the_table_has_a_row_for_every_cell():
     assert len(result.rows) == 2 * len(ARMS)
     assert "counting limit" in result.sentence
     assert result.figure is not None
+
+
+@pytest.mark.parametrize("given", ["yes", "no"])
+def test_recover_and_the_others_are_given_the_same_data(given):
+    run = recover_near_limit(LimitCell("relu", 5, 2, 12.0, given, 20.0), 1)
+    assert run.right and run.verified and run.cpu < 20.0
+    assert run.overwide and run.restarts
+
+
+def test_a_network_has_as_many_seeds_as_it_is_worth():
+    grid = (LimitCell("relu", 4, 1, 10.0, "yes", 20.0), LimitCell("relu", 5, 1, 10.0, "yes", 20.0, 1))
+    result = NEAR_LIMIT.run(Settings([0, 1], grid))
+    assert [row.runs for row in result.rows] == [2, 1]
+    assert "relu 5-1-1 at 10: 1 of 1" in result.sentence

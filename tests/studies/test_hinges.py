@@ -9,7 +9,7 @@ import pytest
 
 import laybare as lb
 from laybare.studies import hinges
-from laybare.studies.hinges import HINGES, HingeRun, count_covered, draw_problem, run_problem
+from laybare.studies.hinges import HINGES, HingeRun, count_covered, count_predicted, draw_problem, run_problem
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,16 @@ def test_an_interval_covers_the_network_it_is_around_and_not_one_far_away(proble
     assert locations == k - 1 and directions == k * d
 
 
+def test_predictions_cover_the_network_itself_and_answers_with_its_noise(problem):
+    found = lb.recover(problem.x, problem.y, activation="relu", rng=0)
+    own = problem._replace(means=found.network(problem.fresh))
+    assert count_predicted(found, own)[0] == (20_000, 20_000)
+    far = problem._replace(answers=problem.answers + 10.0 * problem.y.std())
+    assert count_predicted(found, far)[1][0] < 100
+    (covered, of) = count_predicted(found, problem)[1]
+    assert 0.9 < covered / of < 0.99  # 95 % with an sd of 1.3 % over the rows that were held out
+
+
 def test_a_refusal_is_a_run_without_intervals(monkeypatch):
     def refused(*given, **named):
         raise lb.LaybareError("Seen.", "Why.", "What to do.")
@@ -45,17 +55,19 @@ def test_a_refusal_is_a_run_without_intervals(monkeypatch):
     monkeypatch.setattr(hinges, "recover", refused)
     monkeypatch.setattr(hinges, "_train_mlp", lambda problem, seed: (1.0, 0.5))
     run = run_problem(1, 0)
-    assert (run.verdict, run.right, run.locations, run.directions) == ("refused", False, (0, 0), (0, 0))
+    assert run[:7] == ("refused", False, False, (0, 0), (0, 0), (0, 0), (0, 0))
 
 
 def test_the_table_tells_verified_networks_from_others():
     runs = {2: [
-        HingeRun("verified", True, (2, 2), (5, 6), 1.0, 2.0, 1e-4, 1e-3),
-        HingeRun("doubtful", True, (0, 2), (3, 6), 1.0, 2.0, 1e-4, 1e-3),
-        HingeRun("verified", False, (0, 0), (0, 0), 3.0, 2.0, 1e-4, 1e-3)]}
+        HingeRun("verified", True, True, (2, 2), (5, 6), (9, 10), (10, 10), 1.0, 2.0, 1e-4, 1e-3),
+        HingeRun("doubtful", True, True, (0, 2), (3, 6), (1, 10), (9, 10), 1.0, 2.0, 1e-4, 1e-3),
+        HingeRun("verified", False, True, (0, 0), (0, 0), (8, 10), (9, 10), 3.0, 2.0, 1e-4, 1e-3)]}
     result = HINGES.summary(HINGES.quick, runs)
     (row,) = result.rows
     assert (row.problems, row.verified, row.verified_with_right_number, row.right_number) == (3, 2, 1, 2)
     assert (row.locations_covered, row.all_locations_covered) == (1.0, 0.5)
     assert row.directions_covered == pytest.approx(5 / 6) and row.all_directions_covered == pytest.approx(8 / 12)
-    assert "right number of kinks in 1 of them" in result.sentence and "100.0% of 2 locations" in result.sentence
+    assert row.means_covered == pytest.approx(17 / 20) and row.all_means_covered == pytest.approx(18 / 30)
+    assert row.answers_covered == pytest.approx(19 / 20) and row.verified_as_far_as_seen == 2
+    assert "right number of kinks in 1 of them; 1 lack" in result.sentence and "100.0% of 2 locations" in result.sentence

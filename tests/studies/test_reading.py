@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import laybare as lb
 from laybare.cli import commands
 from laybare.report.study_figures import Curve, LinesFigure, Panel
-from laybare.studies import PAPERS, STUDIES, Study, StudyResult, columns
+from laybare.studies import PAPERS, STUDIES, Study, StudyResult, columns, zhong
 from laybare.studies.reading import StudyReading, commit
 from laybare.studies.study import table
 
@@ -75,3 +77,50 @@ def test_committed_reading_is_of_this_study(name: str) -> None:
     with open(FOLDER / f"{name}.csv") as file:
         assert len(list(csv.reader(file))) > 1
     assert ("(" + name + ".svg)" in page) == (FOLDER / f"{name}.svg").exists() == (FOLDER / f"{name}-figure.csv").exists()
+
+
+OWN = """
+import numpy as np
+import laybare as lb
+
+class Axes:
+    activation, biases, search = lb.power_relu(2), False, None
+
+    def start(self, source, width, *, rng, progress=None):
+        return lb.Start(lb.Network(lb.Layer(np.eye(source.dim)[:width], None, self.activation), np.ones(width)))
+
+number = 3
+"""
+
+
+def test_a_method_of_ones_own_joins_a_study_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the arms that are there, on the same problems; the page says how to get it again."""
+    (tmp_path / "own_arm.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    small = dataclasses.replace(STUDIES["zhong-fig1a"], quick=zhong.DimensionGrid((6,), (400,)))
+    small = dataclasses.replace(small, with_method=lambda *arm: dataclasses.replace(
+        zhong.FIGURE_1A.with_method(*arm), quick=small.quick))
+    monkeypatch.setitem(STUDIES, "zhong-fig1a", small)
+    words = ["reproduce", "zhong-fig1a", "--seeds", "0-0", "--out", str(tmp_path), "--arm"]
+    said = CliRunner().invoke(commands, [*words, "own_arm:Axes"], catch_exceptions=False)
+    assert said.exit_code == 0
+    with open(tmp_path / "zhong-fig1a.csv") as file:
+        arms = [row["arm"] for row in csv.DictReader(file)]
+    assert arms == ["printed", "TensorInit", "RandomStart", "own_arm:Axes"]
+    assert "--seeds 0-0 --arm own_arm:Axes`" in (tmp_path / "zhong-fig1a.md").read_text(encoding="utf-8")
+    for wrong in ("own_arm:number", "own_arm:missing", "own_arm"):
+        refused = CliRunner().invoke(commands, [*words, wrong])
+        assert refused.exit_code != 0 and "own_arm" in str(refused.output) + str(refused.exception)
+
+
+@pytest.mark.parametrize("name", ["ge19-fig2", "ge19-fig3", "ge19-fig4", "literal-forms", "zhong-fig1a"])
+def test_studies_of_methods_take_another(name: str) -> None:
+    study = STUDIES[name].with_method("own", lb.RandomStart())
+    before, after = ({cell.arm for cell in one.cells(one.quick)} for one in (STUDIES[name], study))
+    assert after - before == {"own"} and before < after and study.name == name
+
+
+def test_a_study_without_methods_takes_none(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(commands, ["reproduce", "lines", "--arm", "own:Arm", "--out", str(tmp_path)])
+    assert refused.exit_code == 2 and "zhong-fig1a" in refused.output.replace("\n", " ")

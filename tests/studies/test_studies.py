@@ -61,14 +61,14 @@ def test_outcomes_are_written_as_they_are(tmp_path):
 def test_arms_of_the_symmetric_figures(arm, seed):
     """4x4, n = 4000, no noise: every arm comes closer than chance (about 8), ours and the descents are exact."""
     rng = np.random.default_rng([seed, 4])
-    run = ge.run_arm(arm, ge.Square(4, 4000).draw(rng), rng)
+    run = ge.run_arm(ge.SYMMETRIC_ARMS[arm], ge.Square(4, 4000).draw(rng), rng)
     assert run.readout + run.weights < 2.0 and run.mse < 0.1
     assert arm not in ("SymmetricInputs", "L-BFGS", "Adam") or run.largest < 1e-8
 
 
 def test_refusals_count_as_failures(seed):
     rng = np.random.default_rng(seed)
-    run = ge.run_arm("SymmetricInputs", ge.Square(10, 12).draw(rng), rng)
+    run = ge.run_arm(ge.SYMMETRIC_ARMS["SymmetricInputs"], ge.Square(10, 12).draw(rng), rng)
     assert np.isnan(run.readout) and run.largest == np.inf
 
 

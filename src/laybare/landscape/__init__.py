@@ -10,6 +10,7 @@
     SampledRisk, SampledPenalty             the squared loss, and F's penalty, over a source or one batch
     descend, lbfgs, trust_region            deterministic descent, out of saddles
     stochastic_descent, polar_iteration     fresh samples at every step; all components at once
+    gradient_descent, adam                  first-order fits of a network, as printed, for comparison
     second_order, critical_points           is this a minimum? which others are there?
     algorithm_1, algorithm_2, from_inverse  from a minimum to the network
     theorem_2_3, theorem_b_1, ...           what μ, λ, δ the theorems ask for
@@ -28,6 +29,7 @@ from laybare.landscape.designs import (
     whitened_design,
 )
 from laybare.landscape.explorer import CriticalPoint, CriticalPoints, critical_points
+from laybare.landscape.first_order import Descent, adam, gradient_descent
 from laybare.landscape.fourth_moment import (
     FourthMoment,
     RankOneQuartic,
@@ -88,5 +90,5 @@ __all__ = [
     "StoppingPoint", "lbfgs", "trust_region", "SecondOrder", "second_order", "Minimum", "descend",
     "StepSchedule", "Stream", "DescentPath", "batch_stream", "stochastic_descent", "polar_iteration", "whitening",
     "LandscapeUnits", "algorithm_1", "algorithm_2", "corrected_readout", "from_inverse",
-    "CriticalPoint", "CriticalPoints", "critical_points",
+    "CriticalPoint", "CriticalPoints", "critical_points", "Descent", "adam", "gradient_descent",
 ]

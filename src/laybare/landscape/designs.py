@@ -225,16 +225,14 @@ def general_design(
         ridge=ridge, minima="dual")
 
 
-def whitened_design(
-    quartic: FourthMoment, gram: Array, sign: float, width: int, *, mu: float, strength: float, truth: Array | None = None
-) -> Design:
+def whitened_design(quartic: FourthMoment, gram: Array, sign: float, width: int, *, mu: float, strength: float) -> Design:
     """F in coordinates where M = `gram` is the identity (its leading eigenspace if width < dim): the same minima, better scaled.
 
     By Theorem C.2 it is G of the readouts 1/a there. No ridge is needed, as nothing lies outside the span.
     """
     W, back = whitening(gram, width)
     design = orthogonal_design(TurnedQuartic(quartic, W), sign, width, width, mu=mu, strength=strength)
-    return replace(design, minima="dual", back=back, truth=truth)
+    return replace(design, minima="dual", back=back)
 
 
 def population_g(teacher: Teacher, *, mu: float, strength: float) -> Design:

@@ -5,9 +5,11 @@ from typing import Any
 from laybare.studies.audits import DEFENCES
 from laybare.studies.automatic import CHOOSE, FUZZ
 from laybare.studies.awasthi import ERROR, FACTORIAL, PHASE
-from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_LARGE, DEEP_TRAINED, LINES
-from laybare.studies.certificates import COVERAGE, HOSTILE, PLAIN_NOISE
-from laybare.studies.few_samples import PHASE_DIAGRAM
+from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_LARGE, DEEP_TRAINED, DEEP_WIDE, LINES
+from laybare.studies.caution import CAUTION, SAME_DATA
+from laybare.studies.certificates import HOSTILE, HOSTILE_BOXES, PLAIN_NOISE
+from laybare.studies.coverage import COVERAGE
+from laybare.studies.few_samples import NEAR_LIMIT, PHASE_DIAGRAM
 from laybare.studies.five_papers import FIVE
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
 from laybare.studies.glm_designed import APPENDIX_F, F_PRIME, G_AND_F
@@ -38,9 +40,9 @@ PAPERS = tuple(study.name for study in _OF_PAPERS)
 """Studies of the five papers: their figures, and their theorems where there is something to run."""
 
 _ALL: tuple[Study[Any], ...] = (
-    OVERWIDE, RATIO, LARGE, LINES, SCALING, SAMPLE_COMPLEXITY, PHASE_DIAGRAM, FIVE, *_OF_PAPERS,
-    HOSTILE, PLAIN_NOISE, COVERAGE, HINGES, CHOOSE, FUZZ, DEEP, DEEP_LARGE, DEEP_CASES, DEEP_TRAINED,
-    LIKELIHOODS, REAL_DATA, DEFENCES,
+    OVERWIDE, RATIO, LARGE, LINES, SCALING, SAMPLE_COMPLEXITY, PHASE_DIAGRAM, NEAR_LIMIT, FIVE, *_OF_PAPERS,
+    HOSTILE, HOSTILE_BOXES, PLAIN_NOISE, CAUTION, SAME_DATA, COVERAGE, HINGES, CHOOSE, FUZZ, DEEP, DEEP_LARGE,
+    DEEP_CASES, DEEP_WIDE, DEEP_TRAINED, LIKELIHOODS, REAL_DATA, DEFENCES,
 )
 
 STUDIES = {study.name: study for study in _ALL}

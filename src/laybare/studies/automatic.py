@@ -115,7 +115,7 @@ def _is_truth(found: Recovery, case: ChoiceCase) -> bool:
 
 def _layer_run(truth: PlantedTarget, source: Samples, found: Recovery, seed: int, begun: float) -> ChoiceRun:
     """Follow the advice of a refutation, if that is what it was."""
-    tried = (claim for claim in found.certificate.claims if claim.name == ClaimName.METHODS_TRIED)
+    tried = (claim for claim in found.certificate.checks if claim.name == ClaimName.METHODS_TRIED)
     named = any("recover_layer" in claim.explanation for claim in tried)
     if found.certificate.verdict != "refuted" or not named:
         return ChoiceRun(False, found.found_by, found.certificate.verdict, time.perf_counter() - begun)

@@ -299,6 +299,101 @@ DEEP_LARGE = Study(
     run_cell=read_planted, table=DEEP_TABLE, sentence=_deep_sentence, seeds=2)
 """The same on 784 inputs."""
 
+class WideRun(NamedTuple):
+    """Queries, processor seconds, largest relative error of the function, units that bend, those of them whose outputs agree,
+    whether it was verified; queries per parameter, and the function's error for the control (NaN if not run)."""
+
+    queries: int
+    seconds: float
+    function: float
+    units: int
+    units_right: int
+    verified: bool
+    per_parameter: float
+    control: float = np.nan
+
+    @property
+    def function_right(self) -> bool:
+        return self.function <= SUCCESS.read_error
+
+    @property
+    def right(self) -> bool:
+        return self.function_right and self.units_right == self.units
+
+
+def units_that_agree(found: Network, truth: Network) -> tuple[int, int]:
+    """Units of the planted network that bend at the probed inputs, and those whose output max(z, 0) a found unit of its layer
+    has at all of them, up to its scale: side included, whatever no answer tells left out."""
+    x = PROBES.draw(truth.dim)
+    bend, right, mine, theirs = 0, 0, x, x
+    for level, layer in enumerate(truth.layers):
+        theirs = layer(theirs)
+        mine = found.layers[level](mine) if found.top is None and level < found.depth else np.zeros((len(x), 1))
+        share = np.mean(theirs > 0.0, axis=0)
+        scaled = mine / np.maximum(mine.max(axis=0), np.finfo(float).tiny)
+        for unit in np.flatnonzero((share >= PROBES.never) & (share <= 1.0 - PROBES.never)):
+            h = theirs[:, [unit]] / theirs[:, unit].max()
+            bend, right = bend + 1, right + bool(np.abs(h - scaled).max(axis=0).min() <= SUCCESS.read_error)
+    return bend, right
+
+
+def read_wide(shape: tuple[int, ...], seed: int) -> WideRun:
+    """A network of the shape; seeds from 4000 on, on which nothing was tuned. The control runs on one seed of ten."""
+    truth = random_network(shape[0], widths=shape[1:-1], outputs=shape[-1], rng=4000 + seed)
+    parameters = sum(layer.weights.size + layer.width for layer in truth.layers) + truth.readout.size + truth.outputs
+    oracle, begun = Oracle(truth, dim=truth.dim, budget=2**20, rng=seed), time.process_time()
+    try:
+        found = recover(oracle, Lines(depth=None), rng=seed)
+    except LaybareError:
+        return WideRun(oracle.spent, time.process_time() - begun, np.inf, 1, 0, False, oracle.spent / parameters)
+    seconds = time.process_time() - begun
+    units, right = units_that_agree(found.network, truth)
+    return WideRun(
+        found.reading_queries, seconds, agreement(found.network, truth).difference, units, right,
+        found.certificate.verdict == "verified", found.reading_queries / parameters,
+        deep_control_error(truth, found.reading_queries, seed) if seed % 10 == 0 else np.nan)
+
+
+def deep_control_error(truth: Network, samples: int, seed: int) -> float:
+    """L-BFGS from a random start, the shape given, on as many Gaussian samples: the largest relative error of the function."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPRegressor
+
+    x = np.random.default_rng(seed).standard_normal((samples, truth.dim))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = MLPRegressor(
+            hidden_layer_sizes=truth.widths, solver="lbfgs", alpha=0.0, tol=0.0, max_iter=200, random_state=seed).fit(x, truth(x))
+    return agreement(from_sklearn(fitted), truth).difference
+
+
+def _wide_sentence(m: StudyMeasurement) -> str:
+    runs = m.all_runs
+    wrong = sum(run.verified and not run.function_right for run in runs)
+    return (
+        f"{sum(run.function_right for run in runs)} of {len(runs)} functions are read to 1e-8, {sum(run.right for run in runs)} "
+        f"with every unit that bends; verified but wrong: {wrong}.")
+
+
+DEEP_WIDE = Study(
+    "deep-wide", "deep ReLU networks with wide or many layers, read by folds: queries, seconds, units",
+    "No published attack reads a layer that is wider than its input.",
+    quick=((5, 9, 4, 1), (5, 12, 12, 3)),
+    full=((8, 6, 10, 1), (16, 12, 8, 6, 1), (20, 14, 10, 8, 6, 1), (5, 20, 20, 2), (4, 10, 10, 10, 1)),
+    run_cell=read_wide,
+    table=table(
+        network=lambda shape, runs: "-".join(map(str, shape)), networks=col.count, function_right=col.total("function_right"),
+        right=col.total("right"), right_and_verified=col.total(lambda run: run.right and run.verified),
+        verified_but_wrong=col.total(lambda run: run.verified and not run.function_right),
+        queries_per_parameter=col.median("per_parameter"), median_error=col.median("function"), median_s=col.median("seconds"),
+        smallest_control_error=lambda shape, runs: float(np.fmin.reduce(col.values(runs, "control")))),
+    sentence=_wide_sentence)
+"""Layers wider than their inputs, and three and four layers. Rows N(0, I / fan-in), biases N(0, 1/4), depth and widths unknown.
+The function is right if outputs agree to 1e-8 of the largest one at 40,000 inputs of four scales; all is right if so do the
+outputs of every unit that bends there, which says its side as well. Where features are never on together no answer tells a
+weight, and its unit does not count as right. Control: scikit-learn's L-BFGS on as many samples, the shape given, for seeds that
+ten divides. The grid is of inputs, widths and outputs."""
+
 CASE_SHAPES: dict[str, tuple[int, ...]] = {
     "contracting": (16, 10, 6), "square": (8, 8, 8), "expanding": (5, 9, 4), "wide at the end": (8, 6, 10),
     "three layers": (16, 12, 8, 6), "four layers": (20, 14, 10, 8, 6), "asleep or always on": (14, 10, 8),

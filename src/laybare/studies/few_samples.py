@@ -10,6 +10,9 @@ exact width (`search/hops.py`), the over-wide search of version 0.2 with spares 
 random starts at exact width. A run is right if every parameter is within 1e-8 of the truth; for squares, whose rows rotate, if
 fresh outputs are. With noise (a share of the spread of y) it is right if it fits as well, up to a thousandth, as a fit that
 begins at the truth; its error at fresh inputs is compared with the Cramér-Rao floor σ² P/n of P degrees of freedom.
+
+`near-limit` asks the same of `recover` as it is called: named networks, the width given or not, every parameter within 1e-10,
+and beside each run the two other searches on the same data for the CPU seconds that it took.
 """
 
 from __future__ import annotations
@@ -21,11 +24,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from laybare.activations import Activation, relu, tanh
+from laybare.activations import Activation, leaky_relu, relu, tanh
 from laybare.assembly.sign_decoding import restore_signs, sign_free_model
 from laybare.errors import TooFewSamples
 from laybare.networks import Network, compare, sign_free
-from laybare.numerics.shapes import Event
+from laybare.numerics.shapes import Event, Progress
+from laybare.pipeline import recover
 from laybare.planted import random_network
 from laybare.report.study_figures import Curve, LinesFigure, Panel
 from laybare.search.hops import search_by_hops
@@ -35,10 +39,10 @@ from laybare.solver import FitInterrupt
 from laybare.solver.point import FittedPoint, Model, network_of, point_of
 from laybare.source import Gaussian, Samples
 from laybare.studies import columns as col
-from laybare.studies.study import SUCCESS, Study, StudyMeasurement, cross, table
+from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, run_cells, table
 
 SQUARE = Activation.custom("square", np.square, lambda t: 2.0 * t, degree=2, parity="even")
-ACTIVATIONS: dict[str, Activation] = {"relu": relu, "tanh": tanh, "square": SQUARE}
+ACTIVATIONS: dict[str, Activation] = {"relu": relu, "leaky relu": leaky_relu(0.1), "tanh": tanh, "square": SQUARE}
 HOPS, OVERWIDE, RESTARTS = "hops", "over-wide", "random starts"
 UNENDING = 10**9
 """Hops that no run makes: time ends them. Convention: a number for "no limit"."""
@@ -120,21 +124,40 @@ ARMS: dict[str, Callable[[SearchContext, int, int], FittedPoint]] = {
 """Each is called again until it fits the data or time ends; with noise random starts alone, the others once."""
 
 
-def search_until(cell: FewCell, seed: int) -> FewRun:
-    """Plant a network, search until the data are fitted or time ends, compare."""
+class PlantedData(NamedTuple):
+    """A network, rows drawn from it, the noise in them, and the generator that goes on."""
+
+    truth: Network
+    source: Samples
+    sigma: float
+    rng: Generator
+
+
+def draw_data(cell: FewCell, seed: int) -> PlantedData:
+    """The same for every arm of a cell."""
     rng = np.random.default_rng([seed, cell.dim, cell.width, cell.samples])
     truth = cell.plant(rng)
     x = rng.standard_normal((cell.samples, cell.dim))
     y = truth(x)
     sigma = cell.noise * float(y.std())
     source = Samples(x, y + sigma * rng.standard_normal(len(y)) if sigma else y, law=Gaussian(0, 1))
-    end = time.process_time() + cell.seconds
+    return PlantedData(truth, source, sigma, rng)
 
+
+def _stop_at(end: float) -> Progress:
+    """A listener that interrupts once so much CPU time of the process is spent."""
     def stop(event: Event) -> None:
         if event.stage == "refining" and time.process_time() > end:
             raise KeyboardInterrupt
 
-    context, best = SearchContext.of(source, cell.model, rng=rng, progress=stop), None
+    return stop
+
+
+def search_until(cell: FewCell, seed: int) -> FewRun:
+    """Plant a network, search until the data are fitted or time ends, compare."""
+    truth, source, sigma, rng = draw_data(cell, seed)
+    end = time.process_time() + cell.seconds
+    context, best = SearchContext.of(source, cell.model, rng=rng, progress=_stop_at(end)), None
     while time.process_time() < end:
         found = _call_arm(context, cell, end)
         if found is not None and (best is None or found.loss < best.loss):
@@ -255,3 +278,86 @@ PHASE_DIAGRAM = Study(
     sentence=_sentence, figure=_figure)
 """Teachers: unit rows, biases 0.5 N(0, 1) (none for squares), |readout| uniform in [0.5, 1.5] with random signs, all n samples
 fitted. Results depend on the speed of the machine: they are shares within a number of CPU seconds."""
+
+
+class LimitCell(NamedTuple):
+    """A network d-m-1 and its samples per degree of freedom, whether the width is given, the CPU seconds of a run, the
+    number of seeds at most."""
+
+    activation: str
+    dim: int
+    width: int
+    samples_per_degree: float
+    width_given: str
+    seconds: float
+    most_seeds: int = 20
+
+    def arm(self, name: str, seconds: float) -> FewCell:
+        return FewCell(self.activation, self.dim, self.width / self.dim, self.samples_per_degree, 0.0, name, seconds)
+
+
+class LimitRun(NamedTuple):
+    """Whether `recover` is right and verified, its CPU seconds, and whether the others are right within as many."""
+
+    right: bool
+    verified: bool
+    cpu: float
+    overwide: bool
+    restarts: bool
+
+
+CONTROL_SECONDS = (1.0, 3.0)
+"""CPU seconds of the other searches, at least and at most. Convention: that of `recover`, as far as many seeds can be run."""
+
+
+def recover_near_limit(cell: LimitCell, seed: int) -> LimitRun:
+    """`recover` as it is called, and the other searches on the same data at equal time."""
+    given = cell.arm(HOPS, cell.seconds)
+    truth, source, *_ = draw_data(given, seed)
+    begun = time.process_time()
+    found = recover(
+        source, width=cell.width if cell.width_given == "yes" else None,
+        activation=None if cell.width_given == "no" else truth.activation, progress=_stop_at(begun + cell.seconds))
+    cpu = time.process_time() - begun
+    right = found.network.width == cell.width and compare(found.network, truth).max_error < SUCCESS.exact_error
+    equal = float(np.clip(cpu, *CONTROL_SECONDS))
+    others = (search_until(cell.arm(arm, equal), seed).right for arm in (OVERWIDE, RESTARTS))
+    return LimitRun(bool(right), found.certificate.verdict == "verified", cpu, *others)
+
+
+def _measure_networks(settings: Settings[tuple[LimitCell, ...]]) -> dict[LimitCell, list[LimitRun]]:
+    """Every network with as many seeds as it is worth."""
+    runs: dict[LimitCell, list[LimitRun]] = {}
+    for cell in settings.grid:
+        runs |= run_cells(settings.first(cell.most_seeds), [cell], recover_near_limit)
+    return runs
+
+
+def _limit_sentence(m: StudyMeasurement) -> str:
+    parts = (
+        f"{row.activation} {row.dim}-{row.width}-1 at {row.samples_per_degree:g}"
+        f"{', width not given' * (row.width_given == 'no')}: {row.right} of {row.runs} "
+        f"(spares {row.over_wide}, random starts {row.random_starts})" for row in m.rows)
+    wrong = sum(run.verified and not run.right for run in m.all_runs)
+    return f"Recovered to 1e-10 in every parameter: {'; '.join(parts)}. Verified and wrong: {wrong}."
+
+
+_QUICK_NETWORKS = (
+    LimitCell("relu", 20, 10, 2.0, "yes", 60.0), LimitCell("relu", 10, 5, 2.0, "yes", 60.0),
+    LimitCell("relu", 10, 20, 2.0, "yes", 60.0), LimitCell("relu", 20, 10, 2.5, "no", 60.0))
+_SLOW_NETWORKS = (
+    LimitCell("relu", 20, 10, 1.5, "yes", 60.0), LimitCell("relu", 10, 50, 3.0, "yes", 60.0),
+    LimitCell("relu", 10, 50, 4.0, "no", 600.0, 5), LimitCell("relu", 30, 30, 2.0, "yes", 600.0, 10),
+    LimitCell("tanh", 20, 10, 3.0, "yes", 60.0, 10), LimitCell("leaky relu", 20, 10, 3.0, "yes", 60.0, 10))
+
+NEAR_LIMIT = Study(
+    "near-limit", "Networks recovered by `recover` near the counting limit, beside spares and random starts at equal time",
+    "Noiseless ReLU networks are recovered from two samples per degree of freedom, often from 1.5, within a minute.",
+    quick=_QUICK_NETWORKS, full=_QUICK_NETWORKS + _SLOW_NETWORKS, measure_grid=_measure_networks,
+    table=table(
+        "activation", "dim", "width", "samples_per_degree", "width_given",
+        samples=lambda cell, runs: cell.arm(HOPS, cell.seconds).samples, right=col.total("right"), runs=col.count,
+        verified=col.total("verified"), median_cpu_s=col.median("cpu"), largest_cpu_s=col.reduced(max, "cpu"),
+        over_wide=col.total("overwide"), random_starts=col.total("restarts")),
+    sentence=_limit_sentence)
+"""Teachers as in `phase`. The networks that `full` has besides take minutes each."""

@@ -10,14 +10,15 @@ grids of noise and of condition numbers are ours.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import relu
-from laybare.methods import Route, SymmetricInputs
+from laybare.landscape.first_order import adam, lbfgs
+from laybare.methods import Method, Route, SymmetricInputs
 from laybare.methods.printed.ge_2019 import DESCENT_STEPS, PracticalRoute, PrintedNeurons
 from laybare.methods.start import required_network
 from laybare.methods.symmetric_inputs import SpectralRoute
@@ -27,7 +28,6 @@ from laybare.pipeline import recover
 from laybare.planted import gaussian_inputs, mixture_inputs, orthonormal_weights
 from laybare.report.study_figures import Curve, LinesFigure, Panel
 from laybare.search.settings import random_units
-from laybare.solver.first_order import adam, lbfgs
 from laybare.solver.point import FittedPoint, Model, Point, network_of
 from laybare.source import Samples, Symmetric
 from laybare.source.problem import total_variation
@@ -63,9 +63,9 @@ def moments_alone(source: Samples, width: int, rng: Generator) -> ArmEnd:
     return ArmEnd(view.transform.pull_back(required_network(SpectralRoute(rounds=0)(view, width, relu, rng=rng))))
 
 
-def by_method(source: Samples, width: int, rng: Generator) -> ArmEnd:
+def by_method(method: Method) -> Arm:
     """The library's own pipeline, hold-out and certificate included."""
-    return ArmEnd(recover(source, SymmetricInputs(), width, rng=rng).network)
+    return lambda source, width, rng: ArmEnd(recover(source, method, width, rng=rng).network)
 
 
 def from_random(solve: Solver) -> Arm:
@@ -83,12 +83,12 @@ def from_random(solve: Solver) -> Arm:
 
 
 PRINTED, PRACTICAL, MOMENTS, OURS = "Algorithm 2", "practical", "moments", "SymmetricInputs"
-SYMMETRIC_ARMS: dict[str, Arm] = {
+SYMMETRIC_ARMS: Mapping[str, Arm] = {
     PRINTED: as_printed(PrintedNeurons(noise=False, halves=False)),
     "Algorithm 3": as_printed(PrintedNeurons()),
     PRACTICAL: as_printed(PracticalRoute()),
     MOMENTS: moments_alone,
-    OURS: by_method,
+    OURS: by_method(SymmetricInputs()),
     "L-BFGS": from_random(lambda source, start, scale, rng: lbfgs(source, start, scale)),
     "Adam": from_random(lambda source, start, scale, rng: adam(source, start, scale, rng=rng)),
 }
@@ -152,12 +152,12 @@ class SymmetricRun(NamedTuple):
     seconds: float
 
 
-def run_arm(arm: str, problem: SymmetricProblem, rng: Generator) -> SymmetricRun:
+def run_arm(arm: Arm, problem: SymmetricProblem, rng: Generator) -> SymmetricRun:
     """One recovery, compared with the truth."""
     truth, x, fresh, noise = problem
     y = truth(x)
     source = Samples(x, y + noise * rng.standard_normal(y.shape), law=Symmetric())
-    end, seconds = timed(lambda: SYMMETRIC_ARMS[arm](source, truth.width, rng))
+    end, seconds = timed(lambda: arm(source, truth.width, rng))
     if end is None:
         return SymmetricRun(np.nan, np.nan, np.nan, np.inf, np.nan, seconds)
     found, steps = end
@@ -181,15 +181,15 @@ SymmetricGrid = tuple[tuple[str, float, Square], ...]
 """Points of the panels; every arm at each of them."""
 
 
-def cells(grid: SymmetricGrid) -> list[SymmetricCell]:
+def cells(grid: SymmetricGrid, arms: Mapping[str, Arm] = SYMMETRIC_ARMS) -> list[SymmetricCell]:
     """Every arm at every point."""
-    return [SymmetricCell(*point, arm) for point in grid for arm in SYMMETRIC_ARMS]
+    return [SymmetricCell(*point, arm) for point in grid for arm in arms]
 
 
-def run_cell(cell: SymmetricCell, seed: int) -> SymmetricRun:
+def run_cell(cell: SymmetricCell, seed: int, arms: Mapping[str, Arm] = SYMMETRIC_ARMS) -> SymmetricRun:
     """Draw a problem, recover it, compare."""
     rng = np.random.default_rng([seed, zlib.crc32(cell.panel.encode()), round(1e6 * cell.value)])
-    return run_arm(cell.arm, cell.problem.draw(rng), rng)
+    return run_arm(arms[cell.arm], cell.problem.draw(rng), rng)
 
 
 def _root_mean(name: str) -> Callable[[SymmetricCell, Sequence[SymmetricRun]], float]:
@@ -220,7 +220,8 @@ def draw_errors(rows: Sequence[Any], axis: str, meaning: str) -> LinesFigure:
 
     Over the dimension errors are root normalised, √(error/dimension), as in Figure 2 right.
     """
-    own, panels = col.group_rows(rows, "panel", "arm"), list(col.group_rows(rows, "panel"))
+    own = col.group_rows(rows, "panel", "arm")
+    panels, arms = (list(col.group_rows(rows, name)) for name in ("panel", "arm"))
 
     def line(name: str, quantity: str, rows: Sequence[Any]) -> Curve:
         return Curve(name, col.values(rows, "value"), [max(_drawn(row, quantity), 1e-32) for row in rows])
@@ -232,7 +233,7 @@ def draw_errors(rows: Sequence[Any], axis: str, meaning: str) -> LinesFigure:
 
     quantities = ("W", "A", "MSE")
     first = [panel(p, "practical variant", [line(q, q, own[p, PRACTICAL]) for q in quantities]) for p in panels]
-    rest = [panel(p, q, [line(arm, q, own[p, arm]) for arm in SYMMETRIC_ARMS]) for q in quantities for p in panels]
+    rest = [panel(p, q, [line(arm, q, own[p, arm]) for arm in arms]) for q in quantities for p in panels]
     return LinesFigure([*first, *rest], meaning, across=len(panels))
 
 
@@ -293,28 +294,36 @@ def _condition_grid(*conditions: float) -> SymmetricGrid:
         *(("condition of A", c, Square(10, 20_000, mixture=True, a=c)) for c in conditions))
 
 
-FIGURE_2 = Study(
-    "ge19-fig2", "Symmetric inputs: errors of both layers and of the outputs over samples and dimension, no noise",
-    "A few times as many samples as parameters suffice; the root of the normalised error is flat in the dimension.",
+def _symmetric_study(arms: Mapping[str, Arm], **parts: Any) -> Study[SymmetricGrid]:
+    """A figure, every arm at each of its points."""
+    return Study(
+        **parts, seeds=5, cells=lambda grid: cells(grid, arms),
+        run_cell=lambda cell, seed: run_cell(cell, seed, arms), table=SYMMETRIC_TABLE,
+        with_method=lambda name, method: _symmetric_study({**arms, name: by_method(method)}, **parts))
+
+
+FIGURE_2 = _symmetric_study(
+    SYMMETRIC_ARMS, name="ge19-fig2",
+    title="Symmetric inputs: errors of both layers and of the outputs over samples and dimension, no noise",
+    claim="A few times as many samples as parameters suffice; the root of the normalised error is flat in the dimension.",
     quick=_samples_grid((160, 500, 2000, 10_000), (1200, 2400), (10, 16, 20, 26, 32)),
-    full=_samples_grid((160, 500, 1000, 2000, 5000, 10_000), (1600, 2500, 5000, 10_000), tuple(range(10, 33, 2))), seeds=5,
-    cells=cells, run_cell=run_cell, table=SYMMETRIC_TABLE, sentence=_samples_sentence,
+    full=_samples_grid((160, 500, 1000, 2000, 5000, 10_000), (1600, 2500, 5000, 10_000), tuple(range(10, 33, 2))),
+    sentence=_samples_sentence,
     figure=lambda m: draw_errors(m.rows, "samples", "Errors over samples and dimension"))
 """Figure 2: A and W random orthonormal, x ~ N(0, I), no noise; errors over the number of samples at 10x10 and 32x32, and root
 normalised errors over the dimension at n = 10,000."""
 
-FIGURE_3 = Study(
-    "ge19-fig3", "Symmetric inputs: errors over label noise, Gaussian and mixture inputs",
-    "The error of the outputs grows in step with the noise.",
-    quick=_noise_grid(0.05, 0.2, 0.5), full=_noise_grid(0.01, 0.05, 0.1, 0.2, 0.5, 1.0), seeds=5,
-    cells=cells, run_cell=run_cell, table=SYMMETRIC_TABLE, sentence=_noise_sentence,
+FIGURE_3 = _symmetric_study(
+    SYMMETRIC_ARMS, name="ge19-fig3", title="Symmetric inputs: errors over label noise, Gaussian and mixture inputs",
+    claim="The error of the outputs grows in step with the noise.",
+    quick=_noise_grid(0.05, 0.2, 0.5), full=_noise_grid(0.01, 0.05, 0.1, 0.2, 0.5, 1.0), sentence=_noise_sentence,
     figure=lambda m: draw_errors(m.rows, "noise", "Errors over label noise"))
 """Figure 3: 10x10, n = 10,000, label noise, Gaussian inputs and the mixture N(±1, I)."""
 
-FIGURE_4 = Study(
-    "ge19-fig4", "Symmetric inputs: errors over the condition numbers of W and A, mixture inputs",
-    "Steady for well-conditioned layers, then it fluctuates; the error of the outputs stays low.",
-    quick=_condition_grid(1.0, 3.0, 10.0, 100.0), full=_condition_grid(1.0, 3.0, 10.0, 100.0, 1e3, 1e4), seeds=5,
-    cells=cells, run_cell=run_cell, table=SYMMETRIC_TABLE, sentence=_condition_sentence,
+FIGURE_4 = _symmetric_study(
+    SYMMETRIC_ARMS, name="ge19-fig4", title="Symmetric inputs: errors over the condition numbers of W and A, mixture inputs",
+    claim="Steady for well-conditioned layers, then it fluctuates; the error of the outputs stays low.",
+    quick=_condition_grid(1.0, 3.0, 10.0, 100.0), full=_condition_grid(1.0, 3.0, 10.0, 100.0, 1e3, 1e4),
+    sentence=_condition_sentence,
     figure=lambda m: draw_errors(m.rows, "condition number", "Errors over condition numbers"))
 """Figure 4: 10x10, n = 20,000, mixture, condition number of W or of A."""

@@ -11,6 +11,7 @@ size.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -151,8 +152,8 @@ def g_with(mu: float) -> Make:
 
 def f_with(mu: float) -> Make:
     """F in whitened coordinates with that μ and λ = 4√6|σ₄|/a_min."""
-    return lambda teacher: landscape.whitened_design(
-        teacher.quartic(), teacher.gram(), -1.0, teacher.width, mu=mu, strength=strength(1.0 / float(teacher.readout.min())),
+    return lambda teacher: replace(landscape.whitened_design(
+        teacher.quartic(), teacher.gram(), -1.0, teacher.width, mu=mu, strength=strength(1.0 / float(teacher.readout.min()))),
         truth=teacher.directions)
 
 
@@ -258,10 +259,10 @@ nothing: it is run here. It is the even part of ReLU, all orders of it; the odd 
 G_AND_F = Study(
     "glm-fig4", "Descent on G and F: population ends for several mu, and stochastic gradients with fresh samples",
     "The paper: with mu <= 0.01/kappa all minima of G and F are the truth; SGD on G converges with batches of 262,144.",
-    quick=_g_grid(50, (262_144, False, 0.002, 150), (262_144, True, 0.05, 240), (8192, True, 0.01, 3000)),
+    quick=_g_grid(50, (262_144, False, 0.002, 90), (262_144, True, 0.05, 120), (8192, True, 0.01, 2000)),
     full=_g_grid(50, (262_144, False, 0.002, 80_000), (262_144, True, 0.02, 3000), (8192, True, 0.01, 9000)), seeds=12,
     measure_grid=measure_grid, group=descents, table=DESIGNED_TABLE, sentence=_designed_sentence, figure=_designed_figure)
-"""Figure 4 of Ge, Lee and Ma (2018). The paper takes 80,000 steps with its batch, which --full does; the quick grid has 150."""
+"""Figure 4 of Ge, Lee and Ma (2018). The paper takes 80,000 steps with its batch, which --full does; the quick grid has 90."""
 
 
 def spurious_objective(mu: float, excess: float = 0.5) -> landscape.Objective:

@@ -19,7 +19,7 @@ from laybare.lowest_layer import HighThreshold, recover_layer
 from laybare.lowest_layer.active_rows import find_baseline, label_active_rows
 from laybare.lowest_layer.layer_start import LayerStart, ThirdMoments, measure_profile, probit_estimate, slab_estimate
 from laybare.lowest_layer.printed.objectives import OneByOne, Simultaneous
-from laybare.lowest_layer.printed.searches import Estimate, refine_estimate
+from laybare.lowest_layer.printed.searches import Estimate, TrialRules, refine_estimate
 from laybare.networks import Layer, max_angle
 from laybare.numerics.shapes import Array
 from laybare.planted import orthonormal_weights
@@ -275,7 +275,7 @@ def search_end(name: str, dim: int, seed: int) -> float:
     start = rotate_by(unit, ANGLES.start, rng)
     try:
         found = refine_estimate(
-            activity, start, estimate=ESTIMATES[name], decrease=ANGLES.decrease, accuracy=ANGLES.accuracy, rng=rng)
+            activity, start, TrialRules(decrease=ANGLES.decrease, accuracy=ANGLES.accuracy), estimate=ESTIMATES[name], rng=rng)
     except LaybareError:
         return np.nan
     return max_angle(found.direction[None], unit[None])

@@ -18,7 +18,7 @@ from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
 from laybare.planted import random_network
 from laybare.source import Oracle
-from laybare.studies.hostile_cases import teacher
+from laybare.studies.hostile_cases import teacher, unit_row
 
 
 class HostileBox(NamedTuple):
@@ -43,13 +43,10 @@ def _box(rng: Generator, dim: int, answer: Callable[[Array], Array], budget: int
     return Oracle(answer, dim, budget=budget, rng=rng)
 
 
-def _of(rng: Generator, dim: int, function: Callable[[Array], Array], *, fair: bool = False, tol: float = 1e-6) -> HostileBox:
-    return HostileBox(_box(rng, dim, function), function, fair=fair, tol=tol)
-
-
-def _unit_row(rng: Generator, dim: int) -> Array:
-    row = rng.standard_normal(dim)
-    return np.asarray(row / np.linalg.norm(row))
+def _of(
+    rng: Generator, dim: int, function: Callable[[Array], Array], *, fair: bool = False, tol: float = 1e-6, budget: int = 20_000
+) -> HostileBox:
+    return HostileBox(_box(rng, dim, function, budget), function, fair=fair, tol=tol)
 
 
 def plain_box(rng: Generator) -> HostileBox:
@@ -61,7 +58,7 @@ def plain_box(rng: Generator) -> HostileBox:
 def hat(rng: Generator) -> HostileBox:
     """Three parallel units that add up to nothing outside of a slab: in class, and unseen from far away."""
     dim, net = _small(rng)
-    row, place = _unit_row(rng, dim), rng.uniform(0.5, 2.5) + rng.uniform(0.1, 0.4) * np.array([-1.0, 0.0, 1.0])
+    row, place = unit_row(rng, dim), rng.uniform(0.5, 2.5) + rng.uniform(0.1, 0.4) * np.array([-1.0, 0.0, 1.0])
     weights = np.vstack([net.layer.weights, np.tile(row, (3, 1))])
     readout = np.concatenate([net.readout, rng.uniform(1.0, 3.0) * np.array([1.0, -2.0, 1.0])])
     whole = Network(Layer(weights, np.concatenate([net.layer.biases, -place])), readout, net.offset)
@@ -139,14 +136,17 @@ def smooth_bump(rng: Generator) -> HostileBox:
     dim = int(rng.integers(2, 5))
     net, centre = teacher(rng, dim, 2, tanh), rng.standard_normal(dim)
     height = 10.0 ** rng.uniform(-2.5, -0.5)
-    return _of(rng, dim, lambda x: net(x) + height * np.exp(-2.0 * ((x - centre) ** 2).sum(axis=1)))
+    return _of(rng, dim, lambda x: net(x) + height * np.exp(-2.0 * ((x - centre) ** 2).sum(axis=1)), budget=2000)
 
 
 def kinked_bump(rng: Generator) -> HostileBox:
     """A ReLU network and a smooth bump or wave of a small height."""
     dim, net = _small(rng)
-    row, height, wave = _unit_row(rng, dim), 10.0 ** rng.uniform(-3.0, -1.0), rng.random() < 0.5
-    return _of(rng, dim, lambda x: net(x) + height * (np.sin(3.0 * x @ row) if wave else np.exp(-((x - row) ** 2).sum(axis=1))))
+    row, height, wave = unit_row(rng, dim), 10.0 ** rng.uniform(-3.0, -1.0), rng.random() < 0.5
+    def function(x: Array) -> Array:
+        return np.asarray(net(x) + height * (np.sin(3.0 * x @ row) if wave else np.exp(-((x - row) ** 2).sum(axis=1))))
+
+    return _of(rng, dim, function, budget=2000)
 
 
 def routed(rng: Generator) -> HostileBox:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import log_ndtr
 
 from laybare.activations import Activation, gelu, leaky_relu, relu, sigmoid, softplus, tanh
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, SymmetricInputs, TensorInit
@@ -23,7 +24,11 @@ KINDS = (relu, tanh, softplus, gelu, sigmoid, leaky_relu(0.2))
 
 
 class HostileCase(NamedTuple):
-    """A source, what is given about it, and the truth: a network, or none; then `function` may say what made the labels."""
+    """A source, what is given about it, and the truth: a network, or none; then `function` may say what made the labels.
+
+    `mean` is the mean of noisy labels where that is no network: one is right if no network of its width is better by more than
+    the resolution that its certificate states.
+    """
 
     source: Source
     truth: Network | None
@@ -32,6 +37,7 @@ class HostileCase(NamedTuple):
     method: Method | None = None
     fair: bool = False
     function: Callable[[Array], Array] | None = None
+    mean: Callable[[Array], Array] | None = None
 
 
 def teacher(rng: Generator, dim: int, width: int, activation: Activation = relu, outputs: int = 1) -> Network:
@@ -247,9 +253,117 @@ def drift(rng: Generator) -> HostileCase:
     return HostileCase(Oracle(ask, dim, budget=3000, rng=rng), None, width)
 
 
+def tent(rng: Generator) -> HostileCase:
+    """Three parallel units that add up to nothing outside of a slab: one unit more does not find them."""
+    dim, net = _network(rng)
+    row, place = unit_row(rng, dim), rng.uniform(0.0, 2.0) + rng.uniform(0.1, 0.5) * np.array([-1.0, 0.0, 1.0])
+    truth = Network(
+        Layer(np.vstack([net.layer.weights, np.tile(row, (3, 1))]), np.concatenate([net.layer.biases, -place])),
+        np.concatenate([net.readout, rng.uniform(0.5, 4.0) * np.array([1.0, -2.0, 1.0])]), net.offset)
+    x = rng.standard_normal((_many(rng), dim))
+    return HostileCase(Samples(x, noisy(truth(x), rng, 0.01, 0.1, 0.3)), truth, None)
+
+
+def wave(rng: Generator) -> HostileCase:
+    """A small wave beside the network, slow or fast, along one direction."""
+    dim, net = _network(rng)
+    row, height, speed = unit_row(rng, dim), 10.0 ** rng.uniform(-2.0, -0.3), 10.0 ** rng.uniform(0.3, 1.3)
+
+    def mean(x: Array) -> Array:
+        return np.asarray(net(x) + height * np.sin(speed * x @ row))
+
+    x = rng.standard_normal((_many(rng), dim))
+    return HostileCase(Samples(x, noisy(mean(x), rng, 0.01, 0.1, 0.3)), None, None, mean=mean)
+
+
+def sensor_drop_outs(rng: Generator) -> HostileCase:
+    """In a few rows of a hundred a unit was left out, or the answer is that of nothing: noise that is not symmetric."""
+    dim, net = _network(rng)
+    share, unit = rng.uniform(0.005, 0.04), bool(rng.random() < 0.5)
+    without = Network(net.layer, np.where(np.arange(net.width) == 0, 0.0, net.readout) if unit else 0.0 * net.readout, net.offset)
+
+    def mean(x: Array) -> Array:
+        return np.asarray((1.0 - share) * net(x) + share * without(x))
+
+    x = rng.standard_normal((_many(rng), dim))
+    y = noisy(np.where(rng.random(len(x)) < share, without(x), net(x)), rng, 0.01, 0.1)
+    return HostileCase(Samples(x, y), None, None, mean=mean)
+
+
+def clustered(rng: Generator) -> HostileCase:
+    """Rows in groups that nobody named: inputs near each other, and a part of the noise in common."""
+    dim, net = _network(rng)
+    rows, size = _many(rng), int(rng.choice([3, 10, 30]))
+    member = np.arange(rows) // size
+    centres = rng.standard_normal((member[-1] + 1, dim))
+    x = 0.9 * centres[member] + np.sqrt(1.0 - 0.81) * rng.standard_normal((rows, dim))
+    shared = rng.standard_normal(len(centres))[member]
+    e = (0.7 * shared + np.sqrt(1.0 - 0.49) * rng.standard_normal(rows)) * rng.choice([0.05, 0.2, 0.5]) * net(x).std()
+    order = rng.permutation(rows) if rng.random() < 0.5 else np.arange(rows)
+    return HostileCase(Samples(x[order], (net(x) + e)[order]), net, None)
+
+
+def time_series(rng: Generator) -> HostileCase:
+    """Inputs and noise that remember the row before, or a level that wanders."""
+    dim, net = _network(rng)
+    rows, memory = _many(rng), rng.uniform(0.7, 0.98)
+    x = remembering(rng, rows, dim, memory)
+    made = remembering(rng, rows, 1, memory)[:, 0] if rng.random() < 0.7 else np.linspace(-1.7, 1.7, rows)
+    return HostileCase(Samples(x, net(x) + rng.choice([0.05, 0.2, 0.5]) * net(x).std() * made), net, None)
+
+
+def selected_by_y(rng: Generator) -> HostileCase:
+    """Rows are there only if y is above a limit. They show the mean of these: no network, unless hardly any is left out."""
+    dim, net = _network(rng)
+    rows = _many(rng)
+    x = rng.standard_normal((3 * rows, dim))
+    f = net(x)
+    sd = float(rng.choice([0.1, 0.3])) * float(f.std())
+    y = f + sd * rng.standard_normal(len(x))
+    limit = float(np.quantile(y, rng.uniform(0.02, 0.5)))
+
+    def mean(z: Array) -> Array:
+        t = (limit - net(z)) / sd  # the mean beyond the limit: f + sd · φ(t) / (1 - Φ(t))
+        return np.asarray(net(z) + sd * np.exp(-0.5 * t**2 - 0.5 * np.log(2.0 * np.pi) - log_ndtr(-t)))
+
+    kept = np.flatnonzero(y > limit)[:rows]
+    return HostileCase(Samples(x[kept], y[kept]), None, None, mean=mean)
+
+
+def loud(rng: Generator) -> HostileCase:
+    """Noise of 30 to 100 % of y, 20 to 150 rows per parameter."""
+    dim, width = _sizes(rng)
+    truth, x = teacher(rng, dim, width), _inputs(rng, dim, width, 20, 50, 150)
+    return HostileCase(Samples(x, truth(x) + rng.uniform(0.3, 1.0) * truth(x).std() * rng.standard_normal(len(x))), truth, None)
+
+
+def remembering(rng: Generator, rows: int, dim: int, memory: float) -> Array:
+    """An autoregressive series (rows, dim) of variance one."""
+    made = rng.standard_normal((rows, dim))
+    for row in range(1, rows):
+        made[row] = memory * made[row - 1] + np.sqrt(1.0 - memory**2) * made[row]
+    return made
+
+
+def unit_row(rng: Generator, dim: int) -> Array:
+    """A random direction."""
+    row = rng.standard_normal(dim)
+    return np.asarray(row / np.linalg.norm(row))
+
+
+def _network(rng: Generator) -> tuple[int, Network]:
+    dim = int(rng.integers(2, 6))
+    return dim, teacher(rng, dim, int(rng.integers(1, 4)))
+
+
+def _many(rng: Generator) -> int:
+    """From 200 to 10,000 rows."""
+    return int(10.0 ** rng.uniform(2.3, 4.0))
+
+
 FAMILIES: dict[str, Callable[[Generator], HostileCase]] = {
     family.__name__.replace("_", " "): family
     for family in (
         plain, noiseless, wrong_width, wrong_activation, inputs, noise, units, few, labels, single_precision, linear_part,
-        outside, several_outputs, assumptions, drift)
+        outside, several_outputs, assumptions, drift, tent, wave, sensor_drop_outs, clustered, time_series, selected_by_y, loud)
 }

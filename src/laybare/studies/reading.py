@@ -20,18 +20,20 @@ from laybare.studies.study import Study, StudyResult
 
 @dataclass(frozen=True)
 class StudyReading:
-    """A study, the seeds and the grid it was run with, what came out, and how much processor time that took."""
+    """A study, the seeds and the grid it was run with, what came out, how much processor time that took, an arm of one's own."""
 
     study: Study[Any]
     seeds: Sequence[int]
     full: bool
     result: StudyResult
     seconds: float
+    arm: str | None = None
 
     @property
     def command(self) -> str:
         """What runs it again."""
-        return f"laybare reproduce {self.study.name} --seeds {self.seeds[0]}-{self.seeds[-1]}" + (" --full" if self.full else "")
+        options = " --full" * self.full + (f" --arm {self.arm}" if self.arm else "")
+        return f"laybare reproduce {self.study.name} --seeds {self.seeds[0]}-{self.seeds[-1]}{options}"
 
     def page(self) -> str:
         """The reading in Markdown; the figure is referred to by name."""

@@ -150,6 +150,8 @@ class Study(Generic[Grid]):
     figure: Callable[[StudyMeasurement], LinesFigure | RatesFigure] | None = None
     seeds: int = 20
     """Seeds that `laybare reproduce` takes by default: 0 to one less."""
+    with_method: Callable[[str, Any], Study[Any]] | None = None
+    """(name, method) -> the same study with the method as one more arm; None where arms are no methods."""
 
     def settings(self, seeds: Sequence[int], *, full: bool = False, progress: Progress | None = None) -> Settings[Grid]:
         """Those seeds on the quick grid, or on the full one."""

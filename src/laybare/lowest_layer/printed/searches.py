@@ -49,31 +49,39 @@ class RefinedDirection(NamedTuple):
     trials: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrialRules:
+    """When a trial is accepted, and when trials end."""
+
+    max_trials: int | None = None
+    """None: as many as `accuracy` takes."""
+    decrease: float = 0.1
+    """c in α' ≤ (1 - c/d) α. Checked by `laybare reproduce tan-alpha`."""
+    accuracy: float = 0.01
+    """Estimated angle, in radians, at which trials end. Convention: what estimates from some 10,000 active rows resolve."""
+
+
 def trial_limit(dim: int, accuracy: float) -> int:
     """O(d log 1/ε), Theorem 5."""
     return ceil(TRIALS_PER_DIMENSION * dim * log(1.0 / accuracy))
 
 
 def refine_estimate(
-    activity: Source, direction: Array, *, estimate: Estimate = slab_estimate, max_trials: int | None = None,
-    decrease: float = 0.1, accuracy: float = 0.01, rng: Generator,
+    activity: Source, direction: Array, rules: TrialRules = TrialRules(), *, estimate: Estimate = slab_estimate, rng: Generator
 ) -> RefinedDirection:
-    """Algorithm 1 from `direction` (unit vector): perturb normally to it by N(0, (α/d)²), accept α' ≤ (1 - decrease/d) α.
-
-    Ends after `max_trials` trials (by default as many as `accuracy` takes), or at an estimated angle of `accuracy`.
-    """
+    """Algorithm 1 from `direction` (unit vector): perturb normally to it by N(0, (α/d)²), accept α' ≤ (1 - decrease/d) α."""
     dim = len(direction)
-    limit = trial_limit(dim, accuracy) if max_trials is None else max_trials
+    limit = trial_limit(dim, rules.accuracy) if rules.max_trials is None else rules.max_trials
     edge = estimate(measure_profile(activity, direction[None]), 0)
     tangents, trials = [edge.tangent], 0
-    while trials < limit and edge.tangent > np.tan(accuracy):
+    while trials < limit and edge.tangent > np.tan(rules.accuracy):
         trials += 1
         moved = _perturb(direction, np.arctan(edge.tangent) / dim, rng)
         try:
             trial = estimate(measure_profile(activity, moved[None]), 0)
         except TooFewSamples:
             continue
-        if np.arctan(trial.tangent) <= (1.0 - decrease / dim) * np.arctan(edge.tangent):
+        if np.arctan(trial.tangent) <= (1.0 - rules.decrease / dim) * np.arctan(edge.tangent):
             direction, edge = moved, trial
             tangents.append(edge.tangent)
     return RefinedDirection(direction, edge, tuple(tangents), trials)
@@ -93,7 +101,7 @@ class RandomSearch:
         estimate: Estimate = probit_estimate if self.probit else slab_estimate
         for i, direction in enumerate(start.weights):
             try:
-                found = refine_estimate(activity, direction, estimate=estimate, accuracy=self.accuracy, rng=rng)
+                found = refine_estimate(activity, direction, TrialRules(accuracy=self.accuracy), estimate=estimate, rng=rng)
             except TooFewSamples:
                 continue
             weights[i], thresholds[i] = found.direction, found.edge.threshold
