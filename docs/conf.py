@@ -84,4 +84,5 @@ def setup(app: Any) -> None:
 
 html_theme = "furo"
 html_title = f"laybare {release}"
+html_static_path, html_css_files = ["_static"], ["laybare.css"]
 html_copy_source = False

@@ -108,16 +108,33 @@ def _spelled_out(numbers: str) -> str:
     return re.sub(r"(?<![.\w])((?:\d+\.)?)(\d+)\s*(?:-|to)\s*\1(\d+)(?![.\w(])", between, numbers)
 
 
+class TestFile(NamedTuple):
+    """Docstrings of a test file, the names that it uses, its other texts, where the names that it imports come from."""
+
+    text: str
+    used: frozenset[str]
+    said: frozenset[str]
+    homes: dict[str, str]
+
+    def uses(self, name: str) -> bool:
+        """Whether the object is used: its last name is, and does not come from another room."""
+        *rooms, last = name.split(".")
+        home = self.homes.get(last, "laybare").split(".")
+        return last in self.used and (home[0] != "laybare" or len(home) == 1 or not rooms or home[1] == rooms[0])
+
+
 @cache
-def test_files() -> dict[str, tuple[str, frozenset[str]]]:
-    """Test file -> its docstrings, and the names and texts that it uses."""
+def test_files() -> dict[str, TestFile]:
+    """Test file -> what it says and uses."""
     found = {}
     for file in sorted(TESTS.rglob("test_*.py")):
         nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
         texts = [ast.get_docstring(n) or "" for n in nodes if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
         used = {n.attr for n in nodes if isinstance(n, ast.Attribute)} | {n.id for n in nodes if isinstance(n, ast.Name)}
         said = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-        found[file.relative_to(ROOT).as_posix()] = re.sub(r"\s+", " ", " ".join(texts)), frozenset(used | said)
+        homes = {name.asname or name.name: n.module or "" for n in nodes if isinstance(n, ast.ImportFrom) for name in n.names}
+        text = re.sub(r"\s+", " ", " ".join(texts))
+        found[file.relative_to(ROOT).as_posix()] = TestFile(text, frozenset(used), frozenset(said), homes)
     return found
 
 
@@ -125,18 +142,18 @@ def test_files() -> dict[str, tuple[str, frozenset[str]]]:
 def naming(paper: Paper) -> dict[str, list[str]]:
     """Item -> test files that name it beside the paper: in their path, or in a docstring."""
     found: dict[str, list[str]] = defaultdict(list)
-    for file, (text, _) in test_files().items():
-        if re.search(paper.names, file) or re.search(paper.names, text):
-            for item in dict.fromkeys(items(text)):
+    for file, each in test_files().items():
+        if re.search(paper.names, file) or re.search(paper.names, each.text):
+            for item in dict.fromkeys(items(each.text)):
                 found[item].append(file)
     return found
 
 
 def tests_of(row: Row) -> list[str]:
     """Test files that use one of the objects, those that name the item as well first, or run its command; no more than three."""
-    last = {name.split(".")[-1] for name in row.objects} | {
-        command.split()[-1] for command in row.commands if "reproduce" in command}
-    named, using = naming(row.paper).get(row.item, []), [file for file, (_, used) in test_files().items() if used & last]
+    studies = {command.split()[-1] for command in row.commands if "reproduce" in command}
+    using = [file for file, each in test_files().items() if any(map(each.uses, row.objects)) or each.said & studies]
+    named = naming(row.paper).get(row.item, [])
     both = [file for file in using if file in named]
     by_command = [
         "tests/test_literal_forms.py" if "--literal" in command else "tests/test_papers.py" for command in row.commands]

@@ -19,21 +19,21 @@ Algorithm 1 | corrected: M₄ counts every pairing twice in print; PowerMethod a
     methods.printed.zhong_2017.PrintedMoments | tensor-init algorithm-1
 Algorithm 2 | corrected: line 4 has q + 1 parts for T + 1 | methods.printed.zhong_2017.PrintedDescent | tensor-init
     algorithm-2
-Theorem 3.5 | printed | activations.properties.measure |
+Theorem 3.5 | printed | activations.activation.Activation.properties |
 Theorem 4.2 | printed | theory.local_convexity |
 Theorem 4.4 | printed | theory.descent_rate |
 Theorem 5.6 | printed | theory.start_accuracy |
 Theorem 6.1 | printed | theory.global_recovery |
 Claim 5.2 | printed | moments.population_moments |
-Claim 5.5, Definition 5.4 | printed | methods.tensor_init.informative_orders |
+Claim 5.5, Definition 5.4 | printed | methods.tensor_init.informative_orders, methods.printed.zhong_2017.second_tensor |
 Definition 4.1 | printed | theory.conditioning |
 Definition 5.1 | corrected: M₄ counts every pairing twice | moments.second_moment, moments.third_slices, moments.fourth_slices |
 Assumption 5.3, Assumption 5.3(1) | corrected: m_(j,i) for all i where the text has m_(i,i); odd means odd up to a constant
     | theory.moment_assumptions |
-Property 3.1 | corrected: it needs p ≥ 0 | activations.properties.measure |
-Properties 3.2, 3.3 | printed | activations.properties.measure |
+Property 3.1 | corrected: it needs p ≥ 0 | activations.activation.Activation.properties |
+Properties 3.2, 3.3 | printed | activations.activation.Activation.properties |
 Remark 3.4 | not computed: words about the properties |  |
-Remark 4.3 | corrected: ρ of the square is -4σ², not 0 | activations.properties.measure |
+Remark 4.3 | corrected: ρ of the square is -4σ², not 0 | activations.activation.Activation.properties |
 Figure 1(a) | printed | studies.zhong.FIGURE_1A | zhong-fig1a
 Figure 1(b) | printed | studies.zhong.FIGURE_1B | zhong-fig1b
 Figure 1(c) | printed | studies.zhong.FIGURE_1C | zhong-fig1c
@@ -44,9 +44,9 @@ KCL | printed | decomposition.KCL | tensor-init algorithm-1
 RecMagSign | corrected: reconstructed, the text leaves it to a full version | assembly.magnitudes.rec_mag_sign | tensor-init
     algorithm-1""",
     "landscape-design": f"""
-Algorithm 1 | corrected: 2 stands for 1/σ₁ of ReLU | landscape.algorithm_1, methods.printed.ge_lee_ma_2018.PrintedDesign |
+Algorithm 1 | printed | landscape.algorithm_1, methods.printed.ge_lee_ma_2018.PrintedDesign |
     landscape-design G
-Algorithm 2 | corrected: 2 stands for 1/σ₁ of ReLU; least squares where the text inverts | landscape.algorithm_2,
+Algorithm 2 | printed | landscape.algorithm_2,
     methods.printed.ge_lee_ma_2018.PrintedDesign | landscape-design F
 Theorems 2.1, A.4, Claim A.3 | printed | landscape.ReLURisk, landscape.series_risk | glm-fig1, glm-fig2
 Theorem 2.2 | printed | landscape.population_tensor_risk, landscape.least_risk | glm-fig3
@@ -60,7 +60,8 @@ Claim 3.1 | not computed: informal; the polynomials that are used are (2.8) and 
 Claim A.1, Lemma A.7 | not computed: generating functions of Hermite polynomials, used in proofs |  |
 Claim A.2 | {QUOTED} | |
 Theorems A.5, A.6 | corrected: half of the printed constants | landscape.population_g |
-Lemmas A.8, A.9 | corrected: the mixed term of (2.9) has a minus sign | landscape.pairs_on_spheres, moments.quartic |
+Lemma A.8 | printed | moments.quartic |
+Lemma A.9 | corrected: √6 where the text has 2√6 | moments.quartic, landscape.population_g |
 Theorem B.1 | corrected: β is abs(σ₄)a/(2√6) and α is √6 abs(σ₄)a, half of what the text sets | landscape.theorem_b_1,
     landscape.theorem_b_1_nearness | glm-fig4
 Lemmas B.2, B.3, B.4, B.5 | {PROOF} | |
@@ -76,7 +77,9 @@ Lemma C.7 | printed | landscape.theorem_c_5 |
 Claim C.8 | {PROOF} | |
 Theorem C.9 | {QUOTED} | |
 Lemma D.2 | printed | landscape.algorithm_2 | landscape-design F
-Theorems E.1, E.3, Lemma E.2, Lemma E.5, Corollary E.4 | {QUOTED} | |
+Theorem E.1 | not computed: restates Theorem 2.7 | |
+Theorem E.3 | {QUOTED} | |
+Lemma E.2, Lemma E.5, Corollary E.4 | {PROOF} | |
 Figure 1 | printed | studies.glm_squared_loss.RELU_LOSS | glm-fig1
 Figure 2 | printed | studies.glm_squared_loss.SIGMOID_LOSS | glm-fig2
 Figure 3 | printed | studies.glm_designed.F_PRIME | glm-fig3
@@ -90,12 +93,12 @@ equation (2.5) | printed | methods.printed.ge_lee_ma_2018.PrintedRisk, landscape
 equation (2.6) | printed | landscape.least_risk | glm-fig3
 equation (2.7) | printed | landscape.orthogonal_design | landscape-design G
 equation (2.8) | printed | moments.quartic | landscape-design G
-equation (2.9) | corrected: the mixed term has a minus sign | moments.quartic | landscape-design G
+equation (2.9) | corrected: the mixed term has a minus sign, as in (A.6) | moments.quartic | landscape-design G
 equation (2.10) | corrected: half of the printed constants | landscape.population_g |
 equation (3.5) | printed | landscape.orthogonal_design |
 equation (4.1) | corrected: a maximum, the printed minimum is 0 if one unit was found k times |
     networks.metrics.landscape_error | glm-fig3
-equation (A.6) | corrected: the mixed term has a minus sign | moments.quartic |
+equation (A.6) | printed | moments.quartic |
 equation (C.1) | corrected: lacks a factor and a constant | landscape.NormPenalty, landscape.SampledPenalty | landscape-design F
 equation (C.4) | corrected: WWᵀ is the inverse of M | landscape.whitening |
 equation (C.5) | printed | landscape.general_design |""",
@@ -105,7 +108,8 @@ Algorithm 2 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-input
 Algorithm 3 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-3
 Algorithm 4 | corrected: sample n/2 is in both halves in print | methods.printed.ge_2019.leading_outputs | symmetric-inputs
     algorithm-3
-Theorems 1, 2 | {RESTATED} (Theorems 5 and 7) | |
+Theorem 1 | {RESTATED} (Theorem 4) | |
+Theorem 2 | {RESTATED} (Theorem 7) | |
 Theorems 3, 9, 10 | printed | studies.perturbations.SMOOTHED | smoothed-analysis
 Theorem 4 | printed | moments.population_detector, methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
 Theorem 5 | printed | moments.population_detector, methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-3
@@ -113,7 +117,8 @@ Theorem 6 | corrected: E[yxᵀ] is half of A W E[xxᵀ], its proof has twice | m
     symmetric-inputs algorithm-3
 Theorem 7 | corrected: by Lemmas 11 and 14 | theory.symmetric_recovery |
 Theorem 8 | printed | theory.single_unit_recovery |
-Lemmas 1, 2 | printed | methods.printed.ge_2019.single_unit |
+Lemma 1 | printed | methods.printed.ge_2019.single_unit |
+Lemma 2 | printed | moments.PureNeuronDetector |
 Lemma 3, Corollary 1, Lemma 9 | printed | moments.PureNeuronDetector |
 Lemma 4, Lemma 10 | printed | moments.population_detector, methods.printed.ge_2019.null_span |
 Lemma 5, Lemma 8 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
@@ -129,9 +134,10 @@ Lemma 19 | printed | moments.gaussian_augmented |
 Lemma 20, Lemma 23, Lemmas 25 to 30, Lemmas 32 to 38 | {QUOTED} | |
 Lemma 21 | printed | theory.leave_one_out_bound |
 Lemma 22 | printed | theory.perturbed_angle |
-Lemma 24, Lemma 31, Claims 1-3 | {PROOF} | |
+Lemma 24, Lemma 31 | not computed: corollaries of quoted lemmas, used in proofs | |
+Claims 1-3 | {PROOF} | |
 Definition 1 | printed | moments.gaussian_augmented, moments.augmented_matrix |
-Definition 2 | printed | theory.leave_one_out_bound |
+Definition 2 | printed | theory.leave_one_out_distance |
 Definition 3 | {QUOTED} | |
 Figures 1, 5 | not computed: drawings of the networks |  |
 Figure 2 | printed | studies.ge.FIGURE_2 | ge19-fig2
@@ -176,7 +182,7 @@ Corollary 3.3 | printed | moments.smoothed_width, planted.random_networks.pertur
 Proposition B.1 | printed | moments.population_moments |
 Definitions A.1, A.2, Fact A.3 | printed | moments.hermite_features |
 Fact 4.7 | {QUOTED} | |
-equation (49) | printed | methods.printed.awasthi_2021.exact_units |
+equation (49) | printed | moments.population_moments |
 RecoverScalars | corrected: reconstructed from the proofs | assembly.unit_scalars.recover_scalars | general-relu algorithm-6
 FixSigns | corrected: reconstructed from the proofs | assembly.unit_scalars.fix_signs | general-relu algorithm-6""",
     "high-threshold": f"""
@@ -204,12 +210,13 @@ Lemma 1 | corrected: false for positively correlated rows | theory.product_bound
 Lemma 2 | corrected: exponent 2 - 2η, by Lemma 1; p = abs(W)² is at least 1 | theory.linear_part_gap, theory.layer_closeness |
 Lemma 3 | printed | lowest_layer.layer_start.slab_estimate | tan-alpha
 Lemma 4 | corrected: it must condition on the slab at t' | lowest_layer.layer_start.probit_estimate | tan-alpha
-Lemma 5 | printed | lowest_layer.layer_start.probit_estimate | tan-alpha
-Lemma 6 | printed | lowest_layer.layer_start.slab_estimate |
+Lemma 5 | not computed: a step of the proof of Lemma 3, that other units add at most d e^(-Ω(tt')) | |
+Lemma 6 | not computed: a step of the proof of Lemma 3, the range of t₁ and t₂ | |
 Lemma 7 | printed | lowest_layer.printed.searches.refine_estimate | tan-alpha
 Lemma 8 | printed | lowest_layer.slab_correlations |
 Lemma 9, Corollary 2 | printed | lowest_layer.printed.objectives.hermite_correlation |
-Lemmas 10 to 12 | printed | theory.threshold_coefficient |
+Lemmas 10, 11 | printed | theory.gaussian_tail, theory.threshold_coefficient |
+Lemma 12 | printed | theory.sigmoid_tail, theory.threshold_coefficient |
 Lemma 13 | {QUOTED} (Ge, Lee and Ma) | |
 Lemmas 14, 15 | {PROOF} | |
 Lemma 16 | corrected: cot keeps its sign | theory.delta_prime_at_origin |

@@ -41,7 +41,7 @@ READINGS = {
         "front and a sharp direction; classical threshold autoregressions are given one lag, and try them in turn. Its "
         "p-value shows that the data do not prove it: the bound allows for a unit whose place is free. **Doubtful** "
         "means here: a description that predicts, not a mechanism. Another unit or a smooth shape would do as well, and "
-        "years are no independent rows, so that errors are too small where residuals of neighbouring years go together."),
+        "years are no independent rows: errors allow for residuals of neighbouring years that go together."),
 }
 
 

@@ -22,5 +22,5 @@ for name, method in methods.items():
     found = lb.recover(samples, method, width=6, rng=0)
     match = lb.compare(found.network, truth)
     moments = not isinstance(method, lb.RandomStart)  # random directions are no estimate
-    start = f"{lb.compare(found.start, truth).weight_error:.1f}" if moments else "none"
+    start = f"{lb.compare(found.start, truth).weight_error:.0e}" if moments else "none"
     print(f"{name:<24}{found.certificate.verdict:<12}{start:<26}{match.max_error < 1e-10}")

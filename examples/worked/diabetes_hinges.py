@@ -19,7 +19,7 @@ for unit in summary.units:
 print(f"below the kink nothing is gained: {summary.offset[0]} for all of them")
 
 print("\nwhat keeps it from being verified:")
-for claim in found.certificate.claims:
+for claim in found.certificate.checks:
     if not claim.passed:
         print(f"  {claim.name}")
 

@@ -23,7 +23,7 @@ left = (found(table.to_numpy()) - share).to_numpy()
 straight = np.column_stack([np.ones(len(table)), table])
 plain = straight @ np.linalg.lstsq(straight, share, rcond=None)[0] - share
 print(f"residual of a plane: {plain.std():.2f}, with the kink: {left.std():.2f}")
-print("not passed:", "; ".join(claim.name for claim in found.certificate.claims if not claim.passed))
+print("not passed:", "; ".join(claim.name for claim in found.certificate.checks if not claim.passed))
 
 found.plot(kind="units")[0].figure.savefig("school_thresholds-units.png", dpi=90)
 found.plot(kind="kinks", pairs=[("low_income", "hispanic"), ("low_income", "black")])[0].figure.savefig(

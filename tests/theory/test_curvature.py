@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 import laybare as lb
-from laybare.solver.first_order import gradient
+from laybare.landscape.first_order import gradient
 from laybare.solver.point import point_of
 from laybare.theory.guarantees import conditioning
 from laybare.theory.risk_curvature import (

@@ -40,6 +40,25 @@ def test_leave_one_out_bound_is_below_the_least_singular_value(seed: int) -> Non
     assert 0 < theory.leave_one_out_bound(A) <= np.linalg.svd(A, compute_uv=False)[-1]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_leave_one_out_distance_and_least_singular_value(seed: int) -> None:
+    """Definition 2 and Lemma 20 of Ge et al. (2019): d(A) ≥ σ_min(A) ≥ d(A)/√n."""
+    A = np.random.default_rng(seed).standard_normal((12, 5))
+    distance, least = theory.leave_one_out_distance(A), np.linalg.svd(A, compute_uv=False)[-1]
+    assert distance >= least >= distance / np.sqrt(5)
+    assert theory.leave_one_out_distance(np.diag([3.0, 2.0])) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.4])
+@pytest.mark.parametrize("threshold", [2.5, 4.0])
+def test_tails_bound_the_mean_activity(threshold: float, scale: float) -> None:
+    """Lemmas 10 to 12 of Goel and Panigrahy (2019): E[act(g - t)], g ~ N(0, σ²), is below ρ(t, σ)."""
+    for activation, bound in (
+            (lb.relu, theory.gaussian_tail), (lb.step, theory.gaussian_tail), (lb.sigmoid, theory.sigmoid_tail)):
+        mean = float(activation.hermite(0, scale, -threshold))
+        assert 0 < mean <= bound(threshold, scale)
+
+
 def test_perturbed_weights_are_apart(rng: np.random.Generator) -> None:
     """Lemma 22 of Ge et al. (2019): equal weights, perturbed, 200 times."""
     w, size = np.eye(20)[0], 0.1

@@ -147,8 +147,13 @@ def printed_psi(v: Array, w: Array, x: Array) -> Array:
 
 
 def gaussian_tail(threshold: float, scale: float) -> float:
-    """ρ(t, σ) = e^{-t²/2σ²}."""
+    """ρ(t, σ) = e^{-t²/2σ²}, above E[act(g - t)], g ~ N(0, σ²), of step and ReLU units (Lemmas 10 and 11)."""
     return float(np.exp(-(threshold**2) / (2 * scale**2)))
+
+
+def sigmoid_tail(threshold: float, scale: float) -> float:
+    """ρ(t, σ) = e^{-t + σ²/2}, the same for sigmoid units (Lemma 12)."""
+    return float(np.exp(-threshold + scale**2 / 2))
 
 
 def printed_product_bound(rows: Array, threshold: float) -> float:

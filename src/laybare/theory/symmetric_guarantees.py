@@ -97,6 +97,14 @@ def sign_margin(law: InputLaw, readout: Array, *, noise: float = 0.0) -> tuple[f
     return margin, margin / (2.0 * (1.0 + response))
 
 
+def leave_one_out_distance(columns: Array) -> float:
+    """Definition 2: d(A), the least distance of a column from the span of all others.
+
+    It bounds the least singular value from above, and over the root of the number of columns from below (Lemma 20).
+    """
+    return min(_distance(columns[:, i], np.delete(columns, i, axis=1)) for i in range(columns.shape[1]))
+
+
 def leave_one_out_bound(columns: Array) -> float:
     """Lemma 21: σ_min(A) ≥ min{√(nC²d/(4nC² + d)), √(d/(4n²C² + nd)) d'(A)} for A (d, n + 1) with |A₀| = √d.
 
