@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from sarif_schemas import OFFICIAL, STRUCTURE
 
 import laybare as lb
 from laybare.errors import InvalidInput
 from laybare.report.audit_references import REFERENCES
+from laybare.report.audit_words import advice
 from laybare.report.json_schema import shipped_schema, validate_document
 
-SARIF = json.loads((Path(__file__).parents[1] / "support" / "sarif_structure.json").read_text(encoding="utf-8"))
 HOSTILE = "<script>alert(1)</script>|`x`\n# no"
 
 
@@ -70,7 +72,7 @@ def test_a_keyword_that_the_validator_does_not_know_is_no_pass() -> None:
 
 def test_sarif_has_the_structure_of_its_standard(audit: lb.Audit) -> None:
     written = json.loads(audit.render("sarif"))
-    jsonschema.Draft202012Validator(SARIF).validate(written)
+    jsonschema.Draft202012Validator(STRUCTURE).validate(written)
     run = written["runs"][0]
     rules = run["tool"]["driver"]["rules"]
     found = [result["ruleId"] for result in run["results"]]
@@ -81,12 +83,32 @@ def test_sarif_has_the_structure_of_its_standard(audit: lb.Audit) -> None:
     assert {f"{entry.catalogue} {entry.identifier}" for entry in REFERENCES} <= tags
 
 
-def test_sarif_that_lacks_something_is_refused(audit: lb.Audit) -> None:
-    written = json.loads(audit.render("sarif"))
-    for spoiled in (spoil(written, "version", "2.0"), spoil(written, "runs.0.results.0.level", "bad"),
-                    spoil(written, "runs.0.results.0.message", "text"), spoil(written, "runs.0.tool", {})):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.Draft202012Validator(SARIF).validate(spoiled)
+SPOILED = {
+    "version": "2.0", "runs.0.results.0.level": "bad", "runs.0.results.0.message": "text", "runs.0.tool": {},
+    "runs.0.results.0.locations.0.logicalLocations.0.more": 1, "runs.0.columnKind": "letters",
+    "runs.0.invocations.0.executionSuccessful": "yes"}
+
+
+@pytest.mark.parametrize("path", SPOILED)
+def test_sarif_that_lacks_something_is_refused(audit: lb.Audit, path: str) -> None:
+    spoiled = spoil(json.loads(audit.render("sarif")), path, SPOILED[path])
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(STRUCTURE).validate(spoiled)
+
+
+@pytest.mark.skipif(not OFFICIAL, reason="the schema of the standard is not at hand: make test-sarif gets it")
+def test_sarif_follows_the_schema_of_the_standard(audit: lb.Audit) -> None:
+    """And what the structure refuses, the standard refuses: the structure allows nothing more."""
+    official = json.loads(Path(OFFICIAL).read_text(encoding="utf-8"))
+    checked = jsonschema.validators.validator_for(official)(official, format_checker=jsonschema.FormatChecker())
+    assert official["$id"].endswith("sarif-schema-2.1.0.json") and "reportingDescriptor" in official["definitions"]
+    begun = replace(audit, rows=(), defences=(), interrupted=True)
+    for one in (audit, begun, replace(audit, model=HOSTILE), replace(audit, defences=())):
+        written = json.loads(one.render("sarif"))
+        assert [error.message for error in checked.iter_errors(written)] == []
+        jsonschema.Draft202012Validator(STRUCTURE).validate(written)
+    for path, value in SPOILED.items():
+        assert not checked.is_valid(spoil(json.loads(audit.render("sarif")), path, value)), path
 
 
 def test_the_page_says_what_a_client_needs(audit: lb.Audit) -> None:
@@ -108,6 +130,22 @@ def test_a_model_may_be_called_anything(audit: lb.Audit, form: str, tmp_path: Pa
         assert HOSTILE in json.dumps(json.loads(text), ensure_ascii=False).encode().decode("unicode_escape")
     named.report(tmp_path / f"x.{form}")
     assert (tmp_path / f"x.{form}").read_text(encoding="utf-8") == text
+
+
+def test_the_advice_follows_from_the_table_of_defences(audit: lb.Audit) -> None:
+    """One row of each kind: held, slower, the same, inexact, a cap, and one that was not measured."""
+    row, near = audit.defences[0], audit.near or 0
+    table = tuple(
+        row._replace(name=name, description=name, near=cost, exact=exact, quota=quota, days=days, sentence=why)
+        for name, cost, exact, quota, days, why in (
+            ("held", None, None, 5, nan, ""), ("slower", 20 * near, None, 7, nan, ""), ("dear", 3 * near, near, 2, nan, ""),
+            ("same", near, near, 0, nan, ""), ("cap", near, near, 0, 9.0, ""), ("odd", None, None, 0, nan, "no classes")))
+    said = advice(replace(audit, defences=table))
+    assert said[1].startswith("Use what held: held.") and f"slower ({20 * near:,}), dear ({3 * near:,})" in said[2]
+    assert said[3] == "Behind slower, at most 7 queries a day make a copy take more than a year."
+    assert said[4].startswith("These change nothing: same.") and said[5].startswith("The weights stay inexact behind slower;")
+    assert "odd" not in "".join(said) and "cap" not in "".join(said)
+    assert advice(replace(audit, rows=())) == []
 
 
 def test_formats_that_are_none(audit: lb.Audit) -> None:

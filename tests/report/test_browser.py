@@ -21,6 +21,10 @@ HOSTILE = "<img src=x onerror='document.title=\"run\"'>"
 SHOTS = os.environ.get("LAYBARE_SHOTS", "")
 """A folder that keeps the screenshots."""
 
+OUTSIDE = """[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && e.getClientRects().length
+             && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName)"""
+"""What is cut at the right."""
+
 
 @pytest.fixture(scope="module")
 def window() -> Iterator[Browser]:
@@ -63,9 +67,7 @@ def test_page_is_whole_and_quiet(window: Browser, page: Path, width: int, dark: 
     assert window.run("document.documentElement.scrollWidth <= innerWidth")
     place = window.run("document.querySelector('.badge').getBoundingClientRect().toJSON()")
     assert 0 <= place["left"] < place["right"] <= width and place["bottom"] < 300  # the verdict is seen without scrolling
-    outside = """[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && e.getClientRects().length
-                 && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName)"""
-    assert window.run(outside) == []
+    assert window.run(OUTSIDE) == []
     assert window.run("document.title") != "run"
     paper = window.run("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") != dark
@@ -109,10 +111,49 @@ def test_pictures_have_words(window: Browser, page: Path) -> None:
     assert window.run("document.querySelectorAll('svg').length") == 3  # steps, maps, images of 4 by 4
 
 
-def test_audit_and_layer_pages_are_quiet_too(window: Browser, tmp_path: Path) -> None:
-    lb.audit(lb.random_network(4, 2, rng=1), (40, 200)).report(str(tmp_path / "audit.html"))
+@pytest.fixture(scope="module")
+def audit_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deep classifier, so that there are columns for layers and for classes, behind defences; with a long name and command."""
+    rng = np.random.default_rng(4)
+    layers = tuple(
+        lb.Layer(rng.standard_normal((out, into)) / np.sqrt(into), 0.3 * rng.standard_normal(out), lb.relu)
+        for into, out in ((4, 4), (4, 3)))
+    logits = lb.Network(layers, rng.standard_normal((3, 2)), np.zeros(2))
+
+    def a_model_with_a_name_that_is_rather_longer_than_a_telephone_is_wide(x: np.ndarray) -> np.ndarray:
+        z = np.exp(np.column_stack([np.zeros(len(x)), logits(x)]))
+        return np.asarray(z / z.sum(axis=1, keepdims=True))
+
+    path = tmp_path_factory.mktemp("audit") / "audit.html"
+    lb.audit(
+        a_model_with_a_name_that_is_rather_longer_than_a_telephone_is_wide, (20, 60, 200, 600, 2000), dim=4,
+        defences=("round:3", "label", "cap:50"),
+        command="audit folder/of/models:a_model --dim 4 --defences round:3,label,cap:50 --report audit.html").report(path)
+    return path
+
+
+@pytest.mark.parametrize("width", [1280, 820, 390])
+@pytest.mark.parametrize("dark", [False, True])
+def test_audit_page_is_whole_and_quiet(window: Browser, audit_page: Path, width: int, dark: bool, tmp_path: Path) -> None:
+    """On a desktop, a tablet and a phone, by day and by night."""
     window.requests()
     window.logged("browser")
-    window.open(tmp_path / "audit.html", 390)
-    assert window.requests() == [(tmp_path / "audit.html").as_uri()] and window.logged("browser") == []
+    window.open(audit_page, width, dark=dark)
+    assert window.requests() == [audit_page.as_uri()] and window.logged("browser") == []
     assert window.run("document.documentElement.scrollWidth <= innerWidth")
+    assert window.run(OUTSIDE) == []
+    place = window.run("document.querySelector('.badge').getBoundingClientRect().toJSON()")
+    assert 0 <= place["left"] < place["right"] <= width and place["bottom"] < 450  # the verdict is seen without scrolling
+    assert (window.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)") != dark
+    shot(window, f"audit-{width}-{'dark' if dark else 'light'}", tmp_path)
+
+
+def test_audit_page_prints_on_a4(window: Browser, audit_page: Path, tmp_path: Path) -> None:
+    """Nothing is cut at the right, and no row of a table is split: as PDF, and as the browser lays it out for that width."""
+    window.open(audit_page, 688, dark=True, medium="print")  # 182 mm between the margins, at 96 dots per inch
+    assert window.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert window.run("document.documentElement.scrollWidth <= innerWidth")
+    assert window.run("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length") == 0
+    path = Path(SHOTS or tmp_path) / "audit.pdf"
+    pages = window.print(path)
+    assert path.read_bytes().startswith(b"%PDF") and 2 <= pages <= 8

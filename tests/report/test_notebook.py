@@ -51,6 +51,14 @@ def test_network_says_what_else_it_has(rng):
     assert "Network 3-2-?-1 with a linear part and a black box above the layers" in net._repr_html_()
 
 
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_network_without_units_is_shown(outputs: int) -> None:
+    """What was read of labels may be a linear part alone."""
+    readout, offset = (np.zeros(0), 0.0) if outputs == 1 else (np.zeros((0, outputs)), np.zeros(outputs))
+    empty = lb.Network(lb.Layer(np.zeros((0, 5)), np.zeros(0), lb.relu), readout, offset)
+    assert f"5-0-{outputs}" in empty._repr_html_()
+
+
 def test_match_shows_errors_and_units_without_partner(deep):
     fewer = lb.Network(lb.Layer(deep.layer.weights[1:], deep.layer.biases[1:]), np.ones((19, 2)))
     page = Words(lb.compare(fewer, deep)._repr_html_())
@@ -111,8 +119,8 @@ def test_a_recovery_shows_itself_in_a_few_lines(found: lb.Recovery) -> None:
 
 
 def test_what_failed_is_named_by_a_certificate(found: lb.Recovery) -> None:
-    failed = replace(found.certificate.claims[0], passed=False)
-    shown = repr(replace(found.certificate, claims=(failed, *found.certificate.claims[1:])))
+    failed = replace(found.certificate.checks[0], passed=False)
+    shown = repr(replace(found.certificate, claims=(failed, *found.certificate.checks[1:])))
     assert f"not: {failed.name}" in shown and "verified" not in shown.splitlines()[0]
 
 
@@ -120,7 +128,8 @@ def test_sources_looks_and_audits_show_themselves() -> None:
     net = lb.random_network(2, 1, rng=2)
     x = np.random.default_rng(0).standard_normal((20, 2))
     samples = lb.Samples(x, net(x), columns=ColumnNames(("age", "<b>"), ("price",)))
-    assert repr(samples) == "Samples(20 rows, 2 inputs, 1 output, law=Gaussian(mean=None, cov=None))"
+    assert repr(samples) == "Samples(20 rows, 2 inputs, 1 output, law=Gaussian())"
+    assert repr(lb.Gaussian(0, np.eye(2))) == "Gaussian(mean=0, cov=(2, 2))"
     assert "age, &lt;b&gt;" in samples._repr_html_()
     oracle = lb.Oracle(net, budget=500)
     look = lb.first_look(oracle)

@@ -89,7 +89,7 @@ def test_page_says_all_and_fetches_nothing(found: Recovery, truth: lb.Network) -
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.fetched)
     assert not re.search(r"url\((?!#)|@import", text)
     assert page.tags.count("svg") == 4  # units, columns, weights, steps
-    for claim in found.certificate.claims:
+    for claim in found.certificate.checks:
         assert claim.name in page.words
     assert "3-2-2 network of relu units" in page.words
     assert found.certificate.verdict in page.words
@@ -105,7 +105,7 @@ def test_numbers_on_the_page_are_those_of_the_network(found: Recovery) -> None:
 
 @pytest.mark.parametrize("verdict", ["doubtful", "refuted"])
 def test_page_of_a_failure_says_so(found: Recovery, verdict: str) -> None:
-    claims = list(found.certificate.claims)
+    claims = list(found.certificate.checks)
     claims[0] = replace(claims[0], passed=False, decisive=verdict == "refuted")
     page = Page(render(replace(found, certificate=replace(found.certificate, claims=tuple(claims)))))
     assert verdict in page.words
@@ -121,13 +121,13 @@ def test_verdict_comes_first_and_thresholds_have_a_direction(found: Recovery) ->
 def test_the_network_comes_first_and_the_checks_are_folded(found: Recovery) -> None:
     text = render(found)
     words = " ".join(Page(text).words.split())
-    checks = len(found.certificate.claims)
+    checks = len(found.certificate.checks)
     order = [words.index(part) for part in (
         "The units", "Unit 1 bends where", "The columns", "All weights", "What the verdict says", "How it converged",
         "Where this comes from", "Appendix", f"Checks: {checks} of {checks} passed")]
     assert order == sorted(order)
     folded = text.partition("<details>")[2].partition("</details>")[0]
-    assert all(claim.explanation.split()[0] in folded for claim in found.certificate.claims) and "<details open" not in text
+    assert all(claim.explanation.split()[0] in folded for claim in found.certificate.checks) and "<details open" not in text
     assert found.certificate.meaning.split(".")[0] in words
     assert re.search(r"date \d{4}-\d\d-\d\d \d\d:\d\d UTC", words) and f"NumPy {np.__version__}" in words
 
@@ -165,13 +165,14 @@ def test_units_of_square_inputs_are_images() -> None:
 
 
 def test_missing_units_are_named(found: Recovery) -> None:
-    page = Page(render(found, random_network(3, 4, outputs=2, rng=5)))
+    other = random_network(3, 4, outputs=2, rng=5)
+    page, match = Page(render(found, other)), lb.compare(found.network, other)
     assert "2 of 4" in " ".join(page.words.split())
-    assert "True units that were not found" in page.words
+    assert f"True units that were not found: {', '.join(str(unit + 1) for unit in match.missing)}." in page.words
 
 
 def test_text_from_outside_is_escaped(found: Recovery) -> None:
-    evil = replace(found.certificate.claims[0], name="<script>alert(1)</script>")
+    evil = replace(found.certificate.checks[0], name="<script>alert(1)</script>")
     text = render(replace(found, certificate=replace(found.certificate, claims=(evil,))))
     assert "<script>alert" not in text
     assert "&lt;script&gt;" in text

@@ -170,6 +170,22 @@ def test_a_single_column_is_drawn_with_its_fit():
     assert_allclose(fit.get_ydata(), found(fit.get_xdata()[:, None]))
 
 
+@pytest.mark.parametrize("kind", ["units", "effects"])
+def test_counts_are_drawn_as_bins_of_rows(kind):
+    """A fit that misses a factor of two in the mean has all bins log 2 above its line, one step of the solver: 2 - 1."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 2))
+    found = lb.recover(x, rng.poisson(np.exp(1.0 + 0.8 * np.maximum(x[:, 0], 0))).astype(float), loss="poisson", rng=0)
+    y = rng.poisson(2.0 * np.exp(found(x)))
+    for axes in found.plot(kind=kind, x=x, y=y):
+        line = next(one for one in axes.lines if one.get_linestyle() == "-" and len(one.get_xdata()) == 60)
+        bins = np.array([[part.lines[0].get_xdata()[0], part.lines[0].get_ydata()[0]] for part in axes.containers])
+        assert len(bins) == 12
+        inside = bins[(bins[:, 0] > line.get_xdata()[0]) & (bins[:, 0] < line.get_xdata()[-1])]
+        above = inside[:, 1] - np.interp(inside[:, 0], line.get_xdata(), line.get_ydata())
+        assert_allclose(above, 1.0, atol=0.25)
+
+
 def test_residuals_are_those_of_the_rows_that_are_given(hinges):
     table, y, found = hinges
     left, right = found.plot(kind="residuals", x=table, y=y + 1.0)

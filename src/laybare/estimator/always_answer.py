@@ -19,13 +19,14 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from laybare.certificate import Claim, ClaimName
 from laybare.certificate.certificate import RULES, StandardErrors
+from laybare.certificate.prediction import covered_point
 from laybare.errors import BudgetExhausted, ClusterFailure, InvalidInput, LaybareError, TooFewSamples
+from laybare.estimator.simple_models import merge_copies, simplest_recovery
 from laybare.estimator.sklearn_conventions import check_weights, generator_from, schedule_from
 from laybare.networks import Layer, Network
 from laybare.numerics.levels import SOLVED
 from laybare.numerics.shapes import Array
 from laybare.pipeline import Recovery, recover
-from laybare.pipeline.simple_models import merge_copies, simplest_recovery
 from laybare.source import Gaussian, Samples, Source, as_law
 from laybare.source.arrays import ColumnNames
 from laybare.source.losses import Loss
@@ -68,7 +69,7 @@ def answer(rows: Labelled, width: int | None, search: Search) -> Recovery:
         what = "inputs" if not len(columns) else "outputs"
         return _simplest(rows, f"All {len(x)} rows have the same {what}.")
     found = _descend(rows._replace(x=x[:, columns]), width, search)
-    return found if len(columns) == x.shape[1] else _with_all_columns(found, columns, x.shape[1])
+    return found if len(columns) == x.shape[1] else _with_all_columns(found, columns, x)
 
 
 def recover_rows(estimator: Any, rows: Labelled, x: Array, width: int | None) -> Recovery:
@@ -140,25 +141,49 @@ def _warn(text: str) -> None:
     warnings.warn(text, ConvergenceWarning, stacklevel=2)
 
 
-def _with_all_columns(found: Recovery, columns: Array, dim: int) -> Recovery:
-    """The same on all columns: those that were left out have weight zero, known to be no more than a choice."""
-    left_out = dim - len(columns)
+def _with_all_columns(found: Recovery, columns: Array, x: Array) -> Recovery:
+    """The same on all columns: those that were left out have weight zero, known to be no more than a choice.
+
+    The covariance is that of the parameters that were fitted: predictions keep their errors on rows like those given.
+    """
+    dim = x.shape[1]
+    what = f"{dim - len(columns)} of {dim} columns are constant, or follow from the others"
+    _warn(f"{what}. They were left out: their weights are zero by choice.")
     claim = Claim(
-        ClaimName.COLUMNS_LEFT_OUT, float(left_out), 0.0, False, "proved",
+        ClaimName.COLUMNS_LEFT_OUT, float(dim - len(columns)), 0.0, False, "proved",
         "columns that are constant, or follow from the others, were left out: their weights are zero by choice.")
     certificate = found.certificate
     errors = certificate.standard_errors
     spread = np.full((len(errors.weights), dim), np.inf)
     spread[:, columns] = errors.weights
     certificate = replace(
-        certificate, claims=(claim, *certificate.claims), standard_errors=StandardErrors(spread, *errors[1:]), covariance=None)
+        certificate, claims=(claim, *certificate.claims), standard_errors=StandardErrors(spread, *errors[1:]),
+        covariance=_widened_covariance(found, columns, dim))
     profile = found.profile
     if profile is not None:
-        means, spreads = np.zeros(dim), np.ones(dim)
+        means, spreads = x.mean(axis=0), x.std(axis=0)
         means[columns], spreads[columns] = profile.means, profile.spreads
         profile = replace(profile, means=means, spreads=spreads, rows=None)
     network, start = (_widened(one, columns, dim) for one in (found.network, found.start))
     return replace(found, network=network, start=start, certificate=certificate, profile=profile)
+
+
+def _widened_covariance(found: Recovery, columns: Array, dim: int) -> Array | None:
+    """With zeros for the parameters of columns that were left out."""
+    known = found.certificate.covariance
+    if known is None:
+        return None
+    point = covered_point(found.network, len(known))
+    units = np.ones((point.width, point.units.shape[1] - len(columns) + dim), dtype=bool)
+    rest = np.ones((len(point.coefficients) + (dim - len(columns)) * point.linear, found.network.outputs), dtype=bool)
+    left_out = np.setdiff1d(np.arange(dim), columns)
+    units[:, left_out] = False
+    if point.linear:
+        rest[point.width + 1 + left_out] = False
+    fitted = np.concatenate([units.ravel(), rest.ravel()])
+    wide = np.zeros((len(fitted), len(fitted)))
+    wide[np.ix_(fitted, fitted)] = known
+    return wide
 
 
 def with_columns(found: Recovery, inputs: Iterable[str], outputs: tuple[str, ...]) -> Recovery:

@@ -15,8 +15,7 @@ from laybare.networks import Layer, Network
 from laybare.networks.network_files import FORMAT, VERSION, check_storable, contents_of, network_in
 from laybare.networks.storage import KEY, Contents, check_ending, write_atomically
 from laybare.numerics.checks import as_reals, check_path, check_whole
-from laybare.numerics.file_borders import check_whole_file_fits, reading
-from laybare.numerics.numpy_files import archive_bytes, open_archive
+from laybare.numerics.file_borders import archive_bytes, check_whole_file_fits, open_archive, reading
 from laybare.numerics.shapes import Array
 
 

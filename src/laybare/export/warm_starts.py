@@ -118,7 +118,7 @@ def _check_shapes(own: Layer, source: Source, method: Method) -> None:
         raise InvalidInput(
             f"The model takes {own.dim} inputs, the source has {source.dim}.", "They describe different functions.",
             "Give a model of the source's shape.", dim=own.dim)
-    if method.activation != own.activation:
+    if method.activation is not None and method.activation != own.activation:
         raise InvalidInput(
             f"The method is for {method.activation.name} units, the model has {own.activation.name}.",
             "They contradict each other.", "Give a method with the model's activation, or none.")

@@ -91,10 +91,13 @@ def advice(audit: Audit) -> list[str]:
         said.append(
             f"Use what held: {_names(held)}. No attack of this audit made a copy behind it within {held[0].within:,} queries.")
     if slowed:
-        worst = max(slowed, key=lambda row: row.near or 0)
+        costs = ", ".join(f"{row.description} ({row.near:,})" for row in slowed)
         said.append(
-            f"Do not rely on {_names(slowed)}: a copy costs more queries ({worst.near:,} instead of {audit.near:,} at most), and "
-            "is made all the same.")
+            f"Do not rely on these alone: {costs}. In brackets the queries of a copy, which costs {audit.near:,} without: it is "
+            "dearer, and made all the same.")
+        best = max(slowed, key=lambda row: row.quota)
+        if best.quota > audit.quota:
+            said.append(f"Behind {best.description}, at most {best.quota:,} queries a day make a copy take more than a year.")
     if idle:
         said.append(f"These change nothing: {_names(idle)}. A copy costs about as many queries as without them.")
     inexact = [row for row in changed if row.exact is None and audit.exact is not None]
@@ -149,21 +152,22 @@ def _budget_cells(row: AuditRow, classes: bool, deepest: int) -> list[Cell]:
 DEFENCE_COLUMNS = ("defence", "to 1 %", "to 1e-6", "best error", "daily quota for a year", "days")
 
 
-def defence_cells(audit: Audit) -> list[list[str]]:
-    """The table of defences; the first row is the model without one."""
+def defence_cells(audit: Audit, *, described: bool = True) -> list[list[str]]:
+    """The table of defences, by name and description or by name alone; the first row is the model without one."""
     last = audit.rows[-1] if audit.rows else None
     bare = [] if last is None else [[
         "none", _reached(audit.near, last.budget), _reached(audit.exact, last.budget), format_size(last.error_high),
         _quota(audit.quota, audit.near), ""]]
-    return bare + [_defence_row(row) for row in audit.defences]
+    return bare + [_defence_row(row, described) for row in audit.defences]
 
 
-def _defence_row(row: DefenceRow) -> list[str]:
+def _defence_row(row: DefenceRow, described: bool) -> list[str]:
+    named = f"{row.name}: {row.description}" if described else row.name
     if row.sentence:
-        return [f"{row.name}: {row.description}", row.sentence, "", "", "", ""]
+        return [named, row.sentence, "", "", "", ""]
     days = f"{row.days:,.0f}" if row.days >= 10 else f"{row.days:.1f}" if isfinite(row.days) else ""
     return [
-        f"{row.name}: {row.description}", _reached(row.near, row.within), _reached(row.exact, row.within),
+        named, _reached(row.near, row.within), _reached(row.exact, row.within),
         format_size(row.error_high), _quota(row.quota, row.near), days]
 
 
@@ -182,7 +186,7 @@ def audit_text(audit: Audit, width: int = 100) -> str:
         lines += [text_table(*audit_table(audit), width), ""]
     lines += [f"{row.budget:,} queries: {row.sentence}" for row in audit.rows if row.sentence]
     if audit.defences:
-        lines += [text_table(DEFENCE_COLUMNS, defence_cells(audit), width), ""]
+        lines += [text_table(DEFENCE_COLUMNS, defence_cells(audit, described=False), width), ""]
     return "\n".join([*lines, *advice(audit), paid_sentence(audit)])
 
 

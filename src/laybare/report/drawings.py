@@ -152,10 +152,10 @@ def draw_spectrum(axes: Any, values: Array, noise: float) -> None:
 
 
 def draw_map(axes: Any, values: Array, colours: str, limits: tuple[float, float], title: str) -> None:
-    """Numbers as colours, with their scale beside them."""
+    """Numbers as colours, with their scale beside them; units are counted from one."""
     image = axes.imshow(
         values, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto", interpolation="nearest",
-        extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5))
+        extent=(-0.5, values.shape[1] - 0.5, len(values) + 0.5, 0.5))
     axes.figure.colorbar(image, ax=axes, pad=0.02).outline.set_visible(False)
     for axis in (axes.xaxis, axes.yaxis):
         use_integer_ticks(axis)
@@ -166,7 +166,7 @@ def use_integer_ticks(axis: Any) -> None:
     """Ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def trace_figure(traces: tuple[Trace, ...]) -> str:

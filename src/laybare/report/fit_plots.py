@@ -5,7 +5,9 @@
                                v = x_L + Σ rᵢ (xᵢ - mᵢ), so that the kink is one point of the axis (see `laybare.report.summary`)
     kinks                      w·x + b = 0 over two columns, the others at their means; shaded where it may lie
 
-Points are rows of the data: what is drawn plus the row's residual (partial residuals, Larsen and McCleary 1972).
+Points are rows of the data: what is drawn plus the row's residual (partial residuals, Larsen and McCleary 1972). Counts and
+labels say too little each: there a point is a bin of rows along the axis, moved by the constant that fits them best, one step of
+the solver, Σ (y - μ) / Σ var, with its standard error 1 / √Σ var (Landwehr, Pregibon and Shoemaker 1984, in bins).
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ class FitPlotOptions:
     pair_columns: int = 3  # Columns whose pairs are drawn by default. Convention: three panels in a row.
     named_terms: int = 3  # Columns in the label of a unit's axis. Convention: more do not fit below a panel.
     panel: tuple[float, float] = (3.6, 2.9)  # Inches. Convention: three across a page.
+    bins: int = 12  # Of rows along an axis, for counts and labels. Convention: some thirty of the rows that are kept in each.
+    least_information: float = 1.0  # Of a bin that is drawn. Derived: its standard error is one, in log means or log odds.
     window: tuple[float, float] = (0.005, 0.995)  # Quantiles of the data that axes show. Convention: without outliers.
 
 
@@ -90,12 +94,28 @@ class FitPictures:
         """Mean change of the answer if one column is set to a value, with a band of 1.96 standard errors."""
         values = self._window(self.x[:, column])
         effect, errors = self._effect(column, values)
-        if self.residual is not None and not self.found.loss.linked:
-            own = np.interp(self.x[:, column], values, effect)
-            axes.plot(self.x[:, column], own + self.residual, ".", color=SOFT, **POINTS)
+        self._draw_rows(axes, self.x[:, column], np.interp(self.x[:, column], values, effect))
         axes.axhline(0.0, color=LINE, linewidth=1.0)
         draw_band(axes, values, effect, FIT_PLOTS.normal_reach * errors)
         axes.set(xlabel=self.columns[column], ylabel=f"effect on {self.answer}", xlim=(values[0], values[-1]))
+
+    def _draw_rows(self, axes: Any, along: Array, curve: Array) -> None:
+        """The data beside a curve of which the values at the rows are given."""
+        if self.residual is None:
+            return
+        if not self.found.loss.linked:
+            axes.plot(along, curve + self.residual, ".", color=SOFT, **POINTS)
+            return
+        order = np.argsort(along, kind="stable")
+        variance = self.found.loss.variance(self.found.loss.mean(self.fitted))
+        for rows in np.array_split(order, min(FIT_PLOTS.bins, len(order))):
+            information = float(variance[rows].sum())
+            if information < FIT_PLOTS.least_information:
+                continue
+            moved = float(self.residual[rows] @ np.sqrt(variance[rows])) / information
+            axes.errorbar(
+                along[rows].mean(), curve[rows].mean() + moved, yerr=1.0 / np.sqrt(information), fmt="o", color=SOFT,
+                markersize=3.5, linewidth=1.0)
 
     def _effect(self, column: int, values: Array) -> tuple[Array, Array]:
         """Partial effect at values, and its standard errors; NaN where there is no covariance."""
@@ -120,8 +140,7 @@ class FitPictures:
         w, b = parts.rows[j, :-1], parts.rows[j, -1]
         along = unit.location.value + (self.x @ w + b) / w[lead]
         values = self._window(np.append(along, unit.location.value))
-        if self.residual is not None and not self.found.loss.linked:
-            axes.plot(along, self._added(j, along, unit.location.value, lead) + self.residual, ".", color=SOFT, **POINTS)
+        self._draw_rows(axes, along, self._added(j, along, unit.location.value, lead))
         self._draw_place(axes, unit.location)
         axes.plot(values, self._added(j, values, unit.location.value, lead), color=ACCENT, linewidth=1.8)
         axes.set(title=f"unit {j + 1}: {self.columns[lead]} = {unit.location}", xlabel=self._carried(j),

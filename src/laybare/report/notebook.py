@@ -26,7 +26,8 @@ VERDICT_COLOURS = {"verified": "#0b7285", "doubtful": "#a15c00", "refuted": "#b4
 
 def network_html(network: Network) -> str:
     """Shape, then the first units of every layer with what reads them."""
-    above = [np.asarray(layer.weights).T for layer in network.layers[1:]] + [network.readout.reshape(len(network.readout), -1)]
+    readout = network.readout.reshape(len(network.readout), network.outputs)
+    above = [*(np.asarray(layer.weights).T for layer in network.layers[1:]), readout]
     tables = [
         _table(f"Layer {number}: {layer.width} {layer.activation.name} units", *_units(layer, reading))
         for number, (layer, reading) in enumerate(zip(network.layers, above, strict=True), 1)]
@@ -84,7 +85,7 @@ def certificate_html(certificate: Certificate) -> str:
     rows = "".join(
         f'<tr title="{escape(claim.explanation)}"><td>{"✓" if claim.passed else "✗"}</td><td>{escape(claim.name)}</td>'
         f"<td>{format_digits(claim.value)}</td><td>{format_digits(claim.threshold)}</td><td>{escape(claim.kind)}</td></tr>"
-        for claim in certificate.claims)
+        for claim in certificate.checks)
     head = _row(["", "claim", "value", "threshold", "kind"], "th")
     colour = VERDICT_COLOURS[certificate.verdict]
     return _box(f'Certificate: <span style="color:{colour}">{certificate.verdict}</span>', f"<table>{head}{rows}</table>")

@@ -70,6 +70,8 @@ def _facts(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
     return {
         "recovery": recovery, "network": network, "certificate": recovery.certificate, "origin": recovery.provenance,
         "lead": verdict_sentence(recovery.certificate, network), "json": _as_json(network), "truth": truth, "match": match,
+        "missing": () if match is None else [unit + 1 for unit in match.missing],
+        "spurious": () if match is None else [unit + 1 for unit in match.spurious],
         "method": "refine" if recovery.method is None else type(recovery.method).__name__, "deep": deep,
         "traces": use_page_colours(trace_figure(recovery.traces)) if recovery.traces else "",
         "images": unit_images(np.asarray(network.layer.weights)),
@@ -81,8 +83,8 @@ def _facts(recovery: Recovery, truth: Network | None) -> dict[str, Any]:
 
 def verdict_sentence(certificate: Certificate, network: Network) -> str:
     """The verdict in words that need no statistics."""
-    failed = [claim.name for claim in certificate.claims if not claim.passed]
-    checks, units = len(certificate.claims), sum(network.widths)
+    failed = [check.name for check in certificate.checks if not check.passed]
+    checks, units = len(certificate.checks), sum(network.widths)
     if certificate.verdict == "verified":
         return (
             f"The hidden network is recovered. All {checks} checks that could have shown otherwise were passed: the data fix its "
@@ -95,8 +97,9 @@ def verdict_sentence(certificate: Certificate, network: Network) -> str:
 
 def verdict_statements(certificate: Certificate) -> list[str]:
     """What the verdict says, what was assured, and every check that failed."""
-    shown = "" if certificate.assurance is None else f"{certificate.assurance}."
-    failed = [f"Not passed: {claim.name}. {claim.explanation}" for claim in certificate.claims if not claim.passed]
+    known = certificate.resolution if certificate.assurance is None else certificate.assurance
+    shown = "" if known is None else f"{known}."
+    failed = [f"Not passed: {check.name}. {check.explanation}" for check in certificate.checks if not check.passed]
     return [line for line in (certificate.meaning, shown[:1].upper() + shown[1:], *failed) if line]
 
 
@@ -130,10 +133,10 @@ REPORT_PANELS = 6
 UNITS_CAPTION = (
     "What each unit adds to the output, over its leading column; Δ marks columns that are carried over to it, as differences "
     "from their means. The dashed line is its kink, shaded within 1.96 standard errors. Points are rows: what the unit adds, and "
-    "the residual.")
+    "the residual; of counts and labels bins of rows, with standard errors.")
 EFFECTS_CAPTION = (
     "Partial effects: how the output changes on average if one column is set to a value, with a band of 1.96 standard errors. "
-    "Points are rows: the effect, and the residual.")
+    "Points are rows: the effect, and the residual; of counts and labels bins of rows, with standard errors.")
 
 
 def _panels(pictures: FitPictures, count: int, draw: Callable[[FitPictures, list[int], Any], None], chosen: list[int]) -> str:

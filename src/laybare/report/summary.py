@@ -193,7 +193,7 @@ def summarise(found: Recovery) -> Summary:
     fresh = float("nan") if profile is None else 1.0 - profile.unexplained
     kind = "R² on fresh rows" if not found.loss.linked else "deviance explained on fresh rows"
     facts = [("loss", found.loss.name), ("rows", f"{found.samples_used:,}" + (
-        "" if profile is None else f" ({profile.used:,} used, {profile.fresh:,} fresh)"))]
+        "" if profile is None or not profile.fresh else f" ({profile.used:,} used, {profile.fresh:,} fresh)"))]
     facts += [(kind, format_digits(fresh))] if isfinite(fresh) else []
     facts += [("noise (sd)", format_digits(cert.noise))] if isfinite(cert.noise) and found.loss.name == "squared" else []
     facts += [("smallest unit that would be seen", f"{format_digits(cert.visible)} sd of y")] if isfinite(cert.visible) else []
