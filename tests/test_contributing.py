@@ -60,7 +60,7 @@ def test_the_method_of_the_guide_runs_through_recover(tmp_path: Path) -> None:
     assert found.certificate.verdict == "verified", found.certificate.explain()
     assert lb.compare(found.network, truth).max_error < 1e-10
     assert "by AlongAxes from 800 samples" in str(found)
-    assert "units along the axes" in {claim.name for claim in found.certificate.claims}
+    assert "units along the axes" in {claim.name for claim in found.certificate.checks}
 
 
 def test_every_place_that_the_guide_names_is_there() -> None:

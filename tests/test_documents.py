@@ -57,10 +57,24 @@ def test_commands_of_the_first_pages_run(page: str, tmp_path: Path, monkeypatch:
     """In the folder that their Python has filled."""
     test_python_of_page_runs(page, tmp_path, monkeypatch)
     text = (ROOT / page).read_text(encoding="utf-8")
-    typed = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    typed = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+             for line in block.replace("\\\n", "").splitlines()]
     assert typed
     for line in typed:
         program, *words = shlex.split(line)
         assert program == "laybare"
         result = CliRunner().invoke(cli.commands, words)
         assert result.exit_code in ((3, 4) if "--literal" in words else (0,)), result.output
+
+
+WIDEST_CODE = 90
+"""Characters of code that a page shows at 1280 px without a scroll bar. Derived: 708 px of a column over 7.8 px."""
+
+
+def test_code_of_the_pages_fits_their_column() -> None:
+    """Code and commands; tables of text may scroll."""
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"^```(?:python|sh|console|bibtex)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+            wide = [line for line in block.splitlines() if len(line) > WIDEST_CODE]
+            assert not wide, f"{page.name}: {wide}"

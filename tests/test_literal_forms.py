@@ -77,7 +77,7 @@ SLOW = {
 CASES = [
     Case("tensor-init algorithm-1-all-samples", lambda: lb.TensorInit.literal(RELU2, partition=False), ZHONG, 10_000, 0.5),
     Case("tensor-init algorithm-1", lambda: lb.TensorInit.literal(RELU2), ZHONG, 30_000, 0.5),
-    Case("tensor-init algorithm-2-all-samples", lambda: lb.TensorInit.literal(partition=False, descent=lb.solver.Descent()),
+    Case("tensor-init algorithm-2-all-samples", lambda: lb.TensorInit.literal(partition=False, descent=lb.landscape.Descent()),
          lb.random_network(4, 2, biases=0, condition=1.5, rng=1), 2000, 0.02),
     Case("tensor-init algorithm-2", lambda: lb.TensorInit.literal(descent=RESAMPLED),
          lb.random_network(4, 2, biases=0, condition=1.5, rng=1), 30_000, 0.1),

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -27,10 +28,25 @@ def test_the_version_stands_in_one_place_and_others_agree() -> None:
     assert re.search(rf"^## \[{re.escape(lb.__version__)}\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
 
 
+def test_what_a_user_may_install() -> None:
+    """An extra for everything, torch from a version on, not one alone; a typing marker; the classifiers name the Pythons."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    (everything,) = extras["all"]
+    assert set(re.findall(r"\w+", everything)) - {"laybare"} == set(extras) - {"all", "docs", "dev"}
+    assert all(">=" in one and "==" not in one for name in set(extras) - {"all", "dev"} for one in extras[name])
+    assert (ROOT / "src" / "laybare" / "py.typed").exists() and "Typing :: Typed" in project["classifiers"]
+    assert {"Programming Language :: Python :: 3.11", "Programming Language :: Python :: 3.14"} <= set(project["classifiers"])
+
+
 @pytest.mark.slow
 def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT], check=True, timeout=600)
-    (wheel,) = tmp_path.glob("laybare-*.whl")
+    """The wheel is made of the source distribution, as anybody would make it who has that alone."""
+    subprocess.run([sys.executable, "-m", "build", "--outdir", tmp_path, ROOT], check=True, timeout=600)
+    (wheel,), (sources,) = tmp_path.glob("laybare-*.whl"), tmp_path.glob("laybare-*.tar.gz")
+    with tarfile.open(sources) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "CHANGELOG.md", "LICENSE", "CITATION.cff", "Makefile", "tests/test_release.py"} <= inside
     assert wheel.name.startswith(f"laybare-{lb.__version__}-")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from laybare.errors import LaybareError
     from laybare.estimator import NetworkClassifier, NetworkRecovery, UnionOfHalfSpaces
     from laybare.export import from_onnx, from_sklearn, from_torch, to_onnx, to_sklearn, to_torch
+    from laybare.export.recovery_files import load
     from laybare.lines.look import first_look
     from laybare.lowest_layer import HighThreshold, recover_layer
     from laybare.methods import (
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     )
     from laybare.methods.choosing import choose
     from laybare.networks import Layer, Match, Network, compare, simplify
-    from laybare.pipeline import Audit, Recovery, audit, load, recover, refine
+    from laybare.pipeline import Audit, Recovery, audit, recover, refine
     from laybare.planted import random_network
     from laybare.search.settings import Search
     from laybare.source import DaskSamples, Gaussian, Oracle, Samples, Source, Symmetric, Unknown, open_samples
@@ -88,7 +89,8 @@ MOVED = homes_of({
     "laybare.errors": "AssumptionViolated BudgetExhausted ClusterFailure InvalidInput NotSeparated TooFewSamples Unidentifiable",
     "laybare.networks": "LayerMatch",
     "laybare.source": "DaskEngine Endpoint Schedule Simulation",
-    "laybare.solver": "Descent Effort",
+    "laybare.landscape": "Descent",
+    "laybare.solver": "Effort",
     "laybare.export": "from_json from_npz initialise to_json to_npz",
     "laybare.lines": "Insight",
     "laybare.lowest_layer": (
@@ -117,7 +119,8 @@ __getattr__ = on_demand(
         "laybare.lowest_layer": "HighThreshold recover_layer",
         "laybare.methods": "GeneralReLU LandscapeDesign Lines Method RandomStart Start SymmetricInputs TensorInit",
         "laybare.methods.choosing": "choose",
-        "laybare.pipeline": "Audit Recovery audit load recover refine",
+        "laybare.export.recovery_files": "load",
+        "laybare.pipeline": "Audit Recovery audit recover refine",
     }),
     renamed={name: f"{room}.{name}" for name, room in MOVED.items()})
 

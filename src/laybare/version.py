@@ -1,3 +1,3 @@
 """The version: it stands here and nowhere else."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -81,5 +81,5 @@ def test_noisy_recovery_carries_the_claim(rng):
     x = rng.standard_normal((2000, 8))
     y = truth(x)
     found = lb.recover(lb.Samples(x, y + 0.1 * y.std() * rng.standard_normal(2000)), lb.TensorInit(activation=RELU2), 3, rng=rng)
-    claim = next(claim for claim in found.certificate.claims if claim.name == "readouts of a sign that are missing")
+    claim = next(claim for claim in found.certificate.checks if claim.name == "readouts of a sign that are missing")
     assert claim.passed and found.certificate.verdict == "verified", found.certificate.explain()

@@ -81,7 +81,7 @@ def test_demo_shows_every_unit_and_writes_the_report(tmp_path: Path) -> None:
     assert "hidden units recovered: 4 of 4" in lines
     recovered = [line.split() for line in lines if line.split()[:1] == ["recovered"]]
     true = [line.split() for line in lines if line.split()[1:2] == ["true"]]
-    assert [int(line[0]) for line in true] == [0, 1, 2, 3]
+    assert [int(line[0]) for line in true] == [1, 2, 3, 4]
     assert [line[2:] for line in true] == [line[2:] for line in recovered]  # the same to all digits shown
     assert max(float(line[1]) for line in recovered) < 1e-8
     (largest,) = re.findall(r"largest difference .*: (\S+)", result.output)

@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 
 import laybare as lb
 from laybare import cli
+from laybare.cli import planning
 from laybare.cli.results import WRITERS
 from laybare.cli.wording import in_command_line_words
-from laybare.pipeline import plan as planning
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
 from laybare.studies import trained_mlp
 
@@ -125,10 +125,16 @@ def test_columns_have_their_names_and_names_are_text() -> None:
     assert "from 299 samples" in said
 
 
+def test_units_have_the_same_numbers_in_the_table_and_in_the_sentences() -> None:
+    said = run(CALLS["recover"]).stdout
+    listed = re.findall(r"^ +(\d+) +[+-]\d", said, re.MULTILINE)
+    assert listed and listed == re.findall(r"^unit (\d+) bends", said, re.MULTILINE) and listed[0] == "1"
+
+
 def test_claims_say_which_side_is_right() -> None:
     claims = json.loads(run(CALLS["recover"], "--json").stdout)["claims"]
     assert {claim["direction"] for claim in claims} == {"at most", "at least"}
-    assert set(claims[0]) == {"name", "value", "threshold", "direction", "passed", "kind", "explanation"}
+    assert set(claims[0]) == {"name", "value", "threshold", "direction", "passed", "kind", "explanation", "statement"}
 
 
 @pytest.mark.parametrize(("message", "meant"), [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import laybare as lb
 from laybare.errors import InvalidInput
 from laybare.source import Gaussian, Oracle, Samples
 
@@ -109,3 +110,11 @@ def test_wrong_laws(law: Any, sentence: str) -> None:
         Samples(X, Y, law())
     with pytest.raises(InvalidInput, match=sentence):
         Oracle(lambda x: x[:, 0], 4, law=law())
+
+
+def test_no_smaller_width_is_advised_where_there_is_none() -> None:
+    """Twenty rows of ten inputs: more rows are the only advice."""
+    x = np.random.default_rng(0).standard_normal((20, 10))
+    with pytest.raises(lb.errors.TooFewSamples) as refused:
+        lb.recover(x, np.maximum(x[:, 0], 0.0))
+    assert "smaller width" not in str(refused.value) and "width 0" not in str(refused.value)

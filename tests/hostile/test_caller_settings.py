@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from absurd_arguments import outcome
 
 import laybare as lb
-from laybare.numerics.native_output import printing_to_stderr
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 3))
@@ -75,13 +73,3 @@ def test_numbers_near_the_ends_of_the_range_end_in_a_sentence_without_a_warning(
 def test_outputs_of_a_black_box_near_the_end_of_the_range_end_in_a_sentence() -> None:
     with pytest.raises(lb.LaybareError, match="leave the range of floats"):
         lb.recover(lb.Oracle(lambda x: 1e300 * NET(x), 3, budget=2000))
-
-
-def test_what_a_library_prints_does_not_reach_the_results(capfd: pytest.CaptureFixture[str]) -> None:
-    print("before")
-    with printing_to_stderr(), printing_to_stderr():
-        os.write(1, b"a line of a library\n")
-    print("after")
-    out, err = capfd.readouterr()
-    assert out == "before\nafter\n"
-    assert err == "a line of a library\n"

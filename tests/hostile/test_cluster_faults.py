@@ -19,7 +19,7 @@ from numpy.testing import assert_array_equal
 import laybare as lb
 from laybare.numerics.shapes import Array, Sums
 from laybare.source import dask_engine as engine
-from laybare.source.dask_graph import ClusterOptions, RunFailure, sum_nodes
+from laybare.source.dask_engine import ClusterOptions, RunFailure, sum_nodes
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SIZE = 24_000

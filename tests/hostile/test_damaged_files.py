@@ -19,7 +19,7 @@ import pytest
 import laybare as lb
 from laybare.errors import InvalidInput
 from laybare.export import from_json, from_npz, to_json, to_npz
-from laybare.numerics.numpy_files import archive_bytes
+from laybare.numerics.file_borders import archive_bytes
 
 FEW, MANY = 40, 1000
 """Damaged files of every format: in the fast part, and in the slow one (other seeds)."""

@@ -10,8 +10,8 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from laybare.errors import InvalidInput
-from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.shapes import Array, Event, Sums
+from laybare.numerics.workspace import single_blas_thread
 from laybare.source import GRAIN, Samples, Schedule, sum_blocks
 
 pytestmark = pytest.mark.usefixtures("unchecked")

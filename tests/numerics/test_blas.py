@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from laybare.numerics.blas import BlasLimit
+from laybare.numerics.workspace import BlasLimit
 
 
 class Shared:

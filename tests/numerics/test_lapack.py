@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from laybare.numerics.blas import single_blas_thread
-from laybare.numerics.lapack import factor_in_place, invert_in_place, solve_in_place, solve_one_in_place
-from laybare.numerics.linear_algebra import inner
+from laybare.numerics.linear_algebra import factor_in_place, inner, invert_in_place, solve_in_place, solve_one_in_place
+from laybare.numerics.workspace import single_blas_thread
 
 
 def definite_matrix(size: int, dtype: type, rng: np.random.Generator) -> np.ndarray:

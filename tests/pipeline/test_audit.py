@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 import laybare as lb
 from laybare.numerics.shapes import Array
-from laybare.pipeline.auditing.copy_error import CHECK, CheckRows, quantile_bounds
+from laybare.pipeline.auditing import attacks
+from laybare.pipeline.auditing.copy_error import CHECK, CheckRows, quantile_bounds, same_class
 from laybare.pipeline.auditing.defences import parse_defence
 from laybare.pipeline.auditing.outcome import yearly_quota
 from laybare.pipeline.auditing.shared_answers import CachedBlackBox
@@ -30,7 +32,9 @@ class Seen:
         return TRUTH(x)
 
 
-def test_more_queries_copy_more_and_nothing_is_paid_twice() -> None:
+def test_more_queries_copy_more_and_nothing_is_paid_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search on samples that has seconds may find as much as lines do, and then goes first: here it has none."""
+    monkeypatch.setattr(attacks, "ATTACK", replace(attacks.ATTACK, seconds=0.2))
     box = Seen()
     found = lb.audit(box, (100, 200, 1000, 3000), dim=6)
     assert [row.way for row in found.rows][1:] == ["lines"] * 3
@@ -125,6 +129,14 @@ def test_a_copy_that_answers_nonsense_is_none() -> None:
     rows = CheckRows(np.zeros((400, 1)), np.linspace(0.0, 1.0, 400)[:, None], "outputs")
     assert rows.judge(lambda x: np.full((400, 1), np.nan)).high == inf
     assert rows.judge(lambda x: rows.answers).high == 0.0
+
+
+def test_a_tie_of_two_classes_is_no_disagreement() -> None:
+    """Where every unit is silent, a network gives every class the same probability, and a copy rounds otherwise."""
+    tied, clear = np.full((1, 3), 1.0 / 3.0), np.array([[0.2, 0.5, 0.3]])
+    copy = np.array([[1.0 / 3.0, 1.0 / 3.0, np.nextafter(1.0 / 3.0, 1.0)]])
+    assert same_class(copy, tied).all() and not same_class(copy, clear).any()
+    assert same_class(np.array([[0.5 + 1e-16], [0.6], [0.4]]), np.array([[0.5], [0.7], [0.7]])).tolist() == [True, True, False]
 
 
 def test_a_certificate_that_the_check_contradicts_is_not_believed() -> None:

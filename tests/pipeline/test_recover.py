@@ -151,7 +151,7 @@ def test_same_seed_gives_same_bits_for_any_number_of_workers(rng: np.random.Gene
     for other in results[1:]:
         assert_array_equal(numbers(other.network), numbers(results[0].network))
         assert_array_equal(other.certificate.standard_errors.weights, results[0].certificate.standard_errors.weights)
-        assert other.certificate.claims == results[0].certificate.claims
+        assert other.certificate.checks == results[0].certificate.checks
 
 
 def test_another_seed_finds_the_same_network(rng: np.random.Generator) -> None:
@@ -242,7 +242,7 @@ def test_interrupt_gives_what_there_is_and_says_so(seed: int) -> None:
             raise KeyboardInterrupt
 
     found = lb.recover(lb.Samples(x, truth(x)), width=8, rng=seed, progress=interrupt)
-    claim = next(claim for claim in found.certificate.claims if claim.name == "refinement finished")
+    claim = next(claim for claim in found.certificate.checks if claim.name == "refinement finished")
     assert not claim.passed and "interrupted" in claim.explanation
     assert found.certificate.verdict != "verified" and seen.count("refining") == 3
 
@@ -277,5 +277,5 @@ def test_print_is_short_and_the_certificate_tells_all() -> None:
     x = np.random.default_rng(0).standard_normal((600, 4))
     found = lb.recover(x, lb.random_network(4, 2, rng=0)(x), width=2)
     assert found.certificate.verdict == "verified" and len(str(found).splitlines()) <= 25
-    assert f"{len(found.certificate.claims)} of {len(found.certificate.claims)} checks hold" in str(found)
-    assert all(claim.name in found.certificate.explain() for claim in found.certificate.claims)
+    assert f"{len(found.certificate.checks)} of {len(found.certificate.checks)} checks hold" in str(found)
+    assert all(claim.name in found.certificate.explain() for claim in found.certificate.checks)

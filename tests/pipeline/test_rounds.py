@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import laybare as lb
 from laybare.numerics.shapes import Array, Event
-from laybare.pipeline import portfolio as rounds
+from laybare.pipeline import black_box as rounds
 
 SMOOTH = {"tanh": "tanh", "sigmoid": "tanh", "gelu": "gelu", "softplus": "softplus", "erf": "erf"}
 """Units, and what they are called: sigmoid units are tanh units."""
@@ -131,7 +131,7 @@ def test_small_budgets_are_told_what_would_do(seed: int) -> None:
     truth, advised = lb.random_network(5, 3, rng=seed), []
     for budget in (5, 20, 31, 60):
         try:
-            claims = lb.recover(lb.Oracle(truth, budget=budget, rng=seed), rng=seed).certificate.claims
+            claims = lb.recover(lb.Oracle(truth, budget=budget, rng=seed), rng=seed).certificate.checks
             (text,) = (claim.explanation for claim in claims if claim.name == "units read" and not claim.passed)
             advised.append(int(text.rpartition("about ")[2].split()[0]))
         except lb.errors.BudgetExhausted as error:

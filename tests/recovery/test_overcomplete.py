@@ -15,7 +15,7 @@ def test_signs_beyond_the_dimension_are_decoded(width, samples, seed):
     truth = lb.random_network(8, width, biases=0.4, bias_law="normal", readout="random", rng=rng)
     x = rng.standard_normal((samples, 8))
     found = lb.recover(lb.Samples(x, truth(x)), width=width, rng=rng)
-    claim = next(claim for claim in found.certificate.claims if claim.name == "sign patterns that fit")
+    claim = next(claim for claim in found.certificate.checks if claim.name == "sign patterns that fit")
     assert lb.compare(found.network, truth).max_error < 1e-10
     assert claim.passed and found.network.width == width and found.network.linear is None
 

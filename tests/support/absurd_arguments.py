@@ -29,8 +29,8 @@ import numpy as np
 import scipy.sparse
 
 import laybare as lb
+from laybare.cli.planning import measured_rates, plan_recovery
 from laybare.export import from_json, from_npz, to_json, to_npz
-from laybare.pipeline.plan import measured_rates, plan_recovery
 from laybare.solver import Effort
 from laybare.source import Schedule, Simulation
 

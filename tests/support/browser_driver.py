@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
 import subprocess
 import time
@@ -56,6 +57,12 @@ class Browser:
         """The whole page as PNG."""
         shot = self.command("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(shot["data"]))
+
+    def print(self, path: Path) -> int:
+        """The page as PDF, on the paper that it asks for; the number of its pages."""
+        paper = base64.b64decode(self.command("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"])
+        path.write_bytes(paper)
+        return len(re.findall(rb"/Type\s*/Page\b", paper))
 
 
 @contextmanager

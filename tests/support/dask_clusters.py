@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from laybare.source import dask_engine as engine
-from laybare.source.dask_graph import plan_pass
+from laybare.source.dask_engine import plan_pass
 
 
 @contextmanager

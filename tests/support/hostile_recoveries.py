@@ -17,8 +17,8 @@ def hostile(family: str, seed: int) -> tuple[lb.Recovery, bool]:
 
 
 def failed(found: lb.Recovery) -> set[str]:
-    return {claim.name for claim in found.certificate.claims if not claim.passed}
+    return {claim.name for claim in found.certificate.checks if not claim.passed}
 
 
 def named(found: lb.Recovery, name: str) -> lb.Claim:
-    return next(claim for claim in found.certificate.claims if claim.name == name)
+    return next(claim for claim in found.certificate.checks if claim.name == name)

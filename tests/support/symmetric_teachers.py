@@ -50,4 +50,4 @@ def samples(truth: lb.Network, x: np.ndarray, noise: float = 0.0, rng: np.random
 
 def claim(found: lb.Recovery, words: str) -> lb.Claim:
     """The claim whose name has these words."""
-    return next(one for one in found.certificate.claims if words in one.name)
+    return next(one for one in found.certificate.checks if words in one.name)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from laybare.certificate import unfinished_certificate
+from laybare.certificate.certificate import SearchRecord
 from laybare.pipeline import by_likelihood
 from laybare.pipeline import main_loop as loop
 
@@ -16,8 +17,7 @@ from laybare.pipeline import main_loop as loop
 def without_certificate() -> Iterator[None]:
     """Inside, `recover` and `refine` say "doubtful" of what they found, as after Ctrl-C."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "certify", lambda network, problem, *, rng, extra, progress: unfinished_certificate(network, extra))
-        patch.setattr(
-            by_likelihood, "certify_likelihood",
-            lambda network, problem, rows, *, rng, extra, progress: unfinished_certificate(network, extra))
+        for module, name in ((loop, "certify"), (by_likelihood, "certify_likelihood")):
+            patch.setattr(module, name, lambda network, *given, search=SearchRecord(), **rest: unfinished_certificate(
+                network, (*search.claims, *search.assumptions)))
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ import click
 import laybare as lb
 from laybare.cli.interrupts import STATE, InterruptState, keep_on_interrupt, results_saved
 from laybare.cli.output import Output, examples, output_options, print_path
+from laybare.cli.program import import_from_here
 from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, open_network, result_options
 from laybare.numerics.shapes import Event, Progress
 from laybare.pipeline.auditing.defences import STANDARD, parse_defence
@@ -106,8 +106,8 @@ class EndpointOptions(NamedTuple):
             if given or self.header:
                 names = ", ".join(f"--{name}" for name in (*["header"] * bool(self.header), *given))
                 raise click.BadParameter(f"{names}: only for an http(s) address.", param_hint="TARGET")
-            if ":" in text and os.getcwd() not in sys.path:
-                sys.path.insert(0, os.getcwd())  # modules of the current folder, as uvicorn finds them
+            if ":" in text:
+                import_from_here()
             return text
         headers = tuple(_header(one) for one in self.header)
 

@@ -10,13 +10,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import laybare as lb
+from laybare.cli import planning
 from laybare.cli.output import Output, examples, output_options
 from laybare.cli.samples_commands import data_options, open_data
 from laybare.cli.wording import in_command_line_words
 from laybare.methods.choosing import Choice
 from laybare.numerics.shapes import report_progress
-from laybare.pipeline import plan as planning
-from laybare.source.duplicates import count_distinct_inputs
+from laybare.source.problem import count_distinct_inputs
 
 HOLDS = {True: "yes", False: "no", None: "open"}
 
@@ -84,7 +84,7 @@ def _object(choice: Choice) -> dict[str, Any]:
             {"method": row.method, "fits": row.fits, "conditions": [
                 {"assumption": one.assumption, "holds": one.holds, "seen": one.seen} for one in row.conditions]}
             for row in choice.table],
-        "order": [{"method": type(one.method).__name__, "activation": one.method.activation.name, "reason": one.reason}
+        "order": [{"method": type(one.method).__name__, "activation": str(one.method.activation), "reason": one.reason}
                   for one in choice.candidates],
         "otherwise": choice.otherwise}
 

@@ -36,10 +36,10 @@ import laybare as lb
 from laybare.errors import InvalidInput
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, PrintedReLU, SymmetricInputs, TensorInit
 
-SECTION_7 = lb.solver.Descent(step=0.02, max_steps=6000)
+SECTION_7 = lb.landscape.Descent(step=0.02, max_steps=6000)
 """Steps of the experiments of Zhong et al. (2017); their number is not stated."""
 
-RESAMPLED = lb.solver.Descent(max_steps=30, resample=True)
+RESAMPLED = lb.landscape.Descent(max_steps=30, resample=True)
 """T = 30 steps of Algorithm 2, each on its own part of the samples; the paper's T is a polynomial that is not stated."""
 
 Form = Callable[[lb.Activation], Any]
@@ -63,7 +63,7 @@ FORMS: dict[str, dict[str, Form]] = {
         "algorithm-1-all-samples": lambda units: TensorInit.literal(units, partition=False),
         "algorithm-2": lambda units: TensorInit.literal(units, descent=RESAMPLED),
         "algorithm-2-all-samples": lambda units: TensorInit.literal(
-            units, partition=False, descent=lb.solver.Descent(max_steps=1000)),
+            units, partition=False, descent=lb.landscape.Descent(max_steps=1000)),
         "section-7": lambda units: TensorInit.literal(units, partition=False, descent=SECTION_7, printed_step=False)},
 }
 """Algorithm 4 of Ge et al. (2019) is what their others do where there are more outputs than units."""

@@ -88,8 +88,8 @@ class ClosingConsole(Console):
 
 
 def make_console() -> Console:
-    """Standard output."""
-    return ClosingConsole(highlight=False)
+    """Standard output; a name between colons, such as "a:100:", is no picture."""
+    return ClosingConsole(highlight=False, emoji=False)
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -159,7 +159,7 @@ def _pairs_table(pairs: list[Pair], dim: int, columns: int) -> Table:
     title = "true and recovered units, rows scaled to length 1"
     table, shown = _table(title, dim, columns - 50, "unit", "", "difference", "readout", "bias")
     for pair in pairs:
-        table.add_row(str(pair.number), "true", "", *_numbers(pair.true, shown), style="dim")
+        table.add_row(str(pair.number + 1), "true", "", *_numbers(pair.true, shown), style="dim")
         table.add_row("", "recovered", f"{pair.difference:.1e}", *_numbers(pair.found, shown))
     return table
 
@@ -194,7 +194,7 @@ def _rows_table(
     table, shown = _table(title, rows.shape[1] - 1, columns - 18, first, last, inputs=inputs)
     for j, row in enumerate(rows[:listed]):
         size = error * float(np.linalg.norm(row[:-1]))
-        table.add_row(str(j), *(_rounded(float(value), size) for value in (row[-1], *row[:shown])))
+        table.add_row(str(j + 1), *(_rounded(float(value), size) for value in (row[-1], *row[:shown])))
     return _with_rest(table, len(rows) - listed)
 
 
@@ -206,7 +206,7 @@ def _units_table(network: lb.Network, columns: int, errors: StandardErrors, name
     sizes = np.column_stack([np.reshape(errors.readout, readout.shape)[:, 0], errors.biases, errors.weights])
     values = np.column_stack([readout[:, 0], network.layer.rows[:, -1], network.layer.weights])
     for j, (row, size) in enumerate(zip(values[:listed], sizes, strict=False)):
-        table.add_row(str(j), *(_rounded(float(v), float(e)) for v, e in zip(row[: shown + 2], size, strict=False)))
+        table.add_row(str(j + 1), *(_rounded(float(v), float(e)) for v, e in zip(row[: shown + 2], size, strict=False)))
     return _with_rest(table, network.width - listed)
 
 
@@ -214,7 +214,7 @@ def layer_table(layer: lb.Layer, columns: int, named: ColumnNames = ColumnNames(
     """The recovered units with their thresholds, with as many weights as fit."""
     table, shown = _table("recovered units", layer.dim, columns - 18, "unit", "threshold", inputs=named.inputs)
     for j, row in enumerate(layer.rows[:listed]):
-        table.add_row(str(j), *(_in_eight_characters(float(value)) for value in (-row[-1], *row[:shown])))
+        table.add_row(str(j + 1), *(_in_eight_characters(float(value)) for value in (-row[-1], *row[:shown])))
     return _with_rest(table, layer.width - listed)
 
 

@@ -45,6 +45,12 @@ def suggest(typed: str, known: Iterable[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
+def import_from_here() -> None:
+    """Modules of the current folder can be named, as uvicorn finds them."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
 class CommandsOnDemand(click.Group):
     """Knows its commands by name, and imports one when it is called."""
 

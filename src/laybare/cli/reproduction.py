@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from laybare.cli.output import Output, examples, output_options, print_path
-from laybare.cli.program import suggest
+from laybare.cli.program import import_from_here, suggest
 from laybare.report.tables import text_table
 
 if TYPE_CHECKING:
@@ -41,9 +41,12 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str | None)
 @click.option("--list", "listing", is_flag=True, help="List the studies and what each measures.")
 @click.option("--seeds", callback=_seeds, help="Seeds to run, as FIRST-LAST; each study has its own number of them.")
 @click.option("--full", is_flag=True, help="The whole grid, which may take hours, instead of minutes.")
+@click.option("--arm", metavar="MODULE:NAME", help="A method of your own (mine:AlongAxes) beside those of STUDY.")
 @click.option("--out", default="studies", show_default=True, type=click.Path(file_okay=False), help="Folder for page and tables.")
 @output_options
-def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bool, out: str, output: Output) -> None:
+def reproduce(
+    study: str | None, *, listing: bool, seeds: range | None, full: bool, arm: str | None, out: str, output: Output
+) -> None:
     """Run STUDY, or `papers` for all of the five papers: print its table, say what it shows, and write a page with it.
 
     The page says how to get it again; beside it are the table as CSV, and the figure as SVG with its points as CSV.
@@ -62,17 +65,38 @@ def reproduce(study: str | None, *, listing: bool, seeds: range | None, full: bo
             f"there is no study {study!r}{suggest(study, ('papers', *STUDIES))}; laybare reproduce --list has them all.",
             param_hint="STUDY")
     names = PAPERS if study == "papers" else (study,)
-    output.emit_json(results=[_run(STUDIES[name], seeds, Path(out), full=full, output=output) for name in names])
+    chosen = [STUDIES[name] if arm is None else _with_arm(STUDIES[name], arm) for name in names]
+    output.emit_json(results=[_run(one, seeds, Path(out), full=full, arm=arm, output=output) for one in chosen])
 
 
-def _run(study: Study[Any], seeds: range | None, out: Path, *, full: bool, output: Output) -> dict[str, Any]:
+def _with_arm(study: Study[Any], text: str) -> Study[Any]:
+    """The study with the method "module:name", or what that makes when it is called, beside its arms."""
+    from laybare.source.oracle.targets import named_object
+    from laybare.studies import STUDIES
+
+    if study.with_method is None:
+        those = ", ".join(name for name, one in STUDIES.items() if one.with_method is not None)
+        raise click.BadParameter(f"the arms of {study.name} are no methods; {those} take one.", param_hint="--arm")
+    if not all(text.partition(":")):
+        raise click.BadParameter(f"{text} has no colon: give MODULE:NAME, such as mine:AlongAxes.", param_hint="--arm")
+    import_from_here()
+    found = named_object(text)
+    method = found() if callable(found) else found
+    if not hasattr(method, "activation"):
+        raise click.BadParameter(f"{text} is no method; docs/adding.md has an example of one.", param_hint="--arm")
+    return study.with_method(text, method)
+
+
+def _run(
+    study: Study[Any], seeds: range | None, out: Path, *, full: bool, arm: str | None, output: Output
+) -> dict[str, Any]:
     """Measure, print, write."""
     from laybare.studies.reading import StudyReading
 
     begun, chosen = time.process_time(), range(study.seeds) if seeds is None else seeds
     with output.bar() as progress:
         result = study.run(study.settings(chosen, full=full, progress=progress))
-    files = StudyReading(study, chosen, full, result, time.process_time() - begun).write(out)
+    files = StudyReading(study, chosen, full, result, time.process_time() - begun, arm).write(out)
     if output.in_text:
         output.say(f"{study.title}\n\n{text_table(result.columns, result.rows, output.width)}\n")
         output.say(f"Stated before: {study.claim}\nMeasured: {result.sentence}")

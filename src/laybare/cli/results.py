@@ -193,10 +193,12 @@ def shared_json_facts(found: Any, result: ResultOptions, status: int) -> dict[st
 
 
 def claims_as_json(certificate: lb.Certificate) -> list[dict[str, Any]]:
-    """The claims as plain objects."""
+    """The single checks as plain objects, each with the statement that it is a part of."""
     return [
-        {"name": claim.name, "value": finite(claim.value), "threshold": finite(claim.threshold), "direction": claim.direction,
-         "passed": bool(claim.passed), "kind": claim.kind, "explanation": claim.explanation} for claim in certificate.claims]
+        {"name": check.name, "value": finite(check.value), "threshold": finite(check.threshold), "direction": check.direction,
+         "passed": bool(check.passed), "kind": check.kind, "explanation": check.explanation,
+         "statement": claim.name if claim.explanations else None}
+        for claim in certificate.claims for check in (claim.explanations or (claim,))]
 
 
 def _print(found: lb.Recovery, result: ResultOptions, remarks: tuple[str, ...]) -> None:

@@ -178,7 +178,7 @@ def _save_layer(found: lb.lowest_layer.LayerRecovery, out: str) -> None:
     write_atomically(Path(out), contents.getvalue())
 
 
-def _method(name: str | None, form: str | None, units: lb.Activation | None, *, literal: bool) -> Method | lb.Lines | None:
+def _method(name: str | None, form: str | None, units: lb.Activation | None, *, literal: bool) -> Method | None:
     """The object that a name stands for; nothing if the data are to decide."""
     if literal:
         return literal_method(name or "random-start", form, units or lb.relu)

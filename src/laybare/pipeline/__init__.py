@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from laybare.numerics.lazy import homes_of, on_demand
 from laybare.pipeline.main_loop import recover, refine
-from laybare.pipeline.recovery import Recovery, load
+from laybare.pipeline.recovery import Recovery
 
 if TYPE_CHECKING:
     from laybare.pipeline.auditing import Audit, AuditRow, audit
 
 __getattr__ = on_demand(__name__, homes_of({"laybare.pipeline.auditing": "Audit AuditRow audit"}))
 
-__all__ = ["Audit", "AuditRow", "Recovery", "audit", "load", "recover", "refine"]
+__all__ = ["Audit", "AuditRow", "Recovery", "audit", "recover", "refine"]

@@ -30,7 +30,7 @@ TABLES = (".npz", ".npy", ".csv", ".parquet")
 """Endings of files that hold pairs; any other text names a black box."""
 
 
-METHOD_NAMES: dict[str, Callable[..., Method | Lines]] = {
+METHOD_NAMES: dict[str, Callable[..., Method]] = {
     "general-relu": GeneralReLU, "landscape-design": LandscapeDesign, "lines": Lines, "random-start": RandomStart,
     "symmetric-inputs": SymmetricInputs, "tensor-init": TensorInit, "tensor-init-literal": TensorInit.literal}
 """Names of methods, here and on the command line."""
@@ -49,7 +49,7 @@ SourceLike: TypeAlias = (
     Source | tuple[ArrayLike, ArrayLike] | str | PathLike[str] | Network | Predictor | Callable[[Array], ArrayLike])
 """A source, pairs (x, y), a file, or a black box: anything that an Oracle asks."""
 
-MethodLike: TypeAlias = Method | Lines | type[Method] | type[Lines] | str | None
+MethodLike: TypeAlias = Method | type[Method] | str | None
 """A method, or its class or name for the defaults."""
 
 
@@ -57,7 +57,7 @@ class RecoverArguments(NamedTuple):
     """The arguments of `recover`, checked and converted."""
 
     source: Source
-    method: Method | Lines | None
+    method: Method | None
     width: int | None
     activation: Activation | None
 
@@ -116,7 +116,7 @@ def _source(source: Any, pair: tuple[Any, Any] | None, law: Any) -> Any:
     return Oracle(source) if law is None else Oracle(source, law=as_law(law))
 
 
-def as_method(method: Any, activation: Activation | None) -> Method | Lines | None:
+def as_method(method: Any, activation: Activation | None) -> Method | None:
     """A method, or its class or name for the defaults; None for a choice by the data."""
     if isinstance(method, str):
         return _method_named(method, activation)
@@ -128,14 +128,14 @@ def as_method(method: Any, activation: Activation | None) -> Method | Lines | No
     if inspect.isclass(method) and hasattr(method, "activation"):
         made: Callable[..., Any] = method
         method = made() if activation is None else made(activation=activation)
-    if method is not None and not isinstance(method, Method | Lines):
+    if method is not None and not isinstance(method, Method):
         raise InvalidInput(
             f"The method is {show_value(method)}.", "It does not find whole networks.",
             "Use recover_layer() with HighThreshold, or a method such as lb.RandomStart() here.")
     return method
 
 
-def _method_named(name: str, activation: Activation | None) -> Method | Lines:
+def _method_named(name: str, activation: Activation | None) -> Method:
     """"tensor-init", "tensor_init" or "TensorInit", with its defaults."""
     known = {one.replace("-", ""): made for one, made in METHOD_NAMES.items()}
     made = known.get(name.strip().lower().replace("-", "").replace("_", ""))

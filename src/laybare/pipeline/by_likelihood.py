@@ -13,23 +13,20 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.certificate import unfinished_certificate
+from laybare.certificate import SearchRecord, unfinished_certificate
+from laybare.certificate.data_profile import profile_data
 from laybare.certificate.likelihood_tests import certify_likelihood
-from laybare.certificate.local_minima import runs_agree_claim
 from laybare.errors import Interrupted, InvalidInput, TooFewSamples
 from laybare.methods import Method, RandomStart
-from laybare.methods.lines import Lines
 from laybare.numerics.checks import as_reals, show_value
 from laybare.numerics.shapes import Array, Progress, report_progress
-from laybare.pipeline.data_profile import profile_data
 from laybare.pipeline.recovery import Recovery
 from laybare.search.likelihood_search import LikelihoodSearch, search_likelihood, with_own_signs
 from laybare.search.settings import Search
 from laybare.solver.likelihood import outputs_at
 from laybare.solver.point import FittedPoint, network_of
 from laybare.source import Affine, Oracle, Source
-from laybare.source.likelihood_rows import LikelihoodRows, likelihood_rows
-from laybare.source.losses import Loss
+from laybare.source.losses import LikelihoodRows, Loss, likelihood_rows
 from laybare.source.problem import Problem, held_out, pose_parts
 from laybare.source.views import View
 
@@ -74,7 +71,7 @@ def _as_weights(given: Any, size: int) -> Array:
 
 
 def recover_by_likelihood(
-    source: Source, judged: Judgement, method: Method | Lines | None, width: int | None, activation: Activation, *,
+    source: Source, judged: Judgement, method: Method | None, width: int | None, activation: Activation, *,
     rng: Generator, progress: Progress | None = None,
 ) -> Recovery:
     """Split, search, choose signs, certify."""
@@ -90,23 +87,23 @@ def recover_by_likelihood(
     signed = with_own_signs(context, fit, activation)
     found = signed.fit
     network = problem.given(network_of(found.point, vector=used.outputs == 1)).canonical()
-    claims = (*signed.claims, runs_agree_claim(found.runs))
+    record = SearchRecord(signed.claims, found.runs)
     fresh = fresh.with_loss(used.loss)
     profile = None
     try:
         if found.trace.interrupted:
             raise Interrupted
         report_progress(progress, "certifying")
-        certificate = certify_likelihood(network, problem, (used, fresh), rng=rng, extra=claims, progress=progress)
+        certificate = certify_likelihood(network, problem, (used, fresh), rng=rng, search=record, progress=progress)
         profile = profile_data(network, problem, used.loss)
     except KeyboardInterrupt:
-        certificate = unfinished_certificate(network, claims)
+        certificate = unfinished_certificate(network, record.claims)
     return Recovery(
         network, network, certificate, method if method is not None else RandomStart(activation=activation),
         time.perf_counter() - begun, problem.rows, (found.trace,), profile=profile, loss=used.loss)
 
 
-def _search_of(source: Source, method: Method | Lines | None) -> Search:
+def _search_of(source: Source, method: Method | None) -> Search:
     if isinstance(source, Oracle):
         raise InvalidInput(
             "A loss, weights or groups were given with a black box.", "They say how rows scatter, and it has no rows yet.",

@@ -13,24 +13,23 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from laybare.activations import Activation, relu
-from laybare.certificate import Certificate, Claim, ClaimName, certify, unfinished_certificate
-from laybare.certificate.unit_support import has_unsupported_unit
+from laybare.certificate import Certificate, Claim, ClaimName, SearchRecord, certify, unfinished_certificate
+from laybare.certificate.data_profile import profile_data
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.lines.assurance import AssuranceLike, AssuranceOptions, as_assurance
 from laybare.methods import Method
+from laybare.methods.black_box_reading import LinesRefusal, chosen_lines, read_black_box
+from laybare.methods.guess_activation import candidate_activations, check_not_piecewise_constant
 from laybare.methods.lines import Lines
 from laybare.methods.start import Start, required_network
 from laybare.networks import Network
-from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.checks import as_generator, check_instance
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
-from laybare.numerics.workspace import return_freed_memory
+from laybare.numerics.workspace import return_freed_memory, single_blas_thread
 from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
-from laybare.pipeline.black_box import LinesRefusal, chosen_lines, read_black_box
+from laybare.pipeline.black_box import fit_in_rounds
 from laybare.pipeline.by_likelihood import Judgement, judgement_of, recover_by_likelihood
-from laybare.pipeline.data_profile import profile_data
-from laybare.pipeline.guess_activation import candidate_activations, check_not_piecewise_constant
 from laybare.pipeline.monitor import (
     LONGEST_CHOSEN_SECONDS,
     LONGEST_SECONDS,
@@ -39,7 +38,7 @@ from laybare.pipeline.monitor import (
     stopped_by_clock,
     with_progress,
 )
-from laybare.pipeline.portfolio import fit_in_rounds, try_methods
+from laybare.pipeline.portfolio import try_methods
 from laybare.pipeline.recovery import Recovery, provenance_of
 from laybare.search.network_fit import (
     NetworkFit,
@@ -111,9 +110,10 @@ def recover(
         and ten minutes if no method is given.
     checkpoint : folder, optional
         What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
-    assurance : AssuranceOptions or (level, share), optional
+    assurance : AssuranceOptions, (level, share) or (level, share, resolution), optional
         For a black box that is read: as far as the budget goes, fresh answers are asked until the network is wrong on at most
-        this share of inputs, at this level; by default (0.05, 0.01).
+        this share of inputs, at this level; by default (0.05, 0.01). For samples: at this level no challenger may be better by
+        more than the resolution, in standard deviations of y; by default 0.5.
     loss : "squared", "huber", "poisson" or "bernoulli"
         How outputs scatter: alike, with heavy tails, as counts, as labels 0 and 1. The network of counts answers logarithms of
         means, that of labels log odds; `found.predict` gives means.
@@ -152,7 +152,7 @@ class _Call(NamedTuple):
     assurance: AssuranceOptions | None = None
 
 
-def _dispatch(call: _Call, method: Method | Lines | None, seconds: float | None) -> Recovery:
+def _dispatch(call: _Call, method: Method | None, seconds: float | None) -> Recovery:
     """By queries, if the source is a black box with queries left and no other method is given; else from its rows."""
     oracle = call.source
     if isinstance(oracle, Oracle) and (isinstance(method, Lines) or (method is None and oracle.spent < oracle.budget)):
@@ -166,7 +166,7 @@ def _dispatch(call: _Call, method: Method | Lines | None, seconds: float | None)
         return _recover_from_samples(timed, _check_activation(method, call.activation))
 
 
-def _judged(call: _Call, method: Method | Lines | None, judged: Judgement, seconds: float | None) -> Recovery:
+def _judged(call: _Call, method: Method | None, judged: Judgement, seconds: float | None) -> Recovery:
     """By another likelihood than equal normal noise."""
     clock = Clock(call.progress, call.begun + (seconds or LONGEST_CHOSEN_SECONDS))
     activation = call.activation or (relu if method is None else method.activation) or relu
@@ -188,7 +188,7 @@ def _recover_from_samples(
 
     found = certified(fit)
     searched = call.width is None and fit.searched is not None and not fit.interrupted
-    if searched and has_unsupported_unit(found.certificate.claims):
+    if searched and found.certificate.findings.unit_unsupported:
         try:
             return certified(fit_narrower(posed, fit, progress=call.progress))
         except KeyboardInterrupt:
@@ -211,7 +211,7 @@ def _fit_from(call: _Call, method: Method, problem: Problem, start: Start) -> tu
         first = required_network(start)
         return first, evaluate_start(problem, first)
     task = SearchTask(
-        problem, method.activation, start.width or call.width, search, call.rng, call.progress,
+        problem, method.activation or relu, start.width or call.width, search, call.rng, call.progress,
         SearchStart(trust="random" if start.network is None else "complete", signed=start.signed))
     first = start.network or random_start(task)
     return first, find_fit(task, first)
@@ -221,19 +221,21 @@ def _certify(
     call: _Call, problem: Problem, fit: NetworkFit, start: Network, method: Method | None = None, claims: tuple[Claim, ...] = ()
 ) -> Recovery:
     """The fit in canonical form on the given inputs, with its certificate; after an interrupt without tests."""
-    network, extra, profile = problem.given(fit.network).canonical(), (*fit.claims, *claims), None
+    network, record, profile = problem.given(fit.network).canonical(), SearchRecord(fit.claims, fit.runs, claims), None
     if fit.interrupted and not stopped_by_clock(call.progress):
-        certificate = unfinished_certificate(network, extra)
+        certificate = unfinished_certificate(network, (*fit.claims, *claims))
     else:
         try:
             report_progress(call.progress, "certifying")
-            certificate = certify(network, problem, rng=call.rng, extra=extra, progress=call.progress)
+            certificate = certify(
+                network, problem, rng=call.rng, search=record, progress=call.progress,
+                assurance=call.assurance or AssuranceOptions())
             profile = profile_data(network, problem)
             report_progress(call.progress, "certified")
             if fit.interrupted:
                 certificate = _ended_by_time(certificate, call)
         except KeyboardInterrupt:
-            certificate = unfinished_certificate(network, extra)
+            certificate = unfinished_certificate(network, (*fit.claims, *claims))
     queries = dict(call.source.queries) if isinstance(call.source, Oracle) else {}
     traces = () if fit.trace is None else (fit.trace,)
     return Recovery(
@@ -248,7 +250,7 @@ def _ended_by_time(certificate: Certificate, call: _Call) -> Certificate:
         "time ended before the search did: this is the best fit until then, and what fails below may be for that reason alone.")
     advice = "time ended before the search did: give more seconds, or the width if you know it."
     return replace(
-        certificate, claims=(late, *(replace(claim, decisive=False) for claim in certificate.claims)), reason=advice)
+        certificate, claims=(late, *(claim.not_decisive() for claim in certificate.claims)), reason=advice)
 
 
 def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
@@ -273,10 +275,15 @@ def _recover_by_lines(
     """Read along lines where that applies, layer after layer; else the reason. Steps and trees are refused early."""
     if method is None and call.activation is None:
         check_not_piecewise_constant(oracle, rng=call.rng, progress=call.progress)
-    oracle = oracle.standardised()
+    begun, before, oracle = time.perf_counter(), oracle.spent, oracle.standardised()
     chosen = chosen_lines(method, call.activation, call.assurance)
-    named = method is not None
-    return read_black_box(oracle, chosen, call.width, call.activation, named=named, rng=call.rng, progress=call.progress)
+    with single_blas_thread():
+        read, reason = read_black_box(
+            oracle, chosen, call.width, call.activation, named=method is not None, rng=call.rng, progress=call.progress)
+    if read is None:
+        return None, reason
+    seconds, spent = time.perf_counter() - begun, oracle.spent - before
+    return Recovery(read.network, read.start, read.certificate, read.method, seconds, spent, (), dict(oracle.queries)), reason
 
 
 def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal) -> Recovery:
@@ -317,12 +324,8 @@ def _ignore_overflow() -> np.errstate:
     return np.errstate(all="ignore")
 
 
-def _check_activation(method: Method | Lines, activation: Activation | None) -> Method:
-    if isinstance(method, Lines):
-        raise InvalidInput(
-            "Lines was given samples.", "It asks a black box at points of its own choice, and samples cannot answer.",
-            "Give an Oracle, or use RandomStart() on the samples.")
-    if activation is not None and method.activation != activation:
+def _check_activation(method: Method, activation: Activation | None) -> Method:
+    if activation is not None and method.activation is not None and method.activation != activation:
         raise InvalidInput(
             f"activation={activation.name} was given, and a method for {method.activation.name}.",
             "They contradict each other.", "Give the activation once, or the same twice.")

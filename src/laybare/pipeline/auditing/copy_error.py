@@ -35,6 +35,9 @@ class CheckOptions:
 
 CHECK = CheckOptions()
 
+TIE = 4.0 * float(np.finfo(float).eps)
+"""Two probabilities that differ by less are equal. Derived: a sum of exponentials and a quotient round twice each."""
+
 
 class CopyError(NamedTuple):
     """What a copy gets wrong, relative to the spread of the answers.
@@ -80,7 +83,7 @@ class CheckRows:
         off = np.where(np.isfinite(given), np.abs(given - self.answers), inf).max(axis=1) / self.spread
         classes = (nan, nan)
         if self.kind == "probabilities":
-            classes = _agreement(classes_of(given) == classes_of(self.answers), self._level)
+            classes = _agreement(same_class(given, self.answers), self._level)
         return CopyError(*quantile_bounds(off, self.options.share, self._level), float(np.sqrt((off**2).mean())), *classes)
 
     @property
@@ -96,6 +99,13 @@ def spread_of(answers: Array) -> float:
 def classes_of(answers: Array) -> Array:
     """The likeliest class of every row; one column is the probability of the second of two classes."""
     return np.asarray(answers[:, 0] > 0.5 if answers.shape[1] == 1 else answers.argmax(axis=1))
+
+
+def same_class(given: Array, answers: Array) -> Array:
+    """Whether the class that a copy finds likeliest is one of the likeliest of the model; ties to rounding are ties."""
+    both = [np.column_stack([1.0 - p, p]) if p.shape[1] == 1 else p for p in (given, answers)]
+    chosen = np.take_along_axis(both[1], both[0].argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.asarray(chosen >= both[1].max(axis=1) - TIE)
 
 
 def quantile_bounds(errors: Array, share: float, level: float) -> tuple[float, float, float]:

@@ -12,9 +12,8 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner
 
-from laybare.cli import commands
-from laybare.pipeline import plan as planning
-from laybare.pipeline.plan import measured_rates, plan_recovery
+from laybare.cli import commands, planning
+from laybare.cli.planning import measured_rates, plan_recovery
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -20,15 +20,15 @@ from laybare.activations import relu
 from laybare.certificate.error_propagation import ERRORS
 from laybare.certificate.explanations import FEATURES
 from laybare.certificate.fitted_network import ROWS
-from laybare.numerics.blas import single_blas_thread
 from laybare.numerics.checks import check_instance, check_whole, show_bytes
 from laybare.numerics.cost import COST
 from laybare.numerics.shapes import Array, Statistic
+from laybare.numerics.workspace import single_blas_thread
 from laybare.search.settings import SEARCH, Search
+from laybare.solver.matrix_free import GradientStatistic, ProductStatistic
 from laybare.solver.normal import FitStatistic, StepStatistic
 from laybare.solver.options import SOLVER
 from laybare.solver.point import Model, Point, split
-from laybare.solver.products import GradientStatistic, ProductStatistic
 from laybare.source import Samples, Schedule, block_rows
 
 
