@@ -91,7 +91,7 @@ def forked(action: Callable[[], int], meanwhile: Callable[[], object] = lambda: 
 def signalled(
     words: Sequence[str], folder: Path, after: float, *, signals: Sequence[int] = (signal.SIGINT,), apart: float = 0.5
 ) -> Ended:
-    """Start it, send the signals, the first after so many seconds (of `TELLING_PROGRAM` itself, without Python's start), and wait.
+    """Start it, send the signals, the first after so many seconds (of `TELLING_PROGRAM` itself), and wait.
 
     Its output goes to files: a pipe that nobody reads is full after 64 kB, and the program would wait.
     """
