@@ -175,7 +175,7 @@ class Claim:
 
     `kind`: "proved" (follows from the numbers alone), "tested" (a statistical test could have failed), "assumed" (on trust).
     A `decisive` claim that fails refutes the network; any other failure makes it doubtful. A statement stands if all of its
-    `explanations` hold.
+    `explanations` hold. A claim `of_answers` of a black box fails where these are not predicted.
     """
 
     name: str
@@ -186,6 +186,7 @@ class Claim:
     explanation: str
     decisive: bool = False
     explanations: tuple[Claim, ...] = ()
+    of_answers: bool = False
 
     def not_decisive(self) -> Claim:
         """The same, as a claim that refutes nothing."""

@@ -87,18 +87,20 @@ def lack_of_fit_claim(noise: float, repeats: RepeatedAnswers | None) -> tuple[Cl
         return (Claim(
             ClaimName.LACK_OF_FIT, noise, rounding, noise <= rounding, "tested",
             "root mean square residual, against rounding: the black box repeats itself, so that it has no noise, and what a fit "
-            "leaves is something that it does not explain.", decisive=True),)
+            "leaves is something that it does not explain.", decisive=True, of_answers=True),)
     sd = max(float(np.sqrt(repeats.variance)), rounding)
     limit = float(np.sqrt(fdtri(1e9, repeats.degrees_of_freedom, ndtr(RULES.sigmas))))
     if is_call_dependent(noise, repeats):
         return (Claim(
             ClaimName.LACK_OF_FIT, noise / sd, limit, False, "tested",
             f"standard deviation of the residual over that of repeated answers, {sd:.2g}: one network fits the answers of one "
-            "call far better than they repeat. They drift from call to call, or depend on the rows beside them.", decisive=True),)
+            "call far better than they repeat. They drift from call to call, or depend on the rows beside them.", decisive=True,
+            of_answers=True),)
     return (Claim(
         ClaimName.LACK_OF_FIT, noise / sd, limit, noise <= limit * sd, "tested",
         f"standard deviation of the residual over that of the noise, {sd:.2g}, as {len(repeats.first)} repeated inputs show it; "
-        "a larger one means that the network leaves something unexplained, or that the noise is larger elsewhere."),)
+        "a larger one means that the network leaves something unexplained, or that the noise is larger elsewhere.",
+        of_answers=True),)
 
 
 def is_call_dependent(noise: float, repeats: RepeatedAnswers | None) -> bool:

@@ -196,8 +196,7 @@ def lines_certificate(found: ReadResult, network: Network, width: int | None = N
     """Claims about a single layer that was read, with error bars of every parameter of `network`; `width` if it was given."""
     claims = (
         _units_claim(found), *_width_claim(found, width), _quiet_lines_claim(found), _prediction_claim(found),
-        _error_bar_claim(ClaimName.UNIT_ERROR_BAR, "a weight, a distance or a relative readout", found), _signs_claim(found),
-        *(Claim("remark", 0.0, 0.0, True, "tested", note) for note in found.notes))
+        _error_bar_claim(ClaimName.UNIT_ERROR_BAR, "a weight, a distance or a relative readout", found), _signs_claim(found))
     errors, noise = error_bars(found.error_bar, network), _rounding_level(found.rounding, network)
     return Certificate(claims, errors, noise, assurance=_assurance(found, level))
 
@@ -221,7 +220,8 @@ def folds_certificate(
     claims = (
         Claim(
             ClaimName.LAYERS_READ, float(len(found.layers)), float(len(found.reports)), found.complete, "tested",
-            _spent(found.queries) + (f" {found.failure[0].upper()}{found.failure[1:].rstrip('.')}." if found.failure else "")),
+            _spent(found.queries) + (f" {found.failure[0].upper()}{found.failure[1:].rstrip('.')}." if found.failure else ""),
+            of_answers=True),
         *(_folded_layer_claim(report, level) for level, report in enumerate(found.reports)),
         Claim(
             ClaimName.OPEN_WEIGHTS, float(opened), 0.0, opened == 0, "tested",
@@ -230,7 +230,7 @@ def folds_certificate(
         Claim(
             ClaimName.FRESH_ANSWERS, misfit, limit, misfit <= limit, "tested",
             "largest difference at points that nothing else used, relative to the largest answer; a larger one means that a unit "
-            "is missing.", decisive=found.network is not None))
+            "is missing.", decisive=found.network is not None, of_answers=True))
     return Certificate(claims, error_bars(float("nan"), network), _rounding_level(found.rounding, network), assurance=assurance)
 
 
@@ -275,12 +275,13 @@ def _spent(queries: dict[str, int]) -> str:
 
 def _units_claim(found: ReadResult) -> Claim:
     text = f"{_spent(found.queries)} Units that share a hyperplane and its active side are one: no query tells them apart."
+    text = " ".join((text, *(f"{note[0].upper()}{note[1:].rstrip('.')}." for note in found.notes)))
     if found.ended:
         needed = found.needed or 2 * sum(found.queries.values())
         text += f" They ended before the network was complete; about {needed:,} would do."
     elif not found.complete:
         text += " No units explain all answers, and further queries would not change that."
-    return Claim(ClaimName.UNITS_READ, float(found.width), float(found.width), found.complete, "tested", text)
+    return Claim(ClaimName.UNITS_READ, float(found.width), float(found.width), found.complete, "tested", text, of_answers=True)
 
 
 def _width_claim(found: ReadResult, width: int | None) -> tuple[Claim, ...]:
@@ -305,7 +306,7 @@ def _prediction_claim(found: ReadResult) -> Claim:
         ClaimName.FRESH_ANSWERS, worst, limit, met and not few, "tested",
         f"largest difference at {len(found.fresh)} random points that nothing else used, in standard deviations of rounding and "
         f"of the prediction; a larger one means that something is missing.{few}",
-        decisive=not met and len(found.fresh) > 0 and not found.ended)
+        decisive=not met and len(found.fresh) > 0 and not found.ended, of_answers=True)
 
 
 def _too_few(found: ReadResult | DeepReadResult) -> str:
@@ -341,7 +342,8 @@ def _layers_claim(found: DeepReadResult) -> Claim:
         text += f" {found.failure[0].upper()}{found.failure[1:]}."
     if found.network.top is not None:
         text += " What lies above the layers that are known is the black box itself."
-    return Claim(ClaimName.LAYERS_READ, float(_known_layers(found)), float(len(found.layers)), found.complete, "tested", text)
+    known, layers = float(_known_layers(found)), float(len(found.layers))
+    return Claim(ClaimName.LAYERS_READ, known, layers, found.complete, "tested", text, of_answers=True)
 
 
 def _depth_claim(found: DeepReadResult, depth: int | None) -> tuple[Claim, ...]:
@@ -395,7 +397,7 @@ def _deep_prediction_claim(found: DeepReadResult) -> Claim:
     return Claim(
         ClaimName.FRESH_ANSWERS, worst, 1.0, worst <= 1.0 and not _too_few(found), "tested",
         f"largest difference at {len(found.fresh)} random points that nothing else used, relative to what rounding and error "
-        f"bars allow; a larger one means that a unit is missing.{_too_few(found)}")
+        f"bars allow; a larger one means that a unit is missing.{_too_few(found)}", of_answers=True)
 
 
 def _joint_fit_claim(found: DeepReadResult) -> tuple[Claim, ...]:

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from laybare.certificate import Certificate, ClaimName
+from laybare.certificate import Certificate
 from laybare.errors import AssumptionViolated, BudgetExhausted
 from laybare.networks import Network
 from laybare.numerics.shapes import Array
@@ -59,9 +59,6 @@ class MisfitOptions:
 
 OPTIONS = MisfitOptions()
 
-CLAIMS_OF_MISFIT = {ClaimName.UNITS_READ, ClaimName.LAYERS_READ, ClaimName.FRESH_ANSWERS, ClaimName.LACK_OF_FIT}
-"""Claims that fail where answers are not predicted."""
-
 
 def named_misfit(oracle: Oracle, network: Network, *, rng: np.random.Generator) -> str:
     """What is at earlier queries that the network does not predict: a sentence, or nothing where nothing can be seen.
@@ -80,13 +77,12 @@ def with_named_misfit(
 
     If the budget `ended`, units may be missing, so that pieces which no unit makes say nothing.
     """
-    failed = {claim.name for claim in certificate.claims if not claim.passed}
-    if network.top is not None or not np.any(network.readout) or not failed & CLAIMS_OF_MISFIT:
+    where = next((claim for claim in certificate.claims if claim.of_answers and not claim.passed), None)
+    if where is None or network.top is not None or not np.any(network.readout):
         return certificate
     said = named_misfit(oracle, network, rng=rng)
     if not said or (ended and said == MISFIT_SENTENCES["pieces"]):
         return certificate
-    where = next(claim for claim in certificate.claims if claim.name in failed & CLAIMS_OF_MISFIT)
     claims = tuple(
         replace(claim, explanation=f"{claim.explanation} {said[0].upper()}{said[1:]}") if claim is where else claim
         for claim in certificate.claims)

@@ -155,7 +155,7 @@ def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, 
     late: tuple[Claim, ...] = ()
     if seconds is not None and found.certificate.verdict != "verified":
         late = (Claim(
-            "seconds", seconds, seconds, False, "tested",
+            ClaimName.TIME_LIMIT, seconds, seconds, False, "tested",
             f"the rounds ended after {seconds:.0f} s with {oracle.budget - oracle.spent:,} queries unspent: give the method and "
             "the width, or another activation.", decisive=False),)
     certificate = replace(found.certificate, claims=(*found.certificate.claims, *candidates.claims, *late))
@@ -199,7 +199,7 @@ def _with_fresh_answers(
     claim = Claim(
         ClaimName.FRESH_ANSWERS, worst, limit, worst <= limit, "tested",
         f"largest difference at {int(usable.sum()):,} inputs that nothing else used, against rounding and the residual of the "
-        "fit; a larger one means that something is missing.", decisive=True)
+        "fit; a larger one means that something is missing.", decisive=True, of_answers=True)
     shown = points.assured(int(usable[len(usable) - len(points.x) :][: points.of_law].sum()))
     assurance = Assurance(options.level, shown.share, shown.answers) if claim.passed and shown.answers else None
     return replace(certificate, claims=(*certificate.claims, claim), assurance=assurance)
