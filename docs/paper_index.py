@@ -1,6 +1,7 @@
 """Write docs/papers.md: item by item, what the code does with the algorithms, theorems and figures of the five papers.
 
     python docs/paper_index.py
+    python docs/paper_index.py --draw 60 SEED    print that many rows at random, to check by hand
 
 What stands in a row is in `paper_items.py`, by hand. Tests are those that name the item beside its paper, and those that use one
 of its objects. The table of literal forms, defaults and the control is that of `laybare reproduce literal-forms`, as it was read.
@@ -10,7 +11,9 @@ Tests compare the page with what this file writes, call every object by its name
 from __future__ import annotations
 
 import ast
+import random
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -212,5 +215,16 @@ RecoverScalars `assembly.unit_scalars.recover_scalars(moments, directions, order
 
 """
 
+def draw(count: int, seed: int) -> str:
+    """Rows at random, by paper: the item, what the code does with it, where, and the command."""
+    chosen = set(random.Random(seed).sample(list(rows()), count))
+    lines = (" | ".join((row.paper.page, row.item, row.what, ", ".join(row.objects), ", ".join(row.commands)))
+             for row in rows() if row in chosen)
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    if sys.argv[1:2] == ["--draw"]:
+        sys.stdout.write(draw(*map(int, sys.argv[2:])) + "\n")
+    else:
+        PAGE.write_text(page(), encoding="utf-8")

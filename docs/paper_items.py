@@ -15,8 +15,8 @@ RESTATED = "not computed: states informally what a numbered statement below says
 
 ITEMS = {
     "tensor-init": """
-Algorithm 1 | corrected: M₄ counts every pairing twice in print; PowerMethod and RecMagSign are reconstructed |
-    methods.printed.zhong_2017.PrintedMoments | tensor-init algorithm-1
+Algorithm 1 | corrected: M₄ counts every pairing twice in print; PowerMethod and RecMagSign are reconstructed; α of P₃ is drawn
+    inside the span | methods.printed.zhong_2017.PrintedMoments | tensor-init algorithm-1
 Algorithm 2 | corrected: line 4 has q + 1 parts for T + 1 | methods.printed.zhong_2017.PrintedDescent | tensor-init
     algorithm-2
 Theorem 3.5 | printed | activations.activation.Activation.properties |
@@ -28,8 +28,8 @@ Claim 5.2 | printed | moments.population_moments |
 Claim 5.5, Definition 5.4 | printed | methods.tensor_init.informative_orders, methods.printed.zhong_2017.second_tensor |
 Definition 4.1 | printed | theory.conditioning |
 Definition 5.1 | corrected: M₄ counts every pairing twice | moments.second_moment, moments.third_slices, moments.fourth_slices |
-Assumption 5.3, Assumption 5.3(1) | corrected: m_(j,i) for all i where the text has m_(i,i); odd means odd up to a constant
-    | theory.moment_assumptions |
+Assumption 5.3 | corrected: odd means odd up to a constant | theory.moment_assumptions, theory.start_accuracy |
+Assumption 5.3(1) | corrected: m_(j,i) for all i where the text has m_(i,i) | theory.start_accuracy |
 Property 3.1 | corrected: it needs p ≥ 0 | activations.activation.Activation.properties |
 Properties 3.2, 3.3 | printed | activations.activation.Activation.properties |
 Remark 3.4 | not computed: words about the properties |  |
@@ -53,7 +53,8 @@ Theorem 2.2 | printed | landscape.population_tensor_risk, landscape.least_risk |
 Theorem 2.3 | corrected: saddles have curvature at most -τ₀, item 2 has the other sign | landscape.theorem_2_3 |
     landscape-design G
 Corollary 2.4 | printed | landscape.stochastic_descent | glm-fig4
-Lemma 2.5, Claim D.1 | printed | landscape.algorithm_1 | landscape-design G
+Lemma 2.5 | corrected: √m δ a_max, its proof bounds a scalar product by δ a_max | landscape.algorithm_1 | landscape-design G
+Claim D.1 | printed | landscape.algorithm_1 | landscape-design G
 Theorem 2.6 | corrected: the constants of (2.10) are half as large | landscape.population_g | glm-fig4
 Theorem 2.7 | printed | landscape.orthogonal_design | landscape-design G
 Claim 3.1 | not computed: informal; the polynomials that are used are (2.8) and (2.9) |  |
@@ -62,16 +63,17 @@ Claim A.2 | {QUOTED} | |
 Theorems A.5, A.6 | corrected: half of the printed constants | landscape.population_g |
 Lemma A.8 | printed | moments.quartic |
 Lemma A.9 | corrected: √6 where the text has 2√6 | moments.quartic, landscape.population_g |
-Theorem B.1 | corrected: β is abs(σ₄)a/(2√6) and α is √6 abs(σ₄)a, half of what the text sets | landscape.theorem_b_1,
-    landscape.theorem_b_1_nearness | glm-fig4
+Theorem B.1 | corrected: β is abs(σ₄)a/(2√6) and α is √6 abs(σ₄)a, half of what the text sets | landscape.population_g,
+    landscape.theorem_b_1, landscape.theorem_b_1_nearness | glm-fig4
 Lemmas B.2, B.3, B.4, B.5 | {PROOF} | |
-Proposition B.6 | corrected: by the constants of Theorem B.1 | landscape.theorem_b_1 | glm-fig4
+Proposition B.6 | corrected: by the constants of Theorem B.1 | landscape.theorem_b_1 |
 Proposition B.7 | corrected: by the constants of Theorem B.1 | landscape.theorem_b_1_nearness |
 Theorem C.1 | not computed: a change of variables, by which F is G of other weights; the tests compare both |  |
-Theorem C.2, Corollary C.3 | corrected: the regulariser of F is squared once | landscape.whitened_design,
-    landscape.population_f | glm-fig4
-Theorem C.4 | printed | landscape.theorem_c_4 | landscape-design F
-Theorem C.5 | corrected: δ cannot be read in our copy and follows from Lemma C.7 | landscape.theorem_c_5 | landscape-design F
+Theorem C.2 | corrected: the regulariser of F is squared once | landscape.whitened_design, landscape.population_f | glm-fig4
+Corollary C.3 | corrected: as Theorems C.2 and 2.3 | landscape.whitened_design, landscape.population_f | glm-fig4
+Theorem C.4 | corrected: saddles have curvature at most -τ₀, item 2 has the other sign | landscape.theorem_c_4 |
+    landscape-design F
+Theorem C.5 | corrected: δ cannot be read in our copy and follows from Lemma C.7 | landscape.theorem_c_5 |
 Lemma C.6 | printed | landscape.general_design |
 Lemma C.7 | printed | landscape.theorem_c_5 |
 Claim C.8 | {PROOF} | |
@@ -95,7 +97,7 @@ equation (2.7) | printed | landscape.orthogonal_design | landscape-design G
 equation (2.8) | printed | moments.quartic | landscape-design G
 equation (2.9) | corrected: the mixed term has a minus sign, as in (A.6) | moments.quartic | landscape-design G
 equation (2.10) | corrected: half of the printed constants | landscape.population_g |
-equation (3.5) | printed | landscape.orthogonal_design |
+equation (3.5) | printed | landscape.pairs_on_spheres | glm-appendix-f
 equation (4.1) | corrected: a maximum, the printed minimum is 0 if one unit was found k times |
     networks.metrics.landscape_error | glm-fig3
 equation (A.6) | printed | moments.quartic |
@@ -119,17 +121,19 @@ Theorem 7 | corrected: by Lemmas 11 and 14 | theory.symmetric_recovery |
 Theorem 8 | printed | theory.single_unit_recovery |
 Lemma 1 | printed | methods.printed.ge_2019.single_unit |
 Lemma 2 | printed | moments.PureNeuronDetector |
-Lemma 3, Corollary 1, Lemma 9 | printed | moments.PureNeuronDetector |
-Lemma 4, Lemma 10 | printed | moments.population_detector, methods.printed.ge_2019.null_span |
+Lemma 3, Corollary 1 | printed | moments.PureNeuronDetector |
+Lemma 9 | corrected: by equation (11) | moments.PureNeuronDetector |
+Lemma 4 | printed | moments.population_detector, methods.printed.ge_2019.null_span |
+Lemma 10 | corrected: by equation (11) | moments.population_detector, methods.printed.ge_2019.null_span |
 Lemma 5, Lemma 8 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
-Lemma 6 | corrected: p must be at least 1 | moments.population_detector |
-Lemma 7 | printed | moments.distinguishing_matrices |
+Lemma 6 | not computed: serves the proofs of Lemmas 1 to 3; it is false at p = 0, which a test has |  |
+Lemma 7 | printed | moments.augmented_matrix |
 Lemma 11 | corrected: 2ε/(αβ²), with the √2 of Lemma 14 | theory.symmetric_recovery |
 Lemmas 12, 16, 17 | {PROOF} | |
 Lemma 13 | printed | theory.first_layer_error |
 Lemma 14 | corrected: αβ²/√2, the proof takes two unequal entries for equal | moments.detector_gap_bound | smoothed-analysis
 Lemma 15 | printed | theory.symmetric_recovery |
-Lemma 18 | printed | theory.sign_margin |
+Lemma 18 | corrected: δ bounds the probability of a wrong sign, the text has a right one | theory.sign_margin |
 Lemma 19 | printed | moments.gaussian_augmented |
 Lemma 20, Lemma 23, Lemmas 25 to 30, Lemmas 32 to 38 | {QUOTED} | |
 Lemma 21 | printed | theory.leave_one_out_bound |
@@ -152,14 +156,17 @@ Algorithm 2 | corrected: reconstructed from the proofs, orders l to l + 3 | asse
     general-relu algorithm-6
 Algorithm 3 | corrected: reconstructed from the proofs | assembly.unit_scalars.fix_signs | general-relu algorithm-6
 Algorithm 4 | printed | methods.printed.awasthi_2021.robust_units | general-relu algorithm-6, general-relu algorithm-5
-Algorithm 5 | printed | methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5, general-relu
+Algorithm 5 | corrected: two features for each unit, as its proof remarks; units with abs(b) > 6 are left out, unless
+    max_bias is inf | methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5, general-relu
     algorithm-5-order-1, general-relu algorithm-5-order-3
-Algorithm 6 | printed | methods.printed.awasthi_2021.PrintedReLU | general-relu algorithm-6
-Theorem 3.1 | corrected: m where the proof has √m | theory.relu_recovery | general-relu algorithm-6
-Theorem 3.2 | printed | theory.relu_approximation | general-relu algorithm-5
+Algorithm 6 | corrected: units with abs(b) > 6 are left out, unless max_bias is inf |
+    methods.printed.awasthi_2021.PrintedReLU | general-relu algorithm-6
+Theorem 3.1 | corrected: m where the proof has √m | theory.relu_recovery, methods.printed.awasthi_2021.PrintedReLU |
+    general-relu algorithm-6
+Theorem 3.2 | printed | theory.relu_approximation, methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5
 Theorem 4.2 | printed | methods.printed.awasthi_2021.exact_units |
 Theorem A.5 | {QUOTED} | |
-Theorem D.1 | printed | theory.relu_units | general-relu algorithm-6
+Theorem D.1 | printed | theory.relu_units, methods.printed.awasthi_2021.robust_units | general-relu algorithm-6
 Lemma 3.5 | printed | activations.activation.Activation.hermite, moments.population_moments |
 Lemma 4.3 | corrected: false as printed, it holds for k + 1 and k + 2 | assembly.unit_scalars.scalars_by_recurrence |
 Lemma 4.5 | corrected: it holds from k = 0 on | assembly.unit_scalars.scalars_by_recurrence |
@@ -197,11 +204,12 @@ Theorem 4 | not computed: adds two pairs of numbers; its use is in Claim 2 |  |
 Theorem 5 | printed | lowest_layer.printed.searches.trial_limit | layer one-by-one, tan-alpha
 Theorem 6, Corollary 1 | corrected: the density stands below the correlation, else t walks to 0; no search is printed, ours
     is ascent from random starts | lowest_layer.DeltaSearch | layer section-3
-Theorem 7 | corrected: μ = exp(-ρ(t - ρD/2)) | theory.population_correlations | layer exponential(0.5)
+Theorem 7 | corrected: μ = exp(-ρ(t - ρD/2)) | theory.population_correlations,
+    lowest_layer.smooth_route.printed_graph | layer exponential(0.5)
 Theorem 8 | corrected: h is unbounded above and has no maximum with z_j ≥ 1 on a block | theory.penalised_objective |
     gp19-theorem8
 Theorem 9 | corrected: √6 u₂² for 6 u₂², no u₂ term, and e_i is a maximum if and only if 2α_i > γ_ij |
-    theory.even_coefficients | gp19-theorem9
+    theory.even_coefficients, lowest_layer.printed.route.even_directions | gp19-theorem9
 Theorem 10 | {QUOTED} (Ge, Lee and Ma) | |
 Theorem 11 | corrected: by ψ, sgn(u₄) and T | lowest_layer.Simultaneous | layer simultaneous
 Theorem 12 | printed | lowest_layer.learn_union |
@@ -232,7 +240,7 @@ Claim 4 | corrected: independent densities go with cot, the joint one with cos; 
 Claim 5 | {PROOF} | |
 Definition 1 | corrected: λ_min ≥ -τ | lowest_layer.printed.objectives.is_local_minimum | layer one-by-one
 Assumption 1 | printed | planted.random_networks.polynomial_top |
-Assumption 2 | printed | theory.gaussian_tail |
+Assumption 2 | printed | theory.gaussian_tail, theory.threshold_coefficient |
 Assumption 3 | corrected: p = abs(W)² is at least 1, the text has (0, 1] | theory.layer_closeness |
 Assumption 4 | printed | theory.composed_coefficients | gp19-powers
 Remark 1, Appendix E | printed | studies.goel_layers.DEEPER_CUT | deeper-cut
@@ -244,8 +252,9 @@ Appendix B.8 | printed | theory.composed_coefficients | gp19-powers
 Appendix C | corrected: by Lemma 19 | lowest_layer.DeltaSearch | layer section-3
 Appendix C.1 | corrected: by Lemma 19 | lowest_layer.DeltaSearch | layer section-3
 Appendix D.1 | corrected: the exponent is garbled | theory.population_correlations |
-Appendix D.2 | corrected: by Theorem 8 | theory.shifted_mean | gp19-theorem8
-Appendix D.3 | corrected: by Theorem 9 | theory.even_coefficients | gp19-theorem9
+Appendix D.2 | corrected: by Theorem 8 | theory.shifted_mean, theory.penalised_objective | gp19-theorem8
+Appendix D.3 | corrected: by Theorem 9 | theory.even_coefficients, lowest_layer.printed.route.even_directions |
+    gp19-theorem9
 Facts 0 to 2, 6, 7 | {QUOTED} | |
 Facts 3 to 5 | not computed: they hold for He, not for the normalised h that the text has |  |""",
 }

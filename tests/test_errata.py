@@ -14,7 +14,7 @@ from numpy.polynomial.hermite_e import hermeval
 from numpy.testing import assert_allclose
 
 from laybare.activations import power_relu, relu
-from laybare.landscape import Bounds, Teacher, coefficient, population_g, second_order, theorem_2_3, whitening
+from laybare.landscape import Bounds, Teacher, algorithm_1, coefficient, population_g, second_order, theorem_2_3, whitening
 from laybare.methods.printed.ge_2019 import leading_outputs
 from laybare.moments import population_moments
 from laybare.networks import Layer, Network
@@ -104,6 +104,18 @@ def test_item_2_of_theorem_2_3_has_the_other_sign(rng):
     saddle = second_order(population_g(teacher, mu=chosen.mu, strength=chosen.strength), np.zeros((3, 3)), rng=rng)
     assert saddle.gradient_norm == 0.0
     assert saddle.smallest < -chosen.curvature < 0.0
+
+
+def test_lemma_2_5_of_landscape_design_lost_a_root():
+    """Ge, Lee and Ma (2018), Lemma 2.5: rows within δ give readouts within √m δ a_max. Printed is δ a_max.
+
+    Its proof bounds ⟨a*, u⟩, where every |uⱼ| may be δ/√m at once. Nine units turned by 0.1 towards the sum of the others.
+    """
+    m, turned = 9, 0.1
+    rows = np.cos(turned) * np.eye(m) + np.sin(turned) * (1.0 - np.eye(m)) / sqrt(m - 1)
+    near = float(np.linalg.norm(rows - np.eye(m), axis=1).max())
+    error = float(np.abs(algorithm_1(rows, 0.5 * np.ones(m), 0.5).readout - 1.0).max())
+    assert 2.5 * near < error < sqrt(m) * near
 
 
 def test_equation_c_4_inverts_the_moment(rng):

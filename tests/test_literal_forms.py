@@ -7,10 +7,16 @@ out, and on the command line as well from 50,000 rows on, unless slow tests are 
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +26,7 @@ from unfinished_certificate import without_certificate
 
 import laybare as lb
 from laybare import cli
-from laybare.cli.literal_forms import FORMS, LAYER_FORMS, RESAMPLED, SECTION_7
+from laybare.cli.literal_forms import FORMS, LAYER_FORMS, RESAMPLED, SECTION_7, literal_layer, literal_method
 from laybare.networks.polynomials import Polynomial, multilinear
 from laybare.planted import mixture_inputs, orthonormal_weights
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
@@ -189,6 +195,60 @@ def test_literal_layer_by_python_and_by_command(units: str, form: str, limit: fl
     assert "HighThreshold, literal," in said
     with np.load(out) as saved:
         assert np.array_equal(saved["weights"], found.layer.weights)
+
+
+def calls(work: Callable[[], object]) -> set[CodeType]:
+    """The code of all functions that are called while `work` runs."""
+    called = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            called.add(frame.f_code)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return called
+
+
+def code_of(name: str) -> set[CodeType]:
+    """Of an object of the index: of the function, or of all methods of the class."""
+    module, _, last = f"laybare.{name}".rpartition(".")
+    found = getattr(importlib.import_module(module), last)
+    functions = vars(found).values() if inspect.isclass(found) else [found]
+    return {code for each in functions if (code := getattr(inspect.unwrap(each), "__code__", None)) is not None}
+
+
+def start_of_form(words: tuple[str, ...]) -> None:
+    """What a command of the index runs, on the problems of the cases above."""
+    given, rng = dict(pairwise(words)), np.random.default_rng(7)
+    if words[0] == "recover":
+        for case in CASES:
+            if case.name == f"{given['--method']} {given['--form']}":
+                x = rng.standard_normal((case.rows, case.truth.dim))
+                source = lb.Samples(x, case.truth(x), law=lb.Gaussian(0, 1))
+                method = literal_method(given["--method"], given["--form"], case.truth.activation)
+                method.start(source, case.truth.width, rng=rng)
+        return
+    form, units = given.get("--form"), given.get("--activation")
+    target, threshold = LAYERS[units or next(each for each, own, _ in LAYER_CASES if own == form)]
+    x = rng.standard_normal((20_000, target.layer.dim))
+    method = literal_layer(form, target.layer.activation, None if threshold is None else float(threshold))
+    lb.recover_layer(lb.Samples(x, target(x)), method, target.layer.width, rng=0)
+
+
+def test_literal_commands_of_the_index_run_what_their_rows_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the form of a row runs, one of the row's functions or classes is called."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "docs"))
+    rows = list(importlib.import_module("paper_index").rows())
+    commands = {each for row in rows for each in row.commands if "--literal" in each}
+    called = {each: calls(lambda each=each: start_of_form(tuple(shlex.split(each)[1:]))) for each in commands}  # type: ignore[misc]
+    idle = [(row.item, each) for row in rows for each in row.commands if each in commands
+            if not called[each] & {code for name in row.objects for code in code_of(name)}]
+    assert len(commands) > 12 and not idle
 
 
 def test_every_layer_form_has_a_case_with_fewer_units_than_inputs() -> None:

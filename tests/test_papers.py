@@ -83,6 +83,12 @@ def test_every_row_says_printed_corrected_or_why_not(index, rows) -> None:
         assert not row.item.startswith("Figure") or row.commands or state == "not computed", row
 
 
+def test_rows_drawn_at_random_are_rows_of_the_page(index, rows) -> None:
+    drawn = index.draw(60, 7).splitlines()
+    assert len(set(drawn)) == 60 and drawn != index.draw(60, 8).splitlines()
+    assert {line.split(" | ")[1] for line in drawn} <= {row.item for row in rows}
+
+
 def test_every_object_of_the_index_is_there(rows) -> None:
     for name in sorted({name for row in rows for name in row.objects}):
         module, _, last = f"laybare.{name}".rpartition(".")

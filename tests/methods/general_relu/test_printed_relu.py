@@ -173,3 +173,14 @@ def test_inputs_that_are_not_normal_are_refused(rng: np.random.Generator) -> Non
     x = rng.uniform(-2, 2, (3000, 3))
     with pytest.raises(lb.errors.AssumptionViolated, match="standard deviations"):
         lb.recover(lb.Samples(x, truth(x)), lb.GeneralReLU.literal(), rng=rng)
+
+
+def test_directions_with_a_bias_that_no_sample_shows_are_left_out_and_counted() -> None:
+    """A unit along the first axis, and along the second a cubic, which looks like a unit with |b| of 6/ζ₂, ζ₂ noise."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60_000, 3))
+    source = lb.Samples(x, np.maximum(x[:, 0] + 0.3, 0.0) + 0.3 * (x[:, 1] ** 3 - 3 * x[:, 1]), law=lb.Gaussian(0, 1))
+    kept, every = (PrintedReLU(max_bias=limit)(source, 2, lb.relu, rng=np.random.default_rng(0)) for limit in (6.0, np.inf))
+    assert "1 more had a bias beyond 6 and were dropped, which the paper does not do" in kept.claims[0].explanation
+    assert "dropped" not in every.claims[0].explanation
+    assert np.abs(every.network.layer.biases).max() > 6 > np.abs(kept.network.layer.biases).max()
