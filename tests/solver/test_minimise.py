@@ -200,6 +200,17 @@ def test_metric_of_all_rows_is_their_curvature(activation, outputs, rng):
         assert_allclose(other, one, atol=1e-3 * np.abs(one).max())
 
 
+def test_readouts_beyond_the_square_root_of_the_largest_number_are_a_step_of_length_zero(rng):
+    """Their products overflow: a rejected trial, as whatever is not finite, and no error."""
+    problem = planted(6, 4, 2000, rng)
+    point = full_point(problem.truth)
+    metric = metric_of(SubsampledCurvature(problem.source, 2000).at(point), 0.0)
+    huge = point.moved(point.units, 1e170 * point.coefficients)
+    right = Direction(rng.standard_normal(point.units.shape), rng.standard_normal(point.coefficients.shape))
+    found = DampedSystem(problem.source, huge, metric).solve(right, 0.1)
+    assert found.gain == 0.0 and not found.step.rows.any() and not found.step.coefficients.any() and found.products == 1
+
+
 def test_metric_of_a_part_is_symmetric_and_positive(rng):
     problem = planted(6, 4, 2000, rng)
     point = full_point(perturbed(problem.truth, 0.01, rng))

@@ -246,7 +246,7 @@ class DampedSystem:
             products, curvature = products + 1, direction.dot(image)
             if products > limits.cg_report_after:
                 report_progress(self.progress, "refining", products, limits.cg_products, "products of a step")
-            if curvature <= 0.0:
+            if not 0.0 < curvature < np.inf:
                 break
             step = rho / curvature
             solution, residual = solution.plus(direction, step), residual.plus(image, -step)

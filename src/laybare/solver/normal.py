@@ -174,12 +174,15 @@ def images(X1: Array, *rows: Array) -> Array:
     return np.matmul(weights, X1.T, out=workspace("ahead", (len(weights), len(X1)), X1.dtype.type))
 
 
-def unit_of(point: Point, y: Array, dtype: Precision) -> float:
-    """The unit of labels within a block: 1 in double; in single a power of two near the largest value, which may overflow."""
+def unit_of(point: Point, y: Array, dtype: Precision) -> np.float64:
+    """The unit of labels within a block: 1 in double; in single a power of two near the largest value, which may overflow.
+
+    A number of NumPy: its square is infinite where a float of Python would raise, and what is not finite is a rejected trial.
+    """
     if dtype is np.float64:
-        return 1.0
+        return np.float64(1.0)
     largest = max(float(np.abs(y).max()), float(np.abs(point.coefficients).max(initial=0.0)))
-    return float(2.0 ** np.round(np.log2(largest))) if 0.0 < largest < np.inf else 1.0
+    return np.float64(2.0 ** np.round(np.log2(largest))) if 0.0 < largest < np.inf else np.float64(1.0)
 
 
 def doubles(gram: Array, moment: Array, unit: float) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ Servers that speak otherwise are described by `request` and `response` (`laybare
 with all digits of float64. After a dropped connection, a timeout, 429 or 5xx the request is repeated after a pause that doubles
 (or is what Retry-After says); anything else is an error at once, with what the server said. A host that was never reached is
 given up after `contact` seconds. What is waited for is told to `notify`. Redirections are not followed: the token must not be
-sent to another address.
+sent to another address. A connection is kept for the next request (`laybare.source.oracle.connections`).
 
 A request runs on a thread of its own while the caller waits: names are looked up and servers drip by calls that nothing can
 interrupt, and so the timeout holds for the whole answer, and Ctrl-C is answered at once.
@@ -19,22 +19,25 @@ import json
 import math
 import os
 import re
-import socket
 import time
 from _thread import start_new_thread
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException
+from functools import partial
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
 from queue import Empty, SimpleQueue
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from laybare.errors import InvalidInput
 from laybare.numerics.redaction import redact, redact_address, secrets_of
 from laybare.numerics.shapes import Array
+from laybare.source.oracle.connections import ConnectionPool, HttpRequest, RequestUnderWay
 from laybare.source.oracle.json_shapes import RequestShape, ResponsePath
+from laybare.version import __version__
 
 SHOWN_CHARACTERS = 80
 """Characters of an answer in an error message. Convention: about one line on a screen."""
@@ -88,6 +91,7 @@ class Endpoint:
     notify: Callable[[str, int, int], None] | None = field(default=None, repr=False, compare=False)
     _reached: list[bool] = field(default_factory=list, repr=False, compare=False)
     _last: list[float] = field(default_factory=list, repr=False, compare=False)
+    _connections: ConnectionPool = field(default_factory=ConnectionPool, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_address(self.url)
@@ -175,9 +179,11 @@ def _check_address(url: Any) -> None:
 
 def _headers(endpoint: Endpoint) -> dict[str, str]:
     """Headers of a request; the token is stripped and checked here, because lower libraries print what they refuse."""
-    headers = {"Content-Type": "application/json", "Accept": "application/json", **dict(endpoint.headers)}
+    chosen = {name.lower() for name, _ in endpoint.headers}
+    ours = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": f"laybare/{__version__}"}
+    headers = {name: value for name, value in ours.items() if name.lower() not in chosen} | dict(endpoint.headers)
     secret, parts = os.environ.get(endpoint.token, "").strip(), urlsplit(endpoint.url)
-    if any(name.lower() == "authorization" for name in headers):
+    if "authorization" in chosen:
         return headers
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -222,22 +228,24 @@ class _Reply:
 def _request(endpoint: Endpoint, headers: dict[str, str], body: bytes) -> _Reply:
     """One request within its time. An abandoned one is shut down, so that its thread ends."""
     replies: SimpleQueue[_Reply] = SimpleQueue()
-    connections: list[Any] = []
+    way = RequestUnderWay()
 
     def work() -> None:
         try:
-            replies.put(_exchange(endpoint, headers, body, connections))
+            replies.put(_exchange(endpoint, headers, body, way))
         except Exception as error:  # whatever a server makes a library raise is an answer that cannot be used
             replies.put(_Reply(problem=type(error).__name__))
 
     start_new_thread(work, ())
-    begun = time.monotonic()
+    begun, answered = time.monotonic(), False
     try:
         while True:
             limit = endpoint.timeout if endpoint._reached else min(endpoint.timeout, endpoint.contact)
             left = begun + limit - time.monotonic()
             try:
-                return replies.get(timeout=max(0.0, min(left, PATIENT_SECONDS)))
+                reply = replies.get(timeout=max(0.0, min(left, PATIENT_SECONDS)))
+                answered = True
+                return reply
             except Empty:
                 if time.monotonic() < begun + limit:
                     host = urlsplit(endpoint.url).hostname
@@ -247,9 +255,8 @@ def _request(endpoint: Endpoint, headers: dict[str, str], body: bytes) -> _Reply
                     continue
                 return _Reply(problem=_late(endpoint, limit))
     finally:
-        for connection in connections:
-            with suppress(OSError, AttributeError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        if not answered:
+            way.abandon()
 
 
 def _late(endpoint: Endpoint, limit: float) -> str:
@@ -257,72 +264,26 @@ def _late(endpoint: Endpoint, limit: float) -> str:
     return f"no answer within {limit:g} seconds" if endpoint._reached else f"{host} was not reached within {limit:g} seconds"
 
 
-def _exchange(endpoint: Endpoint, headers: dict[str, str], body: bytes, connections: list[Any]) -> _Reply:
-    from urllib.error import HTTPError, URLError
-    from urllib.request import Request
+def _exchange(endpoint: Endpoint, headers: dict[str, str], body: bytes, way: RequestUnderWay) -> _Reply:
+    request = HttpRequest(urlsplit(endpoint.url), headers, body, endpoint.timeout)
+
+    def reached() -> None:
+        endpoint._reached[:] = [True]
 
     try:
-        with _opener(endpoint, connections).open(
-            Request(_without_user(urlsplit(endpoint.url)), body, headers), timeout=endpoint.timeout
-        ) as reply:
-            return _read(endpoint, reply)
-    except HTTPError as error:
-        with error:
-            shown = redact(f"status {error.code} ({error.reason})", *_secrets(endpoint))
-            return _Reply(
-                problem=shown, temporary=error.code == 429 or error.code >= 500,
-                wait=_seconds_to_wait(error.headers.get("Retry-After", "")), said=_reason(endpoint, error))
+        reply: _Reply = endpoint._connections.exchange(request, partial(_read, endpoint), way, reached)
+        return reply
     except TimeoutError:
         return _Reply(problem=_late(endpoint, endpoint.timeout))
-    except (URLError, OSError, HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
-        text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        return _Reply(problem=redact(str(text), *_secrets(endpoint))[: 2 * SHOWN_CHARACTERS])
+    except (OSError, HTTPException) as error:
+        text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return _Reply(problem=redact(text, *_secrets(endpoint))[: 2 * SHOWN_CHARACTERS])
 
 
-def _reason(endpoint: Endpoint, error: Any) -> str:
-    """The beginning of what a server says about its refusal, in one line."""
-    with suppress(OSError, ValueError, HTTPException):
-        text = error.read(4 * SHOWN_REASON).decode(errors="replace")
-        return redact(" ".join(text.split()), *_secrets(endpoint))[:SHOWN_REASON]
-    return ""
-
-
-def _opener(endpoint: Endpoint, connections: list[Any]) -> Any:
-    """Follows no redirection, notes when the host was reached, and keeps its connections where they can be shut down."""
-    from http.client import HTTPConnection, HTTPSConnection
-    from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, build_opener
-
-    class Stay(HTTPRedirectHandler):
-        def redirect_request(self, *details: Any) -> None:
-            return None
-
-    def noted(kind: type[HTTPConnection]) -> Any:
-        class Noted(kind):  # type: ignore[valid-type,misc]
-            def connect(self) -> None:
-                connections.append(self)
-                super().connect()
-                endpoint._reached[:] = [True]
-
-        return Noted
-
-    class Plain(HTTPHandler):
-        def http_open(self, request: Any) -> Any:
-            return self.do_open(noted(HTTPConnection), request)
-
-    class Encrypted(HTTPSHandler):
-        def https_open(self, request: Any) -> Any:
-            return self.do_open(noted(HTTPSConnection), request)
-
-    return build_opener(Stay, Plain, Encrypted)
-
-
-def _without_user(parts: SplitResult) -> str:
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="", path=parts.path or "/"))
-
-
-def _read(endpoint: Endpoint, reply: Any) -> _Reply:
-    """The body, unless it is larger than allowed or cut short."""
+def _read(endpoint: Endpoint, reply: HTTPResponse) -> _Reply:
+    """The answer, or what is wrong with it."""
+    if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        return _refusal(endpoint, reply)
     parts, size = [], 0
     while part := reply.read(READ_BYTES):
         parts.append(part)
@@ -332,6 +293,19 @@ def _read(endpoint: Endpoint, reply: Any) -> _Reply:
     if reply.length:
         return _Reply(problem=f"its answer ended {reply.length:,} bytes too early")
     return _Reply(b"".join(parts))
+
+
+def _refusal(endpoint: Endpoint, reply: HTTPResponse) -> _Reply:
+    """The status, and the beginning of what the server says about it, in one line. No redirection is followed."""
+    said = b""
+    with suppress(OSError, ValueError, HTTPException):
+        said = reply.read(READ_BYTES)
+    shown = redact(f"status {reply.status} ({reply.reason})", *_secrets(endpoint))
+    line = " ".join(said.decode(errors="replace").split())[: 4 * SHOWN_REASON]  # cut again below: no half of a secret is shown
+    return _Reply(
+        problem=shown,
+        temporary=reply.status == HTTPStatus.TOO_MANY_REQUESTS or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR,
+        wait=_seconds_to_wait(reply.headers.get("Retry-After", "")), said=redact(line, *_secrets(endpoint))[:SHOWN_REASON])
 
 
 def _seconds_to_wait(text: str) -> float:
