@@ -35,6 +35,17 @@ def test_what_is_no_number_has_no_solution(dtype):
     assert np.isnan(factor_spd(np.full((3, 3), np.nan), dtype).solve(np.ones(3))).all()
 
 
+def test_an_unknown_whose_curvature_is_negative_by_rounding_stays_where_it_is():
+    """Scaled by the root of the least number there is, this matrix was one from which LAPACK's eigenvalue routine never returned."""
+    size = np.finfo(float).tiny
+    matrix = np.array([
+        [1.0, -3.5412971571516866e148, 7.8e-11, 2.1e-10], [-3.5412963285449388e148, -7.5289064012887245e306, -2e148, -4.8e147],
+        [7.8e-11, -2e148, 1.0, 1.9e-10], [2.1e-10, -4.8e147, 1.9e-10, 1.0]])
+    unscaled = np.array([1.0, np.sqrt(size), 1.0, 1.0])
+    solution = solve_spd(matrix * unscaled[:, None] * unscaled, np.ones(4))
+    assert_allclose(solution, [1.0, 0.0, 1.0, 1.0], atol=1e-8)
+
+
 def test_an_inverse_is_one(rng):
     matrix = gram(rng, scale=1e3)
     assert_allclose(inverse_spd(matrix) @ matrix, np.eye(30), atol=1e-8)

@@ -139,10 +139,11 @@ def solve_spd(matrix: Array, right: Array) -> Array:
 
     `right` is (p,) or (p, columns). Scaling to a unit diagonal is within a factor √p of the best diagonal scaling
     (van der Sluis 1969), so that units of very different size do not spoil each other. Where a number is not finite, or becomes
-    so by scaling, the solution is NaN: a solver then rejects the step. (LAPACK's eigenvalue routines may never return from NaN.)
+    so by scaling, the solution is NaN: a solver then rejects the step. (LAPACK's eigenvalue routines may never return from NaN,
+    nor from numbers of very different size: in a definite matrix of unit diagonal none is beyond 1, and what is, is rounding.)
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+        scale = _to_unit_diagonal(matrix)
         scaled = matrix * scale[:, None] * scale
         columns = right.reshape(len(right), -1) * scale[:, None]
         if not (np.isfinite(scaled.sum()) and np.isfinite(columns.sum())):
@@ -151,7 +152,7 @@ def solve_spd(matrix: Array, right: Array) -> Array:
     if factor_in_place(factor) and np.square(np.diag(factor)).min(initial=1.0) >= GRAM:
         solve_in_place(factor, solved)
     else:
-        values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
+        values, vectors = scipy.linalg.eigh(np.clip(scaled, -1.0, 1.0), check_finite=False)
         kept = values > GRAM * values[-1]
         V = vectors[:, kept]
         solved = V @ ((V.T @ columns) / values[kept, None])
@@ -166,7 +167,7 @@ def inverse_spd(matrix: Array) -> Array:
     In the place of one copy: for a thousand rows, new memory took longer than the inverse.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+        scale = _to_unit_diagonal(matrix)
         inverse: Array = matrix * scale[:, None]
         inverse *= scale
         lower = inverse.T  # in Fortran order, and the same matrix
@@ -177,6 +178,13 @@ def inverse_spd(matrix: Array) -> Array:
         inverse *= scale
         _mirror_upper(inverse)
         return inverse
+
+
+def _to_unit_diagonal(matrix: Array) -> Array:
+    """Scales that make the diagonal 1; 0 where there is none, or by rounding a negative one: nothing is known of that unknown,
+    and its solution is 0."""
+    diagonal = np.diag(matrix)
+    return np.asarray(np.where(diagonal <= 0.0, 0.0, 1.0 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))))
 
 
 def _mirror_upper(matrix: Array) -> None:
