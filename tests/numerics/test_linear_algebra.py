@@ -36,7 +36,7 @@ def test_what_is_no_number_has_no_solution(dtype):
 
 
 def test_an_unknown_whose_curvature_is_negative_by_rounding_stays_where_it_is():
-    """Scaled by the root of the least number there is, this matrix was one from which LAPACK's eigenvalue routine never returned."""
+    """Scaled by the root of the least number there is, it was a matrix from which LAPACK's eigenvalue routine never returned."""
     size = np.finfo(float).tiny
     matrix = np.array([
         [1.0, -3.5412971571516866e148, 7.8e-11, 2.1e-10], [-3.5412963285449388e148, -7.5289064012887245e306, -2e148, -4.8e147],

@@ -64,3 +64,16 @@ def test_linear_part_that_no_signs_explain_is_kept(rng: np.random.Generator) -> 
     assert "which was kept" in settled.claim.explanation
     x = rng.standard_normal((20, 4))
     np.testing.assert_allclose(settled.network(x), folded(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slope_that_noise_lets_signs_explain_is_kept_where_they_fit_worse(seed: int) -> None:
+    """Hinges beside a trend: signs are off by less than the tolerance for noise, and units alone leave a kink in a wrong place."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0.0, 10.0, 400)
+    signal = 0.5 * x + 2.0 * np.maximum(x - 3.0, 0.0) - 3.0 * np.maximum(x - 7.0, 0.0)
+    y = signal + 0.15 * signal.std() * rng.standard_normal(400)
+    found = lb.recover(x[:, None], y, activation="relu", rng=0)
+    kinks = sorted(unit.location.value for unit in found.summary().units)
+    np.testing.assert_allclose(kinks, [3.0, 7.0], atol=0.4)  # 0.1 and 0.06 are their standard errors; without a slope 0.5 off
+    assert found.certificate.verdict != "refuted" and found.network.linear is not None

@@ -29,7 +29,7 @@ from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.search import settings
 from laybare.search.settings import Search, SearchContext, SearchStart, random_units
-from laybare.search.signs import choose_signs, match_signs
+from laybare.search.signs import choose_signs, match_signs, restore_linear_part
 from laybare.search.subspace import SubspaceFit, estimate_subspace, search_in_subspace
 from laybare.search.wide import run_with_spares, search_few_equations, search_with_spares
 from laybare.solver import Effort, FitInterrupt, Trace, best_so_far
@@ -220,7 +220,8 @@ def finish_fit(problem: Problem, searched: SearchResult, activation: Activation,
     """What a search found, in its own activation, refined on all rows.
 
     If some rows leave no doubt about the signs, all rows are fitted once. A fit that is then worse than expected had wrong signs,
-    and all rows decide them.
+    and all rows decide them. Where units alone fit all rows worse than the search by more than a linear part is worth, that part
+    is one of the network's own.
     """
     found, rules, claims = searched.fit, settings.SEARCH, tuple[Claim, ...]()
     network = network_of(found.point, vector=problem.used.outputs == 1)
@@ -238,6 +239,13 @@ def finish_fit(problem: Problem, searched: SearchResult, activation: Activation,
         again = refit(problem, network, near=True, effort=effort, progress=progress)
     if not searched.whole and degraded_on_all_rows(problem, searched, again.loss):
         return finish_fit(problem, _fit_all_rows(problem, searched, progress), activation, progress)
+    if searched.whole and matched is not None and network.linear is None:
+        folded = network_of(found.point, vector=problem.used.outputs == 1)
+        restored = restore_linear_part(problem, folded, activation, found.loss, again.loss)
+        if restored is not None:
+            claims = (restored.claim,)
+            with best_so_far(found):
+                again = refit(problem, restored.network, near=True, effort=effort, progress=progress)
     runs = found.runs if found.loss > SOLVED_LOSS * problem.variation else None
     trace = found.trace if again.trace is None else found.trace.then(again.trace)
     return again._replace(agreed=found.agreed, trace=trace, claims=(*claims, *again.claims), searched=searched, runs=runs)

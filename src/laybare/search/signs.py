@@ -17,6 +17,7 @@ from laybare.solver.minimise import minimise
 from laybare.solver.nested_models import log_likelihood_gain, schwarz_penalty
 from laybare.solver.point import FittedPoint, network_of, point_of
 from laybare.source import Source
+from laybare.source.problem import Problem
 
 
 class SignedNetwork(NamedTuple):
@@ -55,6 +56,34 @@ def choose_signs(
     return SignedNetwork(network, _claim(signs, 1 + sum(gap < rules.sign_gap for gap in gaps), min(gaps, default=np.inf)))
 
 
+def restore_linear_part(
+    problem: Problem, folded: Network, activation: Activation, loss: float, alone: float
+) -> SignedNetwork | None:
+    """The network of a sign-free fit with the linear part that its signs leave over, if the samples ask for it: units alone,
+    with signs that the tolerance let through, leave a squared error `alone` where the sign-free fit leaves `loss`.
+
+    The tolerance is one for noise: units on few rows, or of several times their size, may pass it and still fit much worse.
+    """
+    gap = log_likelihood_gain(problem.equations, alone, loss, NOISELESS_LOSS * problem.variation)
+    if gap <= _linear_penalty(problem.used, problem.equations):
+        return None
+    decoded = restore_signs(folded, activation, tol=0.0)
+    return SignedNetwork(decoded.network, _linear_claim(decoded.signs, gap, _linear_penalty(problem.used, problem.equations)))
+
+
+def _linear_penalty(source: Source, equations: int) -> float:
+    """What a linear part must gain."""
+    return settings.SEARCH.linear_part * schwarz_penalty(source.dim * source.outputs, equations)
+
+
+def _linear_claim(signs: Signs, gap: float, penalty: float) -> Claim:
+    text = (
+        f"no signs make the units add up to the linear part (relative residual {signs.residual:.1e}), which was kept; "
+        f"without it the samples are less likely by {gap / 2:.3g} (log), and {penalty / 2:.3g} would show that it is real: the "
+        "signs of its units are then a convention.")
+    return Claim(ClaimName.SIGN_PATTERNS, 0.0, 1.0, gap > penalty, "tested", text)
+
+
 def _choose_linear_part(
     source: Source, folded: Network, matched: DecodedNetwork, scale: float, *, biases: bool
 ) -> SignedNetwork:
@@ -72,12 +101,7 @@ def _choose_linear_part(
     beside = _refit(source, matched.network, scale, biases, linear=True)
     equations = source.size * source.outputs
     gap = log_likelihood_gain(equations, alone.loss, beside.loss, NOISELESS_LOSS * scale)
-    penalty = settings.SEARCH.linear_part * schwarz_penalty(source.dim * source.outputs, equations)
-    text = (
-        f"no signs make the units add up to the linear part (relative residual {matched.signs.residual:.1e}), which was kept; "
-        f"without it the samples are less likely by {gap / 2:.3g} (log), and {penalty / 2:.3g} would show that it is real: the "
-        "signs of its units are then a convention.")
-    return SignedNetwork(matched.network, Claim(ClaimName.SIGN_PATTERNS, 0.0, 1.0, gap > penalty, "tested", text))
+    return SignedNetwork(matched.network, _linear_claim(matched.signs, gap, _linear_penalty(source, equations)))
 
 
 def _differs_in_sign(one: Network, other: Network) -> bool:
