@@ -68,7 +68,7 @@ def test_linear_part_that_no_signs_explain_is_kept(rng: np.random.Generator) -> 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_slope_that_noise_lets_signs_explain_is_kept_where_they_fit_worse(seed: int) -> None:
-    """Hinges beside a trend: signs are off by less than the tolerance for noise, and units alone leave a kink in a wrong place."""
+    """Hinges beside a trend: signs are off by less than the tolerance for noise, and units alone misplace a kink."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(0.0, 10.0, 400)
     signal = 0.5 * x + 2.0 * np.maximum(x - 3.0, 0.0) - 3.0 * np.maximum(x - 7.0, 0.0)
