@@ -142,7 +142,7 @@ class NetworkChecker:
                 aside = FIT.max_aside * 10.0 ** (-3.0 * rng.random((count, 1)))
                 points.append((1.0 - aside) * between + aside * away)
         x = np.vstack(points)
-        return Answers(x, self.context.queries.ask(x, "polish") if len(x) else np.empty((0, outputs)))
+        return self.context.queries.ask_where_usable(x, "polish") if len(x) else Answers(x, np.empty((0, outputs)))
 
     def _stored_answers(self, most: int) -> Answers:
         """The latest answers, as many as the fit has time for; far ones, whose rounding is large, are left out."""
@@ -157,7 +157,7 @@ class NetworkChecker:
         x = self.spread * rng.choice(SCALES, (count, 1)) * rng.standard_normal((count, weights.shape[1]))
         h = self.spread * rng.choice(SCALES, (half, 1)) * rng.standard_normal((half, len(biases)))
         x[:half] = (np.maximum(h, -0.3 * self.spread) - biases) @ np.linalg.pinv(weights).T
-        return Answers(x, self.context.queries.ask(x, purpose))
+        return self.context.queries.ask_where_usable(x, purpose)
 
     def _relative_residuals(self, fitted: DeepFit, fresh: Answers) -> Array:
         """Differences of fresh answers and predictions, relative to what rounding and the error bars allow, (n,)."""

@@ -31,7 +31,7 @@ from typing import TypeVar
 import numpy as np
 
 from laybare.assembly.sign_decoding import decode_signs
-from laybare.lines.observations import LAYER, LayerObservations, accurate_gradients, sides_of_hyperplanes
+from laybare.lines.observations import LAYER, LayerObservations, accurate_gradients, distinct_refused, sides_of_hyperplanes
 from laybare.lines.surfaces import PieceGradient, Surface
 from laybare.numerics.shapes import Array
 
@@ -166,10 +166,40 @@ def choose_units(observed: LayerObservations) -> LayerEstimate | None:
     return next((layer for layer in layers if not layer.failure), None)
 
 
-def _rank_of_gradients(g: Array) -> int:
-    """The rank of gradients (n, outputs, width), which are in standard deviations."""
+def choose_lowest_units(observed: LayerObservations) -> LayerEstimate | None:
+    """The lowest layer of those surfaces that explain all gradients; None if no choice does. No query.
+
+    Layers above may hide a hyperplane where it was tested, and a surface that seldom turns may pass. So surfaces that were refused
+    take the places of known ones, as few as possible. Only in layers narrower than their input: else any choice spans all gradients.
+    """
+    if not observed.gradients:
+        return None
+    gradients = accurate_gradients(observed.gradients)
+    g, h = np.array([gradient.values.T for gradient in gradients]), np.array([gradient.x for gradient in gradients])
+    scaled = g / np.array([gradient.sd for gradient in gradients])[:, None, None]
+    ranks = {_rank_of_gradients(scaled), _rank_of_gradients(scaled, share=0.0)}
+    for rank in sorted(rank for rank in ranks if 0 < rank < observed.space.width):
+        most = min(LAYER.max_subsets_per_choice, int(LAYER.max_subset_work / (rank * observed.space.width)))
+        tried = (chosen for chosen in islice(_exchanges(observed, rank), most) if _coefficients_vanish(chosen, g, h))
+        layers = (decide_sides(layer_without_sides(observed, chosen)) for chosen in tried)
+        found = next((layer for layer in layers if not layer.failure), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _exchanges(observed: LayerObservations, rank: int) -> Iterator[tuple[Surface, ...]]:
+    """Choices of `rank` surfaces: known ones, and as few of the refused ones as possible."""
+    known, refused = observed.known, distinct_refused(observed)
+    for kept in range(min(rank, len(known)), max(0, rank - len(refused)) - 1, -1):
+        for chosen in combinations(known, kept):
+            yield from ((*chosen, *others) for others in combinations(refused, rank - kept))
+
+
+def _rank_of_gradients(g: Array, share: float = LAYER.zero_share) -> int:
+    """The rank of gradients (n, outputs, width), which are in standard deviations; values below this share are zero."""
     sizes = np.linalg.svd(g.reshape(-1, g.shape[2]), compute_uv=False)
-    return int(np.sum(sizes > LAYER.zero_sds * np.sqrt(len(g)) + LAYER.zero_share * sizes[0]))
+    return int(np.sum(sizes > LAYER.zero_sds * np.sqrt(len(g)) + share * sizes[0]))
 
 
 def _choices(observed: LayerObservations, rank: int) -> Iterator[tuple[Surface, ...]]:

@@ -155,7 +155,7 @@ def ask_random_points(context: QueryContext, dim: int, count: int, spread: float
     """Answers at Gaussian points, or at uniform ones in the box."""
     box, rng = context.queries.box, context.rng
     x = spread * rng.standard_normal((count, dim)) if box is None else box.low + (box.high - box.low) * rng.random((count, dim))
-    return context.queries.ask_usable(x, purpose) if context.queries.resolution else Answers(x, context.queries.ask(x, purpose))
+    return context.queries.ask_where_usable(x, purpose)
 
 
 def _ask_near_uncertain_units(context: QueryContext, model: PartialNetwork, count: int, spread: float) -> Answers:
@@ -169,7 +169,7 @@ def _ask_near_uncertain_units(context: QueryContext, model: PartialNetwork, coun
     reach = units.distances[worst] + 1.0
     feet = model.point + units.normals[worst] * units.distances[worst, None]
     x = np.vstack([feet + away[: count // 2] * reach[:, None], away[count // 2 :]])
-    return queries.ask_usable(x, "polish") if queries.resolution else Answers(x, queries.ask(x, "polish"))
+    return queries.ask_where_usable(x, "polish")
 
 
 def contradicting_points(fresh: Answers, model: PartialNetwork, rounding: Rounding) -> Array:

@@ -7,6 +7,7 @@ no accurate gradient on one side: that side decides which one is active, and a g
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +16,7 @@ from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.feature_space import FeatureSpace
 from laybare.lines.hyperplanes import Hyperplane, measure_hyperplane
 from laybare.lines.kinks import Kink, LineProfile, read_profile
-from laybare.lines.line import Line, within_answers
+from laybare.lines.line import KINK, Line, within_answers
 from laybare.lines.partial_network import SAME_HYPERPLANE
 from laybare.lines.query import QueryContext
 from laybare.lines.surfaces import PieceGradient, Surface, changes_along, classify_surface, measure_gradient, measure_surface
@@ -74,7 +75,7 @@ class LayerObservations:
     curved: tuple[Surface, ...] = ()
     lines: int = 0
     quiet: int = 0
-    profiles: tuple[LineProfile, ...] = ()  # of the lines in the input space, for coarse answers
+    profiles: tuple[LineProfile, ...] = ()  # of the lines in the input space
 
     @property
     def known(self) -> tuple[Surface, ...]:
@@ -88,22 +89,30 @@ class LayerObservations:
 
 
 def follow_line(
-    context: QueryContext, observed: LayerObservations, line: Line, *, all_gradients: bool = False
+    context: QueryContext, observed: LayerObservations, line: Line, *, all_gradients: bool = False, doubt: bool = False
 ) -> LayerObservations:
-    """Read a line and measure what no known unit explains; with `all_gradients`, the gradients on all of its pieces."""
+    """Read a line and measure what no known unit explains; with `all_gradients`, the gradients on all of its pieces.
+
+    `doubt`: a known surface may be none of this layer, so what is in the span of all is measured too, where no refused surface
+    passes.
+    """
     space, located = observed.space, not (context.rounding.fine or observed.space.layers)
     try:
-        profile = read_profile(context, within_answers(context.queries, line))
+        profile = read_profile(context, _usable_part(context, observed, line))
     except (NotSeparated, AssumptionViolated):
         return replace(observed, lines=observed.lines + 1, quiet=0)
     new = [i for i in range(len(profile.kinks)) if not _is_explained(observed.known, space, profile, i)]
-    new = sorted({*_kinks_of_unknown_units(context, observed, profile, new), *_kinks_to_remeasure(observed, profile)})
+    if doubt:
+        new = [i for i in new if not _is_explained(observed.curved, space, profile, i)]
+    else:
+        new = _kinks_of_unknown_units(context, observed, profile, new)
+    new = sorted({*new, *_kinks_to_remeasure(observed, profile)})
     beside = range(len(profile.pieces)) if all_gradients else sorted({i + d for i in new for d in (0, 1)})
     gradients = {k: measure_gradient(context, space, profile, k) for k in beside}
     fresh = replace(
         observed, lines=observed.lines + 1, quiet=observed.quiet + 1,
         gradients=observed.gradients + tuple(gradient for gradient in gradients.values() if gradient is not None),
-        profiles=(*observed.profiles, profile) if located else ())
+        profiles=() if space.layers else (*observed.profiles, profile))
     for i in new:
         surface = measure_surface(context, space, profile, i, gradients)
         if surface is None:
@@ -117,6 +126,24 @@ def follow_line(
     return fresh
 
 
+def _usable_part(context: QueryContext, observed: LayerObservations, line: Line) -> Line:
+    """The part of a line on which no class is certain; above known layers it is moved towards a place where a gradient was measured.
+
+    All places of a feature space between two of them belong to it; nearer to the origin may lie outside.
+    """
+    queries, space = context.queries, observed.space
+    if queries.resolution is None or not space.layers:
+        return within_answers(queries, line)
+    home = observed.gradients[0].x if observed.gradients else None
+    for _ in range(KINK.max_halvings):
+        if len(queries.ask_usable(line.point[None], "recognise").x):
+            return within_answers(queries, line)
+        if home is not None:
+            line = space.line_through(home + (line.point - home) / KINK.reach_factor, line.direction, line.scale)
+    raise NotSeparated(
+        "A class is certain to rounding where a line begins.", "Its log-odds carry no information there.", "Use another line.")
+
+
 def without_unshown(observed: LayerObservations) -> LayerObservations:
     """Without located hyperplanes that the lines do not show where they are met: no query.
 
@@ -124,6 +151,13 @@ def without_unshown(observed: LayerObservations) -> LayerObservations:
     while does not.
     """
     return replace(observed, hyperplanes=tuple(plane for plane in observed.hyperplanes if _is_shown(plane, observed.profiles)))
+
+
+def with_unshown_refused(observed: LayerObservations) -> LayerObservations:
+    """The same with known surfaces that the lines do not show refused: one of them hides what is in the span of all."""
+    shown = [_is_shown(plane, observed.profiles) for plane in observed.hyperplanes]
+    kept, refused = (tuple(compress(observed.hyperplanes, side)) for side in (shown, np.logical_not(shown)))
+    return replace(observed, hyperplanes=kept, curved=(*observed.curved, *refused))
 
 
 def _is_shown(plane: Surface, profiles: tuple[LineProfile, ...]) -> bool:
@@ -228,6 +262,15 @@ def _is_explained(surfaces: tuple[Surface, ...], space: FeatureSpace, profile: L
         if off <= 20.0 * surface.sd * size + (10.0 * kink.sd + 1e-9 * line.scale) * abs(float(surface.normal @ u)):
             return True
     return False
+
+
+def distinct_refused(observed: LayerObservations) -> tuple[Surface, ...]:
+    """Surfaces that were tested far away and refused, each once, without those that are known."""
+    found: list[Surface] = []
+    for surface in sorted(observed.curved, key=lambda one: one.sd):
+        if not any(_is_same(surface, other) for other in (*observed.known, *found)):
+            found.append(surface)
+    return tuple(found)
 
 
 def _is_same(one: Surface, other: Surface) -> bool:

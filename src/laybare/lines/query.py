@@ -111,6 +111,17 @@ class QueryCounter:
         self._blocks.append(kept)
         return kept
 
+    def ask_where_usable(self, x: Array, purpose: Purpose) -> Answers:
+        """All points with their answers; of log-odds those that can be used."""
+        return Answers(x, self.ask(x, purpose)) if self.resolution is None else self.ask_usable(x, purpose)
+
+    def ask_if_usable(self, x: Array, purpose: Purpose) -> Array | None:
+        """Answers (n, outputs); None if a class is certain to rounding at one of the points: nothing is seen there."""
+        if self.resolution is None:
+            return self.ask(x, purpose)
+        kept = self.ask_usable(x, purpose)
+        return kept.y if len(kept.x) == len(x) else None
+
     def ask_stencil(self, centre: Array, axes: Array, steps: Array, purpose: Purpose) -> Array:
         """Answers (n, outputs) at centre + steps[i] · e_axes[i], all inside the box."""
         stencil = Stencil(centre, axes, steps, np.empty((0, 0)))
@@ -135,7 +146,7 @@ class QueryCounter:
         return every, points.assured(len(asked[0].x) if asked else 0)
 
     def _ask_fresh(self, x: Array) -> Answers:
-        return self.ask_usable(x, "assurance") if self.resolution is not None else Answers(x, self.ask(x, "assurance"))
+        return self.ask_where_usable(x, "assurance")
 
     def count(self, queries: int, purpose: Purpose) -> None:
         """Count queries that were asked of the same black box elsewhere."""

@@ -29,7 +29,14 @@ from laybare.lines.deep_fit import DeepFit, DeepParameters
 from laybare.lines.feature_space import FeatureSpace, RemainingBlackBox, input_space
 from laybare.lines.fresh_check import NetworkChecker
 from laybare.lines.hyperplanes import HYPERPLANE, LocatedReader, usable_line
-from laybare.lines.layer import LayerEstimate, choose_units, decide_sides, estimate_layer, read_wide_last_layer
+from laybare.lines.layer import (
+    LayerEstimate,
+    choose_lowest_units,
+    choose_units,
+    decide_sides,
+    estimate_layer,
+    read_wide_last_layer,
+)
 from laybare.lines.line import Line, within_answers
 from laybare.lines.model_fit import (
     FIT,
@@ -41,7 +48,7 @@ from laybare.lines.model_fit import (
     standardised_residuals,
     stored_contradictions,
 )
-from laybare.lines.observations import LayerObservations, follow_line, line_across, one_sided_surfaces, without_unshown
+from laybare.lines.observations import LayerObservations, follow_line, line_across, one_sided_surfaces, with_unshown_refused, without_unshown
 from laybare.lines.partial_network import PartialNetwork, decide_activation_and_signs
 from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import BlackBox, PurposeContext, QueryBox, QueryContext, QueryCounter, Resolution
@@ -334,13 +341,20 @@ class DeepReader:
         while True:
             quiet_enough = DEEP.quiet_before_choice <= observed.quiet < DEEP.quiet_before_always_active
             every = level == 1 and quiet_enough and observed.lines >= fewest
-            observed = follow_line(self.context, observed, self._next_line(observed, fewest), all_gradients=every)
+            doubt = level == 0 and fine and observed.quiet >= DEEP.quiet_lines[0]  # every line meets every unit, and one is missing
+            observed = follow_line(
+                self.context, observed, self._next_line(observed, fewest), all_gradients=every, doubt=doubt)
             layer, enough = estimate_layer(observed), observed.lines >= fewest
+            if layer.failure and level == 0 and fine and len(observed.known) <= observed.space.width:
+                observed = with_unshown_refused(observed)
+                layer = estimate_layer(observed)
             if layer.failure and level == 1 and observed.quiet >= DEEP.quiet_before_always_active and enough:
                 layer = layer_with_always_active_unit(observed) or layer
             settled = enough and observed.quiet >= (DEEP.quiet_lines[level] if fine or level else HYPERPLANE.quiet_lines)
             if layer.failure and level == 1 and observed.quiet and observed.quiet % DEEP.quiet_before_choice == 0 and enough:
                 layer = choose_units(observed) or layer
+            if layer.failure and level == 0 and fine and enough and observed.quiet in (DEEP.quiet_lines[0], DEEP.quiet_before_choice):
+                layer = choose_lowest_units(observed) or layer
             if layer.failure and settled and level == 1 and len(observed.known) > observed.space.width:
                 layer = read_wide_last_layer(observed) or layer
             if (settled and not layer.failure) or _is_too_wide(observed, settled=settled) or observed.lines >= most:

@@ -15,7 +15,7 @@ import numpy as np
 from laybare.lines.feature_space import SURFACE, FeatureSpace
 from laybare.lines.kinks import LineProfile
 from laybare.lines.line import KINK
-from laybare.lines.query import QueryContext
+from laybare.lines.query import QueryContext, QueryCounter
 from laybare.numerics.shapes import Array
 from laybare.source.rounding import Rounding
 
@@ -69,10 +69,9 @@ def measure_gradient(
         steps = _steps_within(space, x, share * 8.0**-turn * (right - left) / 2.0)
         if not steps.all():
             continue
-        if space.layers:
-            y = queries.ask(x + steps[:, None] * space.inverse.T, "gradients")
-        else:
-            y = queries.ask_stencil(x, np.arange(len(x)), steps, "gradients")
+        y = _ask_steps(queries, space, x, steps)
+        if y is None:
+            continue
         rise = y - piece.value(tau)
         values = rise / steps[:, None]
         noise = np.hypot(rounding.sd(x[None], y[:1])[0], piece.sd_at(tau)) / np.abs(steps)
@@ -84,6 +83,13 @@ def measure_gradient(
     return None
 
 
+def _ask_steps(queries: QueryCounter, space: FeatureSpace, x: Array, steps: Array) -> Array | None:
+    """Answers after one step along every feature; None if a class is certain at one of them."""
+    if space.layers or queries.resolution is not None:
+        return queries.ask_if_usable(x + steps[:, None] * space.inverse.T, "gradients")
+    return queries.ask_stencil(x, np.arange(len(x)), steps, "gradients")
+
+
 def _is_additive(context: QueryContext, space: FeatureSpace, x: Array, steps: Array, value: Array, rise: Array) -> bool:
     """Whether a random mixture of all steps changes the answer by the mixture of their changes. One query.
 
@@ -91,7 +97,9 @@ def _is_additive(context: QueryContext, space: FeatureSpace, x: Array, steps: Ar
     """
     mixture = context.rng.dirichlet(np.ones(len(steps)))
     mixed = x + space.inverse @ (mixture * steps)
-    y = context.queries.ask(mixed[None], "gradients")
+    y = context.queries.ask_if_usable(mixed[None], "gradients")
+    if y is None:
+        return False
     off = np.abs((y[0] - value) - mixture @ rise).max()
     return bool(off <= 4.0 * KINK.rounding_sds * context.rounding.sd(mixed[None], y)[0])
 
@@ -121,7 +129,9 @@ def changes_along(
         values.append(profile.pieces[k].value(tau))
         sds.append(profile.pieces[k].sd_at(tau))
         steps.append(step)
-    y = queries.ask(np.array(x), "checks")
+    y = queries.ask_if_usable(np.array(x), "checks")
+    if y is None:
+        return [True] * len(pieces)
     noise = np.hypot(rounding.sd(np.array(x), y), sds)
     off = np.abs(y - np.array(values)).max(axis=1)
     steepest = max(float(np.abs(piece.slope).max()) for piece in profile.pieces)
@@ -226,13 +236,15 @@ def _crossing(space: FeatureSpace, surface: Surface, x: Array, y: Array) -> Arra
 def bend_at_hyperplane(context: QueryContext, space: FeatureSpace, surface: Surface, x: Array, across: Array) -> int:
     """1 if the function bends at a point x of the supposed hyperplane, -1 if not, 0 if it is constant there.
 
-    It is constant where all units above are inactive; nothing can be seen then.
+    It is constant where all units above are inactive; nothing can be seen then, nor where a class is certain to rounding.
     """
     unsure = 10.0 * surface.sd * float(np.linalg.norm(space.features(x[None])[0]) + 1.0)
     low, high = space.interval(x, across)
     step = min(max(SURFACE.check_step * space.spread, unsure), 0.5 * high, -0.5 * low)
     points = x + step * np.array([[-1.0], [0.0], [1.0]]) * across
-    y = context.queries.ask(points, "checks")
+    y = context.queries.ask_if_usable(points, "checks")
+    if y is None:
+        return 0
     noise = 2.0 * KINK.rounding_sds * context.rounding.sd(points, y).max()
     if np.abs(y[0] - 2.0 * y[1] + y[2]).max() > np.sqrt(6.0) * noise:
         return 1
