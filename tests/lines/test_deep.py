@@ -11,12 +11,14 @@ import laybare as lb
 from laybare.errors import AssumptionViolated, BudgetExhausted
 from laybare.lines.deep_fit import DeepParameters, fit_all_layers
 from laybare.lines.feature_space import FeatureSpace, input_space
-from laybare.lines.layer import estimate_layer
-from laybare.lines.observations import LayerObservations, follow_line
+from laybare.lines.layer import choose_lowest_units, estimate_layer
+from laybare.lines.observations import LayerObservations, distinct_refused, follow_line, with_unshown_refused
 from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import QueryContext, QueryCounter
 from laybare.lines.read import read_deep
+from laybare.lines.surfaces import PieceGradient
 from laybare.networks import Network
+from laybare.source import Rounding
 
 
 def _context(network: Network, rng: np.random.Generator) -> tuple[QueryContext, FeatureSpace]:
@@ -68,6 +70,65 @@ def test_a_layer_without_one_of_its_units_is_incomplete() -> None:
     observed = follow_line(context, LayerObservations(space), space.line(0, rng))
     fewer = replace(observed, hyperplanes=observed.hyperplanes[1:], undecided=())
     assert estimate_layer(fewer).failure
+
+
+def test_gradients_put_a_refused_hyperplane_in_the_place_of_a_surface_that_seldom_turns() -> None:
+    network, rng = lb.random_network(15, widths=(10, 8), rng=0), np.random.default_rng(0)
+    context, space = _context(network, rng)
+    observed = LayerObservations(space)
+    for _ in range(3):
+        observed = follow_line(context, observed, space.line(0, rng))
+    true, others = observed.hyperplanes, distinct_refused(observed)
+    wrong = replace(observed, hyperplanes=(*true[:4], others[0], *true[5:]), undecided=(), curved=(*others[1:], true[4], true[4]))
+    assert estimate_layer(wrong).failure
+    found = choose_lowest_units(wrong)
+    assert found is not None
+    assert not found.failure
+    rows = network.layer.weights / np.linalg.norm(network.layer.weights, axis=1)[:, None]
+    assert np.allclose((found.weights @ rows.T).max(axis=0), 1.0)
+    assert choose_lowest_units(replace(wrong, curved=others[1:])) is None  # a unit was never met
+
+
+def test_surfaces_that_further_lines_do_not_show_are_refused() -> None:
+    network, rng = lb.random_network(15, widths=(10, 8), rng=0), np.random.default_rng(0)
+    context, space = _context(network, rng)
+    observed = LayerObservations(space)
+    for _ in range(12):
+        observed = follow_line(context, observed, space.line(0, rng))
+    false = observed.curved[0]
+    kept = with_unshown_refused(replace(observed, hyperplanes=(*observed.hyperplanes, false)))
+    assert len(kept.hyperplanes) == 10
+    assert any(surface is false for surface in kept.curved)
+
+
+def test_lines_above_a_layer_stay_where_all_of_its_units_are_active() -> None:
+    """A classifier that is certain nearly everywhere: lines are moved to where it is not, and not out of the space."""
+    network, rng = lb.random_network(8, widths=(6, 5), rng=2), np.random.default_rng(0)
+
+    space = input_space(8, 1.0).with_layer(network.layer.weights, np.asarray(network.layer.biases))
+    home = space.input_with_margins(np.full(6, 0.3), rng)
+
+    def log_odds(x: np.ndarray) -> np.ndarray:
+        y = network(x)[:, None] - network(home[None])
+        return np.where(np.abs(y) < 0.6, y, np.nan)
+
+    asked: list[np.ndarray] = []
+    queries = QueryCounter(lambda x: asked.append(x) or log_odds(x), resolution=lambda: Rounding("float64", 1e-14, 1e-14))
+    context = QueryContext(queries, Rounding("float64", 1e-14, 1e-14), rng)
+    observed = LayerObservations(space, gradients=(PieceGradient(home, np.zeros((6, 1)), 1e-12, np.zeros(1)),))
+    for number in range(6, 20):
+        observed = follow_line(context, observed, space.line(number, rng))
+    points = np.vstack(asked)
+    assert (points @ space.boundaries.T + space.boundary_offsets > -1e-9).all()
+    assert observed.known
+
+
+def test_a_budget_that_ends_in_the_lowest_layer_leaves_its_hyperplanes() -> None:
+    found = read_deep(lb.random_network(20, widths=(15, 10), rng=0), 20, budget=1200, rng=np.random.default_rng(0))
+    assert found.ended
+    assert not found.complete
+    assert 0 < found.network.layer.width <= 30
+    assert "the budget ended" in found.failure
 
 
 def test_the_joint_fit_has_the_network_as_its_fixed_point_and_returns_to_it() -> None:

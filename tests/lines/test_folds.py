@@ -271,6 +271,12 @@ def test_equations_leave_free_what_they_do_not_tell() -> None:
     assert np.allclose(np.abs(solution.free[:, 0]), np.eye(6)[2])
 
 
+def test_no_equations_leave_everything_free() -> None:
+    solution = solve_row(np.empty((0, 3)), np.empty((0, 2)), 1e-9)
+    assert np.array_equal(solution.free, np.eye(3))
+    assert not solution.row.any()
+
+
 def test_normal_and_shift_in_a_cell_follow_from_the_row(rng: np.random.Generator) -> None:
     network = planted((4, 7, 6, 3, 1), 5)
     below, x = known(network, 2), rng.standard_normal(4)

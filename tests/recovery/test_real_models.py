@@ -26,6 +26,14 @@ def test_pipelines_are_read_where_their_data_are(data: str, scaler: str, given: 
     assert f"% of inputs {said}" in str(found)
 
 
+@pytest.mark.parametrize("scaler", ["StandardScaler", "MinMaxScaler"])
+def test_two_hidden_layers_of_a_classifier_are_read_where_no_class_is_certain(scaler: str) -> None:
+    model, x = trained("breast_cancer", scaler, (8, 8), 3)
+    found = lb.recover(lb.Oracle(model, inputs=x, budget=5000))
+    assert found.certificate.verdict == "verified"
+    assert np.abs(found(x).reshape(len(x), -1) - log_odds(model, x)).max() < 1e-8
+
+
 def test_confident_probabilities_keep_their_digits() -> None:
     """Softmax of three classes, log-odds of hundreds: 1e-200 has as many digits as 0.1."""
     truth = lb.random_network(4, 6, outputs=2, rng=3)

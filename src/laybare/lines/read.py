@@ -35,6 +35,7 @@ from laybare.lines.layer import (
     choose_units,
     decide_sides,
     estimate_layer,
+    layer_without_sides,
     read_wide_last_layer,
 )
 from laybare.lines.line import Line, within_answers
@@ -317,7 +318,8 @@ class DeepReader:
                     break
                 state = returned
         except BudgetExhausted as error:
-            if not state.layers or state.layers[0].failure:
+            state = state if state.layers else _begun_state(error)
+            if not state.layers or (state.layers[0].failure and not len(state.layers[0].weights)):
                 raise
             return self._as_result(state, None, fresh, f"the budget ended: {error.seen}", ended=True)
         return replace(self._as_result(state, fitted, fresh, failure), assured=Assured() if failure else assured)
@@ -342,8 +344,12 @@ class DeepReader:
             quiet_enough = DEEP.quiet_before_choice <= observed.quiet < DEEP.quiet_before_always_active
             every = level == 1 and quiet_enough and observed.lines >= fewest
             doubt = level == 0 and fine and observed.quiet >= DEEP.quiet_lines[0]  # every line meets every unit, and one is missing
-            observed = follow_line(
-                self.context, observed, self._next_line(observed, fewest), all_gradients=every, doubt=doubt)
+            try:
+                observed = follow_line(
+                    self.context, observed, self._next_line(observed, fewest), all_gradients=every, doubt=doubt)
+            except BudgetExhausted as error:
+                error.values["observed"] = observed
+                raise
             layer, enough = estimate_layer(observed), observed.lines >= fewest
             if layer.failure and level == 0 and fine and len(observed.known) <= observed.space.width:
                 observed = with_unshown_refused(observed)
@@ -400,6 +406,15 @@ class DeepReader:
         known = [layer for layer in layers if not layer.failure]
         network = _under_black_box(known, queries) if known else _hyperplanes_only(last)
         return DeepReadResult(network, layers, False, failure, rounding, spent, np.nan, fresh, worst, ended)
+
+
+def _begun_state(error: BudgetExhausted) -> DeepState:
+    """The lowest layer as far as lines have shown it before the budget ended; no layer if they have not."""
+    observed = error.values.get("observed")
+    if not isinstance(observed, LayerObservations) or observed.space.layers or not observed.gradients:
+        return DeepState((), ())
+    layer = layer_without_sides(observed, observed.known)
+    return DeepState((observed,), (replace(layer, failure=f"it is not complete, and the budget ended: {error.seen}"),))
 
 
 def _is_contradicted(layer: LayerEstimate, further: LayerObservations) -> bool:

@@ -72,6 +72,8 @@ class RowSolution(NamedTuple):
 
 def solve_row(matrix: Array, right: Array, rank_tol: float) -> RowSolution:
     """The row from linear equations, and what they leave open: columns scaled, singular values below `rank_tol` are free."""
+    if not len(matrix):
+        return RowSolution(np.zeros(matrix.shape[1]), np.eye(matrix.shape[1]), 0.0)
     scale = np.maximum(np.abs(matrix).max(axis=0), 1e-300)
     dead = np.abs(matrix).max(axis=0) < 1e-200
     scale[dead] = 1.0
