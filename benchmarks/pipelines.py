@@ -5,9 +5,9 @@
 
 Breast cancer and iris of scikit-learn, `StandardScaler` or `MinMaxScaler` in front of an `MLPClassifier`, read as the pipeline
 (float64) and as the ONNX file that holds it (float32, sigmoid or softmax at the end), by `lb.recover` or by `laybare extract
---inputs rows.csv`. Each is given the rows it was trained on and `--queries` queries. *Within* counts those whose log-odds on these
-rows are right to `ROW_TOL`, whatever they are called; *doubtful* those of them that say that not all was read. Whatever is
-verified and not within is wrong.
+--inputs rows.csv`. Each is given the rows it was trained on and `--queries` queries. *Within* counts those whose log-odds on
+these rows are right to `ROW_TOL`, whatever they are called, and *doubtful* those of them that say that not all was read. What is
+verified and not within is wrong. A network on which the black box itself still stands is not within.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ ROW_TOL = 1e-4
 """Largest error of log-odds on the user's rows."""
 
 DATA, SCALERS, HIDDEN, FORMS, WAYS = (
-    ("breast_cancer", "iris"), ("StandardScaler", "MinMaxScaler"), ("8", "16", "8,8"), ("pipeline", "onnx"), ("python", "command"))
+    ("breast_cancer", "iris"), ("StandardScaler", "MinMaxScaler"), ("8", "16", "8,8"), ("pipeline", "onnx"),
+    ("python", "command"))
 HEADINGS = ("form", "read by", "hidden", "data", "within 1e-4", "of these doubtful", "wrong and verified", "refused",
             "largest error", "most queries", "most seconds")
 
@@ -61,7 +62,8 @@ def measure(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
         for hidden, data, scaler, seed in product(given.hidden, given.data, given.scaler, given.seeds):
             model, x = trained(data, scaler, tuple(map(int, hidden.split(","))), seed)
             write_onnx(model, Path(place) / "model.onnx")
-            np.savetxt(Path(place) / "rows.csv", x, delimiter=",", header=",".join(f"c{i}" for i in range(x.shape[1])), comments="")
+            names = ",".join(f"c{i}" for i in range(x.shape[1]))
+            np.savetxt(Path(place) / "rows.csv", x, delimiter=",", header=names, comments="")
             for form, way in product(given.form, given.by):
                 if (form, way) == ("pipeline", "command"):
                     continue  # a pipeline is an object; the command reads files
@@ -69,7 +71,8 @@ def measure(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 read = read_by_command(Path(place), given.queries) if way == "command" else read_by_python(
                     model if form == "pipeline" else str(Path(place) / "model.onnx"), x, given.queries)
                 network, verdict, queries, said = read
-                error = np.inf if network is None else float(np.abs(network(x).reshape(len(x), -1) - log_odds(model, x)).max())
+                error = np.inf if network is None or network.top is not None else float(
+                    np.abs(network(x).reshape(len(x), -1) - log_odds(model, x)).max())
                 yield {
                     "form": form, "by": way, "hidden": hidden, "data": data, "scaler": scaler, "seed": seed, "verdict": verdict,
                     "error": float(f"{error:.2g}"), "queries": queries, "seconds": round(time.process_time() - begun, 2),

@@ -169,8 +169,9 @@ def choose_units(observed: LayerObservations) -> LayerEstimate | None:
 def choose_lowest_units(observed: LayerObservations) -> LayerEstimate | None:
     """The lowest layer of those surfaces that explain all gradients; None if no choice does. No query.
 
-    Layers above may hide a hyperplane where it was tested, and a surface that seldom turns may pass. So surfaces that were refused
-    take the places of known ones, as few as possible. Only in layers narrower than their input: else any choice spans all gradients.
+    Layers above may hide a hyperplane where it was tested, and a surface that seldom turns may pass. So surfaces that were
+    refused take the places of known ones, as few as possible. Only in layers narrower than their input: else any choice spans all
+    gradients.
     """
     if not observed.gradients:
         return None

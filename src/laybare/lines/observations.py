@@ -127,9 +127,10 @@ def follow_line(
 
 
 def _usable_part(context: QueryContext, observed: LayerObservations, line: Line) -> Line:
-    """The part of a line on which no class is certain; above known layers it is moved towards a place where a gradient was measured.
+    """The part of a line on which no class is certain.
 
-    All places of a feature space between two of them belong to it; nearer to the origin may lie outside.
+    Above known layers it is moved towards a place where a gradient was measured: a feature space is convex, so it stays inside;
+    nearer to the origin may lie outside.
     """
     queries, space = context.queries, observed.space
     if queries.resolution is None or not space.layers:

@@ -49,7 +49,14 @@ from laybare.lines.model_fit import (
     standardised_residuals,
     stored_contradictions,
 )
-from laybare.lines.observations import LayerObservations, follow_line, line_across, one_sided_surfaces, with_unshown_refused, without_unshown
+from laybare.lines.observations import (
+    LayerObservations,
+    follow_line,
+    line_across,
+    one_sided_surfaces,
+    with_unshown_refused,
+    without_unshown,
+)
 from laybare.lines.partial_network import PartialNetwork, decide_activation_and_signs
 from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import BlackBox, PurposeContext, QueryBox, QueryContext, QueryCounter, Resolution
@@ -343,7 +350,7 @@ class DeepReader:
         while True:
             quiet_enough = DEEP.quiet_before_choice <= observed.quiet < DEEP.quiet_before_always_active
             every = level == 1 and quiet_enough and observed.lines >= fewest
-            doubt = level == 0 and fine and observed.quiet >= DEEP.quiet_lines[0]  # every line meets every unit, and one is missing
+            doubt = level == 0 and fine and observed.quiet >= DEEP.quiet_lines[0]  # lines meet every unit, and one is missing
             try:
                 observed = follow_line(
                     self.context, observed, self._next_line(observed, fewest), all_gradients=every, doubt=doubt)
@@ -351,16 +358,14 @@ class DeepReader:
                 error.values["observed"] = observed
                 raise
             layer, enough = estimate_layer(observed), observed.lines >= fewest
-            if layer.failure and level == 0 and fine and len(observed.known) <= observed.space.width:
-                observed = with_unshown_refused(observed)
-                layer = estimate_layer(observed)
+            if layer.failure and level == 0 and fine:
+                layer = _lowest_without_false_units(observed)
+                observed = layer.observed
             if layer.failure and level == 1 and observed.quiet >= DEEP.quiet_before_always_active and enough:
                 layer = layer_with_always_active_unit(observed) or layer
             settled = enough and observed.quiet >= (DEEP.quiet_lines[level] if fine or level else HYPERPLANE.quiet_lines)
             if layer.failure and level == 1 and observed.quiet and observed.quiet % DEEP.quiet_before_choice == 0 and enough:
                 layer = choose_units(observed) or layer
-            if layer.failure and level == 0 and fine and enough and observed.quiet in (DEEP.quiet_lines[0], DEEP.quiet_before_choice):
-                layer = choose_lowest_units(observed) or layer
             if layer.failure and settled and level == 1 and len(observed.known) > observed.space.width:
                 layer = read_wide_last_layer(observed) or layer
             if (settled and not layer.failure) or _is_too_wide(observed, settled=settled) or observed.lines >= most:
@@ -406,6 +411,16 @@ class DeepReader:
         known = [layer for layer in layers if not layer.failure]
         network = _under_black_box(known, queries) if known else _hyperplanes_only(last)
         return DeepReadResult(network, layers, False, failure, rounding, spent, np.nan, fresh, worst, ended)
+
+
+def _lowest_without_false_units(observed: LayerObservations) -> LayerEstimate:
+    """The lowest layer without surfaces that the lines do not show; once these are quiet, of those that explain all gradients."""
+    if len(observed.known) <= observed.space.width:
+        observed = with_unshown_refused(observed)
+    layer = estimate_layer(observed)
+    if layer.failure and observed.quiet in (DEEP.quiet_lines[0], DEEP.quiet_before_choice):
+        layer = choose_lowest_units(observed) or layer
+    return layer
 
 
 def _begun_state(error: BudgetExhausted) -> DeepState:
