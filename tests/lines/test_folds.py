@@ -22,7 +22,7 @@ from laybare.lines.folds.facts import (
     solve_row,
     surface_features,
 )
-from laybare.lines.folds.fit import DeepNetwork, fit_readout, joint_fit
+from laybare.lines.folds.fit import fit_readout
 from laybare.lines.folds.given import located_row, surface_points
 from laybare.lines.folds.probe import BentPlace, SurfaceProbe
 from laybare.lines.folds.stack import KnownLayers, flipped, next_crossing
@@ -292,17 +292,6 @@ def test_an_affine_output_is_seen_beside_answers_that_a_missing_unit_has_changed
     y = network(x)
     y[:9] += 0.3
     assert np.array_equal(fit_readout(layers, x, y).missed, np.arange(9))
-
-
-def test_the_joint_fit_returns_to_the_network(rng: np.random.Generator) -> None:
-    network = planted((5, 9, 7, 2), 7)
-    x = 2.0 * rng.standard_normal((400, 5))
-    layers = known(network, 2)
-    moved = KnownLayers(5, tuple(w + 1e-7 * rng.standard_normal(w.shape) for w in layers.weights), layers.biases)
-    start = DeepNetwork(moved, network.readout, np.asarray(network.offset))
-    fitted = joint_fit(start, x, network(x), np.full(400, 1e-15))
-    assert np.abs(start(x) - network(x)).max() > 1e-8
-    assert np.abs(fitted(x) - network(x)).max() < 1e-12
 
 
 def test_share_of_places_at_which_a_hyperplane_is_met_tells_the_first_layer() -> None:

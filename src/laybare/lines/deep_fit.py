@@ -23,7 +23,7 @@ else, such as a missing unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -91,15 +91,79 @@ def fit_all_layers(network: DeepParameters, source: Source, sd: Deviation, *, pr
     """
     rms, bar = residual_rms_of(network, source, sd), np.inf
     step = _dense_step if network.size <= FIT.max_deep_parameters else _matrix_free_step
-    for _ in range(FIT.max_deep_steps if network.size <= FIT.max_parameters_with_errors else 1):
+    for _ in range(FIT.max_deep_steps if network.size <= FIT.max_deep_parameters else 1):
         moved, now_bar = step(network, source, sd, prior)
         now = residual_rms_of(moved, source, sd)
         if not now <= 1.5 * rms:
             break
         network, rms, bar = moved, now, now_bar
+        if network.size > FIT.max_parameters_with_errors and rms <= FIT.contradiction_sds:
+            break
     count = source.size * source.outputs
     free = count / max(count - network.size, 1)
     return DeepFit(network, bar * max(1.0, rms * float(np.sqrt(free))), rms)
+
+
+class WeightErrors(NamedTuple):
+    """For every layer the standard deviations (m, below) of weights relative to their rows, infinite where no answer tells one:
+    along some change of parameters that leaves all answers as they are, up to rounding. NaN for units that never bend."""
+
+    layers: tuple[Array, ...]
+
+    @property
+    def largest(self) -> float:
+        """Of the weights that are told."""
+        return max((float(sd[np.isfinite(sd)].max(initial=0.0)) for sd in self.layers), default=0.0)
+
+    @property
+    def open(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """(unit, feature) pairs of every layer whose weight no answer tells."""
+        return tuple(tuple((int(m), int(k)) for m, k in np.argwhere(np.isinf(sd))) for sd in self.layers)
+
+
+def weight_errors(network: DeepParameters, source: Source, sd: Deviation) -> WeightErrors:
+    """What the answers of `source` tell about every weight of a network that predicts them.
+
+    The normal matrix, scaled to a unit diagonal, lengths of rows held, is factored with pivots: J P = Q [R₁₁ R₁₂]. Parameters
+    that are left over at the level of rounding may be changed, and the others with them, by [-R₁₁⁻¹ R₁₂; I]; the others have
+    the covariance R₁₁⁻¹ R₁₁⁻ᵀ.
+    """
+    A = source.sum(DeepNormalEquations(network, sd))[0]
+    _fix_row_lengths(A, network)
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(A), 1e-300))
+    A *= scale[:, None]
+    A *= scale
+    scale[np.diag(A) < 0.5] = 1.0  # no answer depends on it
+    R, pivots, rank, _ = scipy.linalg.lapack.dpstrf(A, tol=FIT.untold, overwrite_a=True)
+    R11, told, left = R[:rank, :rank], pivots[:rank] - 1, pivots[rank:] - 1
+    variance = np.zeros(len(A))
+    inverse, _ = scipy.linalg.lapack.dtrtri(R11)
+    variance[told] = scale[told] ** 2 * (np.triu(inverse) ** 2).sum(axis=1)
+    free = np.zeros((len(A), len(left)))
+    free[told] = -scale[told, None] * scipy.linalg.solve_triangular(R11, R[:rank, rank:])
+    free[left, np.arange(len(left))] = scale[left]
+    return WeightErrors(tuple(_relative_to_rows(network, np.sqrt(variance), free, _bending(network, source))))
+
+
+def _relative_to_rows(network: DeepParameters, sd: Array, free: Array, bends: tuple[Array, ...]) -> Iterator[Array]:
+    """Standard deviations and free changes of the weights of every layer, relative to the length of their rows."""
+    at, parts = 0, list[tuple[Array, Array]]()
+    for weights, biases in network.layers:
+        size, part = np.linalg.norm(weights, axis=1)[:, None], slice(at, at + weights.size)
+        parts.append((sd[part].reshape(weights.shape) / size, free[part].reshape(*weights.shape, -1) / size[..., None]))
+        at += weights.size + biases.size
+    largest = np.max([np.abs(change).max(axis=(0, 1), initial=1e-300) for _, change in parts], axis=0)
+    for (relative, change), bend in zip(parts, bends, strict=True):
+        untold = (np.abs(change) > FIT.untold_share * largest).any(axis=2)
+        yield np.where(bend[:, None], np.where(untold, np.inf, relative), np.nan)
+
+
+def _bending(network: DeepParameters, source: Source) -> tuple[Array, ...]:
+    """Which units of every layer are on for some of the answers, and off for others."""
+    def counts(x: Array, y: Array) -> tuple[Array, ...]:
+        return tuple(np.sum(h > 0.0, axis=0) for h in hidden_features(network, x)[1:])
+
+    return tuple((count > 0) & (count < source.size) for count in source.sum(counts))
 
 
 def fit_biases_and_readout(network: DeepParameters, source: Source, sd: Deviation) -> DeepParameters:

@@ -67,6 +67,12 @@ class FitOptions:
     max_parameters_with_errors: int = 1500  # else one step without error bars. Checked by `laybare reproduce deep`.
     max_deep_steps: int = 3  # Gauss-Newton. Checked by `pytest tests/lines/test_deep.py`.
     damping: float = 1e-14  # of the scaled normal matrix. Derived: about 50 roundings of its unit diagonal.
+    untold: float = 1e-12
+    """Part of a column of the scaled normal matrix beyond all others, below which no answer tells its parameter. Derived: some
+    thousand roundings of its unit diagonal."""
+    untold_share: float = 1e-4
+    """Of the largest weight in a change that no answer shows: the others take part. Derived: between the rounding of such a
+    change, 1e-16 over the root of `untold`, and a weight that matters, 1e-3."""
     max_cg_iterations: int = 300  # of the matrix-free step. Checked by `laybare reproduce deep-large`.
     cg_tol: float = 1e-9  # relative residual. Checked by `laybare reproduce deep-large`.
     min_eigenvalue: float = 1e-12  # relative; combinations below it stay. Checked by `pytest tests/lines/test_deep_fit.py`.

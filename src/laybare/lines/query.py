@@ -20,7 +20,7 @@ from laybare.source.rounding import Rounding
 
 BlackBox: TypeAlias = Callable[[Array], Array]
 PurposeContext: TypeAlias = Callable[[str], AbstractContextManager[object]]
-Purpose: TypeAlias = Literal["recognise", "kinks", "gradients", "checks", "polish", "verify", "assurance"]
+Purpose: TypeAlias = Literal["recognise", "kinks", "gradients", "checks", "folds", "corners", "polish", "verify", "assurance"]
 
 
 Resolution: TypeAlias = Callable[[], Rounding | None]

@@ -16,11 +16,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, BudgetExhausted
+from laybare.lines.deep_fit import DeepParameters, WeightErrors, fit_all_layers, weight_errors
+from laybare.lines.folds.corners import find_corners
 from laybare.lines.folds.facts import (
     NullVector,
     Orientation,
@@ -33,17 +36,19 @@ from laybare.lines.folds.facts import (
     solve_orientation,
     solve_row,
 )
-from laybare.lines.folds.fit import DeepNetwork, Readout, fit_readout, joint_fit, without_unused
+from laybare.lines.folds.fit import Readout, fit_readout, without_unused
 from laybare.lines.folds.fold_options import FoldOptions
 from laybare.lines.folds.given import GivenLayer, located_row
 from laybare.lines.folds.probe import BentPlace, SurfaceProbe
 from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.folds.surface import FoldedSurface
 from laybare.lines.line import Line, line_through, random_line
+from laybare.lines.model_fit import FIT
 from laybare.lines.piecewise_linear import check_piecewise_linear
-from laybare.lines.query import BlackBox, PurposeContext, QueryCounter
+from laybare.lines.query import Answers, BlackBox, PurposeContext, QueryCounter
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array, Progress, report_progress
+from laybare.source import Samples, Unknown
 from laybare.source.rounding import Rounding
 
 
@@ -99,6 +104,14 @@ class LayerState:
     grown: int = 0
 
 
+class Cornered(NamedTuple):
+    """Widths of the layers whose corners were asked, how many, and whether these are all."""
+
+    widths: tuple[int, ...] = ()
+    asked: int = 0
+    every: bool = False
+
+
 @dataclass(frozen=True)
 class LayerReport:
     """What is known of one layer.
@@ -108,7 +121,7 @@ class LayerReport:
     units : units read; `always_on` more were added for a linear part that no turned unit explains
     closes : largest singular-value ratio of a unit's null vector: rounding if the layers below are complete (NaN: not stacked)
     orientation : distance of the orientation bits from 0 and 1 (infinite: not told, NaN: not asked)
-    open : (unit, feature) pairs whose weight no answer has told
+    open : (unit, feature) pairs whose weight no answer tells; without a network, whose surfaces were not seen to meet
     lines, refused : lines followed for this layer, and surfaces that were not of it
     """
 
@@ -135,6 +148,8 @@ class FoldsResult:
     queries : what was spent on what
     rounding : what the answers were rounded to
     failure : what is missing, in a sentence; empty if complete
+    error_bar : largest standard deviation of a weight that is told, relative to its row (NaN if not computed)
+    cornered : the corners that were asked
     ended : the budget, the time or the user ended the reading
     needed : if it ended, about how many queries the layer it ended in would have taken in all
     """
@@ -149,6 +164,8 @@ class FoldsResult:
     failure: str
     ended: bool
     needed: int | None = None
+    error_bar: float = np.nan
+    cornered: Cornered = Cornered()
 
 
 @dataclass(eq=False)
@@ -162,6 +179,8 @@ class FoldReader:
     waiting: list[BentPlace] = field(default_factory=list)
     lower: list[FoldedUnit] = field(default_factory=list)
     line_bends: bool = False
+    cornered: Cornered = Cornered()
+    verified: bool = False
 
     def say(self, detail: str) -> None:
         units = sum(len(level.units) for level in self.levels)
@@ -460,11 +479,15 @@ class FoldReader:
         return known.with_top(known.weights[-1][:kept], known.biases[-1][:kept])
 
     def look_at(self, x: Array, missed: Array) -> bool:
-        """Lines between inputs whose answers are not predicted and near ones that are: a unit is missing in between."""
-        right, lines, rng = np.delete(x, missed, axis=0), list[Line](), self.probe.rng
-        for i in rng.permutation(missed)[: self.probe.options.targets]:
+        """Lines between inputs whose answers are not predicted and near ones that are: a unit is missing in between.
+
+        Both may be corners of the same wall; a line that ends beside one does not lie in it.
+        """
+        p, right, lines = self.probe, np.delete(x, missed, axis=0), list[Line]()
+        for i in p.rng.permutation(missed)[: p.options.targets]:
             near = np.argsort(np.linalg.norm(right - x[i], axis=1))
-            lines.append(_chord(right[near[rng.integers(min(len(near), 3))]], x[i]))
+            beside = x[i] + p.scale * 10.0 ** p.rng.uniform(-3.0, -1.0) * p.rng.standard_normal(p.dim) / np.sqrt(p.dim)
+            lines.append(_chord(right[near[p.rng.integers(min(len(near), 3))]], beside))
         return self.look_along(lines)
 
     def look_along(self, lines: list[Line]) -> bool:
@@ -491,35 +514,82 @@ class FoldReader:
 
     # The end.
 
-    def complete(self, highest: bool = False) -> DeepNetwork | None:
+    def complete(self, highest: bool = False) -> DeepParameters | None:
         """The network, if the output is affine in the highest layers; units that are missing are looked for.
 
         Where most answers are missed there is a layer above, unless the layer is known to be the highest.
         """
         options = self.probe.options
         for _ in range(options.returns):
-            n = 2 * sum(self.known.weights[-1].shape) + 42
-            x, y = self.fresh(n, "polish", aimed=options.aimed)
-            readout = fit_readout(self.known, x, y)
-            missed = readout.missed
-            self.say(f"output affine up to {readout.misfit:.1e}, {len(missed)} of {len(x)} answers missed")
-            if len(missed) > 0.5 * len(x) and not highest:
+            fitted = self.fresh(2 * sum(self.known.weights[-1].shape) + 42, "polish", aimed=options.aimed)
+            readout = fit_readout(self.known, *fitted)
+            seen, missed = fitted, readout.missed
+            self.say(f"output affine up to {readout.misfit:.1e}, {len(missed)} of {len(fitted.x)} answers missed")
+            if len(missed) > 0.5 * len(fitted.x) and not highest:
                 return None
             if not len(missed):
-                x, y = self.fresh(options.fresh, "verify", aimed=options.aimed)
-                missed = np.flatnonzero(np.abs(y - readout(self.known, x)).max(axis=1) > options.oriented * np.abs(y).max())
-                self.say(f"{len(missed)} of {len(x)} fresh answers missed")
+                seen, missed = self._first_missed(readout)
                 if not len(missed) and self.look_along([self.line() for _ in range(options.last_lines)]):
                     continue
                 if not len(missed):
-                    return self.finish(readout, x, y)
-            if not any(self.look_at(x, missed) for _ in range(options.looks)):
+                    break
+            if not any(self.look_at(seen.x, missed) for _ in range(options.looks)):
                 break
-        if len(missed) > options.given_up * len(x):
+        if len(readout.missed) > options.given_up * len(fitted.x):
             return None
-        return self.finish(readout, np.delete(x, missed, axis=0), np.delete(y, missed, axis=0))
+        kept = np.setdiff1d(np.arange(len(fitted.x)), readout.missed)
+        return self.finish(readout, Answers(fitted.x[kept], fitted.y[kept]))
 
-    def fresh(self, n: int, purpose: str, aimed: int = 0) -> tuple[Array, Array]:
+    def _first_missed(self, readout: Readout) -> tuple[Answers, Array]:
+        """Answers, and which of them are not predicted: of all that were asked so far, then fresh ones, then corners."""
+        for ask in (self.asked, self._fresh_once, self.corners):
+            answers = ask()
+            missed = np.flatnonzero(self._off(readout(self.known, answers.x), answers) > self.probe.options.oriented)
+            self.say(f"{len(missed)} of {len(answers.x)} answers missed")
+            if len(missed):
+                break
+        return answers, missed
+
+    def _off(self, predicted: Array, answers: Answers) -> Array:
+        """Differences (n,) of answers, relative to their own size and to that of all in the domain."""
+        x, y = answers
+        if not len(x):
+            return np.empty(0)
+        near = np.linalg.norm(x, axis=1) <= max(self.probe.options.spreads) * self.probe.scale * np.sqrt(self.probe.dim)
+        size = np.abs(y).max(axis=1)
+        return np.asarray(np.abs(y - predicted).max(axis=1) / (size + size[near].max(initial=1e-300)))
+
+    def contradictions(self, network: DeepParameters) -> int:
+        """How many of all answers a network does not predict."""
+        asked = self.asked()
+        return int((self._off(network(asked.x), asked) > self.probe.options.predicted).sum())
+
+    def asked(self, most: int | None = None) -> Answers:
+        """All answers so far, or the latest of them."""
+        parts, left = list[Answers](), np.inf if most is None else most
+        for block in reversed(list(self.probe.queries.answers())):
+            if left <= 0:
+                break
+            parts.append(block)
+            left -= len(block.x)
+        return Answers(*(np.vstack(part) for part in zip(*parts, strict=True)))
+
+    def _fresh_once(self) -> Answers:
+        """Fresh answers; what was missed among them stays among all answers that were asked."""
+        n, self.verified = 0 if self.verified else self.probe.options.fresh, True
+        return self.fresh(n, "verify", aimed=self.probe.options.aimed)
+
+    def corners(self) -> Answers:
+        """Answers at corners of the layers below the highest, where these have not been asked yet."""
+        p, below = self.probe, self.known.below(self.known.depth - 1)
+        x = np.empty((0, p.dim))
+        if below.depth and self.cornered.widths != below.widths:
+            most = int(p.options.corner_share * p.queries.total)
+            found = find_corners(below, p.options.reach * p.scale * np.sqrt(p.dim), most, p.rng, steps=p.options.corner_steps)
+            x, self.cornered = found.x, Cornered(below.widths, len(found.x), found.every)
+        return Answers(x, p.answers(x, "corners").y) if len(x) else Answers(x, np.empty((0, 1)))
+
+    def fresh(self, n: int, purpose: str, aimed: int = 0) -> Answers:
         """Answers at random inputs, and at pairs on both sides of every unit's surface: random inputs may hardly ever meet it."""
         p = self.probe
         x = p.inputs(n)
@@ -528,28 +598,35 @@ class FoldReader:
             on = np.vstack([points[p.rng.integers(len(points), size=aimed)] for points in units])
             away = p.scale * 10.0 ** p.rng.uniform(-1.5, 0.0, (len(on), 1)) * p.rng.standard_normal(on.shape) / np.sqrt(p.dim)
             x = np.vstack([x, on + away, on - away])
-        return x, p.answers(x, purpose).y
+        return Answers(x, p.answers(x, purpose).y)
 
-    def finish(self, readout: Readout, x: Array, y: Array) -> DeepNetwork:
-        """Orientation of the highest layer, its readout, and the joint fit to fresh answers."""
+    def finish(self, readout: Readout, fitted: Answers) -> DeepParameters:
+        """Orientation of the highest layer, its readout, and the joint fit to the answers so far that are predicted."""
         options, known, opened = self.probe.options, self.known, self.levels[-1].open
         (k, below), outputs = known.weights[-1].shape, readout.readout.shape[1]
-        size = sum(w.size + len(w) for w in known.weights)
-        more = int(options.fit_share * size / outputs) + 50 - len(x)
-        if more > 0:
-            x2, y2 = self.fresh(more, "polish")
-            x, y = np.vstack([x, x2]), np.vstack([y, y2])
         scale = np.maximum(np.abs(readout.readout).max(axis=0), 1e-300)
         above = RowsAbove((readout.readout / scale).T, (readout.below / scale).T, np.ones((outputs, below), dtype=bool),
                           np.zeros((outputs, k), dtype=bool))
-        for orientation in self._orientations(above, x, y):
+        for orientation in self._orientations(above, *fitted):
             self.known, self.levels[-1].open, self.levels[-1].always_on = known, opened, 0
             self._orient(orientation, last=True)
-            network, off = self._with_readout(x, y)
+            network, off = self._with_readout(*fitted)
             if off <= options.oriented:
                 break
         self.say(f"{off:.1e} before the joint fit of {network.size} parameters")
-        return without_unused(joint_fit(network, x, y, self.probe.rounding.sd(x, y)))
+        answers = Samples(*self._answers_of_fit(network), Unknown())
+        return without_unused(fit_all_layers(network, answers, self.probe.rounding.sd).parameters)
+
+    def _answers_of_fit(self, network: DeepParameters) -> Answers:
+        """The latest answers that a network predicts roughly, as many as a fit has time for, and enough of them."""
+        options, outputs = self.probe.options, len(network.offset)
+        enough = int(options.fit_share * network.size / outputs) + 50
+        seen = self.asked(max(int(FIT.max_multiplications / network.size**2 / outputs), enough))
+        if len(seen.x) < enough:
+            more = self.fresh(enough - len(seen.x), "polish")
+            seen = Answers(np.vstack([seen.x, more.x]), np.vstack([seen.y, more.y]))
+        kept = self._off(network(seen.x), seen) <= options.oriented
+        return Answers(seen.x[kept], seen.y[kept])
 
     def _orientations(self, above: RowsAbove, x: Array, y: Array) -> Iterator[Orientation]:
         """Of the highest layer, the most told first: all of it; with what the features of open weights add to the outputs as a
@@ -565,12 +642,18 @@ class FoldReader:
         width = len(known.biases[-1])
         yield Orientation(np.zeros(width, dtype=bool), np.inf, np.ones(width, dtype=bool), np.zeros(opened.shape), above.linear)
 
-    def _with_readout(self, x: Array, y: Array) -> tuple[DeepNetwork, float]:
+    def weight_errors(self, network: DeepParameters) -> WeightErrors | None:
+        """What the answers tell about every weight; None if there are too many."""
+        if network.size > self.probe.options.most_weights:
+            return None
+        return weight_errors(network, Samples(*self._answers_of_fit(network), Unknown()), self.probe.rounding.sd)
+
+    def _with_readout(self, x: Array, y: Array) -> tuple[DeepParameters, float]:
         h = np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))])
         size = np.abs(h).max(axis=0)
         size[size == 0.0] = 1.0
         solution = np.linalg.lstsq(h / size, y, rcond=1e-14)[0] / size[:, None]
-        network = DeepNetwork(self.known, solution[:-1], solution[-1])
+        network = DeepParameters(self.known.layers, solution[:-1], solution[-1])
         return network, float(np.abs(network(x) - y).max() / np.abs(y).max())
 
 
@@ -611,7 +694,10 @@ def read_folds(
         if network is not None:
             x, y = reader.fresh(options.last_fresh, "verify")
             fresh = float(np.abs(network(x) - y).max() / np.abs(y).max())
-            failure = "" if fresh <= options.predicted else f"fresh answers are predicted to {fresh:.1e} only"
+            missed = reader.contradictions(network)
+            failure = (
+                f"fresh answers are predicted to {fresh:.1e} only" if fresh > options.predicted else
+                f"{missed} of {reader.probe.queries.total} answers are not predicted: a unit is missing" if missed else "")
         else:
             units = [len(level.units) for level in reader.levels]
             failure = f"units {units} were read, and answers are not predicted: units are missing, or hidden by what lies above"
@@ -644,15 +730,19 @@ def _assemble_partial(reader: FoldReader) -> None:
         reader.assemble()
 
 
-def _result(reader: FoldReader, network: DeepNetwork | None, fresh: float, failure: str, ended: bool) -> FoldsResult:
-    known = reader.known if network is None else network.layers
-    layers = tuple(Layer(w, b) for w, b in zip(known.weights, known.biases, strict=True))
+def _result(reader: FoldReader, network: DeepParameters | None, fresh: float, failure: str, ended: bool) -> FoldsResult:
+    known = reader.known.layers if network is None else network.layers
+    errors = None if network is None else reader.weight_errors(network)
+    layers = tuple(Layer(w, b) for w, b in known)
     whole = None if network is None else _network(layers, network.readout, network.offset)
     reports = tuple(_report(level) for level in reader.levels)
+    if errors is not None:
+        reports = tuple(replace(report, open=pairs) for report, pairs in zip(reports, errors.open, strict=False))
     queries = reader.probe.queries
     needed = _needed(reader) if ended and reader.levels else None
     return FoldsResult(
-        whole, layers, reports, not failure, fresh, dict(queries.spent), reader.probe.rounding, failure, ended, needed)
+        whole, layers, reports, not failure, fresh, dict(queries.spent), reader.probe.rounding, failure, ended, needed,
+        np.nan if errors is None else errors.largest, reader.cornered)
 
 
 def _network(layers: tuple[Layer, ...], readout: Array, offset: Array) -> Network:

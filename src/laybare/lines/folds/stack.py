@@ -46,6 +46,15 @@ class KnownLayers:
     def depth(self) -> int:
         return len(self.weights)
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(len(b) for b in self.biases)
+
+    @property
+    def layers(self) -> tuple[tuple[Array, Array], ...]:
+        """(weights, biases) of every layer."""
+        return tuple(zip(self.weights, self.biases, strict=True))
+
     def below(self, depth: int) -> KnownLayers:
         """The lowest `depth` layers."""
         return KnownLayers(self.dim, self.weights[:depth], self.biases[:depth])
@@ -77,6 +86,17 @@ class KnownLayers:
         for w, below in zip(self.weights[:depth][::-1], z[:depth][::-1], strict=True):
             g = np.where(below > 0.0, g, 0.0) @ w
         return g
+
+    def unit_values(self, x: Array, level: Array, unit: Array) -> tuple[Array, Array]:
+        """Pre-activations (n, q) of units (n, q), chosen for every input, and their gradients (n, q, dim)."""
+        z, (n, q) = self.preactivations(x), level.shape
+        values, slopes = np.empty((n, q)), np.empty((n, q, x.shape[1]))
+        for depth in range(self.depth):
+            i, j = np.nonzero(level == depth)
+            chosen = unit[i, j]
+            values[i, j] = z[depth][i, chosen]
+            slopes[i, j] = self.pulled_back([one[i] for one in z], depth, self.weights[depth][chosen])
+        return values, slopes
 
     def cell(self, x: Array) -> Cell:
         """The cell of one point (dim,)."""
