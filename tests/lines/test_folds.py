@@ -9,6 +9,7 @@ import pytest
 
 import laybare as lb
 from laybare.lines.folds import FoldOptions, GivenLayer, read_folds
+from laybare.lines.folds.corners import find_corners
 from laybare.lines.folds.facts import (
     RowsAbove,
     cell_matrix,
@@ -326,6 +327,75 @@ def test_layers_wider_than_the_input_are_read_whole(shape: tuple[int, ...]) -> N
     x = np.random.default_rng(3).standard_normal((20_000, shape[0]))
     assert np.abs(found.network(x).reshape(network(x).shape) - network(x)).max() < 1e-10 * np.abs(network(x)).max()
     assert sum(found.queries.values()) < 60 * (sum(layer.rows.size for layer in network.layers) + network.readout.size)
+
+
+def wrong_weights(found: Network, truth: Network) -> set[tuple[int, int, int]]:
+    """(layer, unit, feature) of weights of the found network that are not the planted ones, up to the scales of units; units that
+    hardly ever bend are left out."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((40_000, truth.dim)) * rng.choice([1.0, 3.0, 10.0], (40_000, 1))
+    mine = theirs = x
+    places, factors, wrong = np.arange(truth.dim), np.ones(truth.dim), set()
+    for level, (one, other) in enumerate(zip(found.layers, truth.layers, strict=True)):
+        mine, theirs = one(mine), other(theirs)
+        size, true_size = np.linalg.norm(mine, axis=0) + 1e-300, np.linalg.norm(theirs, axis=0) + 1e-300
+        pairs = (mine / size).T @ (theirs / true_size)
+        share, now = (theirs > 0.0).mean(axis=0), pairs.argmax(axis=0)
+        for unit in np.flatnonzero((share > 1e-3) & (share < 1.0 - 1e-3)):
+            row, true = one.weights[now[unit]][places] * factors * true_size[unit] / size[now[unit]], other.weights[unit]
+            off = np.flatnonzero(np.abs(row - true) > 1e-6 * np.abs(true).max())
+            wrong |= {(level, int(now[unit]), int(places[k])) for k in off}
+        places, factors = now, size[now] / true_size
+    return wrong
+
+
+@pytest.mark.parametrize(("shape", "seed"), [((4, 10, 10, 10, 1), 107), ((5, 12, 12, 3), 4), ((5, 12, 12, 1), 5)])
+def test_every_weight_that_is_wrong_is_said_to_be_open(shape: tuple[int, ...], seed: int) -> None:
+    network = planted(shape, seed)
+    found = read_folds(network, shape[0], rng=np.random.default_rng(seed + 1))
+    assert found.complete
+    assert found.network is not None
+    said = {(level, *pair) for level, report in enumerate(found.reports) for pair in report.open}
+    assert wrong_weights(found.network, network) <= said
+    assert len(said) <= 10
+
+
+def test_units_that_random_inputs_hardly_ever_meet_are_on_at_corners() -> None:
+    network = lb.random_network(5, widths=(12, 12), outputs=3, rng=4018)
+    below = known(network, 1)
+    corners = find_corners(below, 15.0, 2_000, np.random.default_rng(0))
+    assert corners.every
+    z = np.sort(np.abs(below.preactivations(corners.x)[0]), axis=1)
+    assert z[:, 3].max() < 1e-7  # four walls meet at the end of an edge, five at a corner
+    x = np.random.default_rng(1).standard_normal((100_000, 5))
+    x *= 15.0 * np.random.default_rng(2).random((100_000, 1)) / np.linalg.norm(x, axis=1, keepdims=True)
+    inside, outside = (network.layers[1].before(network.layers[0](points)) for points in (x, corners.x))
+    share = (inside > 0.0).mean(axis=0)
+    assert share.min() < 1e-3 < (outside > 0.0).mean(axis=0)[share.argmin()]
+    assert (outside.max(axis=0)[share > 0.0] > 0.0).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_unit_that_is_on_for_one_input_in_ten_thousand_is_found(seed: int) -> None:
+    network = lb.random_network(5, widths=(12, 12), outputs=3, rng=4018)
+    found = read_folds(network, 5, rng=np.random.default_rng(seed))
+    assert found.complete
+    assert found.network is not None
+    assert found.network.widths == (12, 12)
+    x = find_corners(known(network, 1), 15.0, 2_000, np.random.default_rng(1)).x
+    assert np.abs(found.network(x) - network(x)).max() < 1e-8 * np.abs(network(x)).max()
+
+
+def test_a_network_that_contradicts_an_answer_is_not_complete() -> None:
+    network = planted((5, 9, 4, 1), 1)
+    corner = find_corners(known(network, 1), 15.0, 500, np.random.default_rng(0)).x[0]
+
+    def ask(x: Array) -> Array:
+        return network(x) + np.maximum(1e-3 - np.linalg.norm(x - corner, axis=1, keepdims=True), 0.0)
+
+    found = read_folds(ask, 5, rng=np.random.default_rng(2))
+    assert not found.complete
+    assert "not predicted" in found.failure
 
 
 def test_three_layers_are_read_whole() -> None:

@@ -147,15 +147,16 @@ def weight_errors(network: DeepParameters, source: Source, sd: Deviation) -> Wei
 
 def _relative_to_rows(network: DeepParameters, sd: Array, free: Array, bends: tuple[Array, ...]) -> Iterator[Array]:
     """Standard deviations and free changes of the weights of every layer, relative to the length of their rows."""
-    at, parts = 0, list[tuple[Array, Array]]()
-    for weights, biases in network.layers:
-        size, part = np.linalg.norm(weights, axis=1)[:, None], slice(at, at + weights.size)
-        parts.append((sd[part].reshape(weights.shape) / size, free[part].reshape(*weights.shape, -1) / size[..., None]))
+    rows = [np.linalg.norm(weights, axis=1) for weights, _ in network.layers]
+    sizes = [np.append(np.repeat(size, w.shape[1]), size) for size, (w, _) in zip(rows, network.layers, strict=True)]
+    above = np.full(network.readout.size + network.offset.size, np.abs(network.readout).max())
+    size = np.concatenate([*sizes, above])
+    change = np.abs(free) / size[:, None]
+    untold = (change > FIT.untold_share * change.max(axis=0, initial=1e-300)).any(axis=1)
+    errors, at = np.where(untold, np.inf, sd / size), 0
+    for (weights, biases), bend in zip(network.layers, bends, strict=True):
+        yield np.where(bend[:, None], errors[at : at + weights.size].reshape(weights.shape), np.nan)
         at += weights.size + biases.size
-    largest = np.max([np.abs(change).max(axis=(0, 1), initial=1e-300) for _, change in parts], axis=0)
-    for (relative, change), bend in zip(parts, bends, strict=True):
-        untold = (np.abs(change) > FIT.untold_share * largest).any(axis=2)
-        yield np.where(bend[:, None], np.where(untold, np.inf, relative), np.nan)
 
 
 def _bending(network: DeepParameters, source: Source) -> tuple[Array, ...]:

@@ -139,8 +139,8 @@ def _read_folds(
         misfit, shown = max(misfit, _misfit(oracle, found.network, points.x)), points.assured()
         assurance = (
             Assurance(method.assurance.level, shown.share, shown.answers) if shown.answers and misfit <= limit else None)
-    certificate = folds_certificate(found, network, misfit, limit, assurance)
-    return BlackBoxReading(method, start, network, _completed(certificate, float("nan"), network, oracle))
+    certificate = folds_certificate(found, start, network, misfit, limit, assurance)
+    return BlackBoxReading(method, start, network, _completed(certificate, found.error_bar, network, oracle))
 
 
 def _misfit(oracle: Oracle, network: Network, x: Array) -> float:
@@ -160,7 +160,7 @@ def _layers_without_readout(
     outputs = below.layers[0].observed.outputs
     width = found.layers[-1].width
     start = oracle.on_given_inputs(Network(found.layers, np.zeros(width) if outputs == 1 else np.zeros((width, outputs))))
-    certificate = folds_certificate(found, start, float("inf"), FoldOptions().predicted, None)
+    certificate = folds_certificate(found, start, start, float("inf"), FoldOptions().predicted, None)
     return BlackBoxReading(method, start, start, _completed(certificate, float("nan"), start, oracle))
 
 

@@ -24,7 +24,7 @@ from laybare.lines.model_fit import FIT
 from laybare.lines.read import DeepReadResult, ReadResult, read_deep, read_network
 from laybare.lines.single_layer import DepthCheck, Patience, ReaderOptions
 from laybare.methods.start import Start
-from laybare.networks import Network
+from laybare.networks import Network, compare
 from laybare.numerics.checks import check_fields
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.source import Oracle, Rounding, Source
@@ -213,10 +213,12 @@ def deep_certificate(found: DeepReadResult, network: Network, depth: int | None 
 
 
 def folds_certificate(
-    found: FoldsResult, network: Network, misfit: float, limit: float, assurance: Assurance | None
+    found: FoldsResult, start: Network, network: Network, misfit: float, limit: float, assurance: Assurance | None
 ) -> Certificate:
-    """Claims about a network that was read by the folds of its surfaces; `misfit` is the largest of the fresh answers."""
+    """Claims about a network that was read by the folds of its surfaces, `start` as it was read; `misfit` is the largest of the
+    fresh answers."""
     opened = sum(len(report.open) for report in found.reports)
+    undecided = sum(report.units for report in found.reports if np.isinf(report.orientation))
     claims = (
         Claim(
             ClaimName.LAYERS_READ, float(len(found.layers)), float(len(found.reports)), found.complete, "tested",
@@ -225,13 +227,42 @@ def folds_certificate(
         *(_folded_layer_claim(report, level) for level, report in enumerate(found.reports)),
         Claim(
             ClaimName.OPEN_WEIGHTS, float(opened), 0.0, opened == 0, "tested",
-            "pairs of a unit and a feature whose surfaces were not seen to meet where that would show; wherever answers were "
-            "asked the function does not need them."),
+            _open_weights_text(found, start, network)),
+        *(_undecided_claim(undecided) if undecided else ()),
+        *((_error_bar_claim(ClaimName.PARAMETER_ERROR_BAR, "a weight that is told, relative to its row", found),)
+          if np.isfinite(found.error_bar) else ()),
         Claim(
             ClaimName.FRESH_ANSWERS, misfit, limit, misfit <= limit, "tested",
             "largest difference at points that nothing else used, relative to the largest answer; a larger one means that a unit "
-            "is missing.", decisive=found.network is not None, of_answers=True))
-    return Certificate(claims, error_bars(float("nan"), network), _rounding_level(found.rounding, network), assurance=assurance)
+            f"is missing.{_corners_text(found)}", decisive=found.network is not None, of_answers=True))
+    errors, noise = error_bars(found.error_bar, network), _rounding_level(found.rounding, network)
+    return Certificate(claims, errors, noise, assurance=assurance)
+
+
+def _open_weights_text(found: FoldsResult, start: Network, network: Network) -> str:
+    """Which weights may be changed without a change of any answer: by layer, unit and feature, as `network` numbers them."""
+    if found.network is None:
+        return "pairs of a unit and a feature whose surfaces were not seen to meet."
+    text = "weights that may be changed, together with others, so that no answer changes."
+    if not any(report.open for report in found.reports):
+        return text
+    places = [{int(one): int(other) for one, other in match.pairs} for match in compare(start, network).layers]
+    said = []
+    for level, report in enumerate(found.reports):
+        below = places[level - 1] if level else {}
+        for unit in sorted({unit for unit, _ in report.open}):
+            features = ", ".join(str(below.get(k, k)) for m, k in report.open if m == unit)
+            said.append(f"unit {places[level].get(unit, unit)} of layer {level + 1} from {features}")
+    return f"{text} Counted from 0: {'; '.join(said)}."
+
+
+def _corners_text(found: FoldsResult) -> str:
+    asked = found.cornered
+    if not asked.asked:
+        return ""
+    if not asked.every:
+        return f" {asked.asked:,} corners of the layers below the last were among them: rare units are on at some."
+    return f" All {asked.asked:,} corners of the layer below the last were among them: every unit on within reach is on at one."
 
 
 def _folded_layer_claim(report: LayerReport, level: int) -> Claim:
@@ -318,7 +349,7 @@ def _too_few(found: ReadResult | DeepReadResult) -> str:
         f"{answers_for(AssuranceOptions.max_share, AssuranceOptions.level)} queries more at least.")
 
 
-def _error_bar_claim(name: str, parameters: str, found: ReadResult | DeepReadResult) -> Claim:
+def _error_bar_claim(name: str, parameters: str, found: ReadResult | DeepReadResult | FoldsResult) -> Claim:
     return Claim(
         name, found.error_bar, MAX_ERROR_BAR, bool(found.error_bar < MAX_ERROR_BAR), "tested",
         f"standard deviation of {parameters}; the answers are resolved as {found.rounding.kind}.")
@@ -366,8 +397,10 @@ def layer_claim(layer: LayerEstimate, level: int) -> Claim:
 
 def _sides_claim(found: DeepReadResult) -> tuple[Claim, ...]:
     undecided = sum(layer.undecided_sides for layer in found.layers)
-    if not undecided:
-        return ()
+    return _undecided_claim(undecided) if undecided else ()
+
+
+def _undecided_claim(undecided: int) -> tuple[Claim, ...]:
     return (Claim(
         ClaimName.UNDECIDED_SIDES, float(undecided), 0.0, False, "tested",
         "relu(z) = relu(-z) + z: beside units that never bend, either side gives the same function with as many units."),)

@@ -55,13 +55,14 @@ class FoldOptions:
     slant: float = 0.03  # least sine between surface and wall. Checked by `pytest tests/lines/test_folds.py`.
     aimed: int = 3  # pairs of answers beside every unit. Checked by `pytest tests/lines/test_folds.py`.
     fresh: int = 1000  # answers that the sign-free function must predict. Derived: 0.5 % of inputs are met with 99 %.
-    corner_share: float = 0.2
-    """Answers at corners, per query before. Derived: 5-12-12-3 has 1,782 in layer 1 and takes ten thousand queries."""
+    corner_share: float = 0.25
+    """Answers at corners, per query before. Derived: 5-12-12-3 has 1,782 in layer 1 and takes eight thousand queries."""
+    corner_reach: float = 7.5  # as `reach`. Derived: their surfaces are followed beyond, up to `reach`.
     corner_steps: int = 12  # of Newton's method; layer 1 takes one. Checked by `pytest tests/lines/test_folds.py`.
     last_fresh: int = 100  # answers after the joint fit. Checked by `pytest tests/lines/test_folds.py`.
     last_lines: int = 4  # all of whose kinks must be explained. Checked by `pytest -m slow tests/lines/test_folds.py`.
     returns: int = 8  # of missed answers to the search. Checked by `pytest -m slow tests/lines/test_folds.py`.
-    looks: int = 3  # per return. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    looks: int = 6  # per return. Checked by `pytest -m slow tests/lines/test_folds.py`.
     targets: int = 3  # lines per look. Checked by `pytest -m slow tests/lines/test_folds.py`.
     fit_share: float = 1.3  # equations of the joint fit per parameter. Checked by `pytest tests/lines/test_folds.py`.
     most_weights: int = 6000  # of which each is said to be told or not. Derived: 290 MB.

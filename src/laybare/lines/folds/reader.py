@@ -484,7 +484,8 @@ class FoldReader:
         Both may be corners of the same wall; a line that ends beside one does not lie in it.
         """
         p, right, lines = self.probe, np.delete(x, missed, axis=0), list[Line]()
-        for i in p.rng.permutation(missed)[: p.options.targets]:
+        nearest = missed[np.argsort(np.linalg.norm(x[missed], axis=1))][: p.options.looks * p.options.targets]
+        for i in p.rng.permutation(nearest)[: p.options.targets]:
             near = np.argsort(np.linalg.norm(right - x[i], axis=1))
             beside = x[i] + p.scale * 10.0 ** p.rng.uniform(-3.0, -1.0) * p.rng.standard_normal(p.dim) / np.sqrt(p.dim)
             lines.append(_chord(right[near[p.rng.integers(min(len(near), 3))]], beside))
@@ -585,7 +586,7 @@ class FoldReader:
         x = np.empty((0, p.dim))
         if below.depth and self.cornered.widths != below.widths:
             most = int(p.options.corner_share * p.queries.total)
-            found = find_corners(below, p.options.reach * p.scale * np.sqrt(p.dim), most, p.rng, steps=p.options.corner_steps)
+            found = find_corners(below, p.options.corner_reach * p.scale * np.sqrt(p.dim), most, p.rng, steps=p.options.corner_steps)
             x, self.cornered = found.x, Cornered(below.widths, len(found.x), found.every)
         return Answers(x, p.answers(x, "corners").y) if len(x) else Answers(x, np.empty((0, 1)))
 
