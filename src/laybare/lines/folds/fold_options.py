@@ -58,6 +58,7 @@ class FoldOptions:
     corner_share: float = 0.25
     """Answers at corners, per query before. Derived: 5-12-12-3 has 1,782 in layer 1 and takes eight thousand queries."""
     corner_reach: float = 7.5  # as `reach`. Derived: their surfaces are followed beyond, up to `reach`.
+    corner_floats: float = 2e6  # gradients of walls at corners. Derived: 16 MB.
     corner_steps: int = 12  # of Newton's method; layer 1 takes one. Checked by `pytest tests/lines/test_folds.py`.
     last_fresh: int = 100  # answers after the joint fit. Checked by `pytest tests/lines/test_folds.py`.
     last_lines: int = 4  # all of whose kinks must be explained. Checked by `pytest -m slow tests/lines/test_folds.py`.

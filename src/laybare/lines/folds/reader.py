@@ -585,8 +585,9 @@ class FoldReader:
         p, below = self.probe, self.known.below(self.known.depth - 1)
         x = np.empty((0, p.dim))
         if below.depth and self.cornered.widths != below.widths:
-            most = int(p.options.corner_share * p.queries.total)
-            found = find_corners(below, p.options.corner_reach * p.scale * np.sqrt(p.dim), most, p.rng, steps=p.options.corner_steps)
+            most = int(min(p.options.corner_share * p.queries.total, p.options.corner_floats / p.dim**2))
+            radius = p.options.corner_reach * p.scale * np.sqrt(p.dim)
+            found = find_corners(below, radius, most, p.rng, steps=p.options.corner_steps)
             x, self.cornered = found.x, Cornered(below.widths, len(found.x), found.every)
         return Answers(x, p.answers(x, "corners").y) if len(x) else Answers(x, np.empty((0, 1)))
 
