@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from decomposition import planted
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose
 from laybare.decomposition import (
     KCL,
     AfterWhitening,
+    BestOf,
     Components,
     Diagonalisation,
     GaussNewton,
@@ -133,6 +136,24 @@ def test_best_of_keeps_the_smallest_residual(rng):
     best = best_of(8, Jennrich.literal())(tensor, 6, rng=np.random.default_rng(3))
     assert best.residual == min(parts.residual for parts in single)
     assert best.residual < max(parts.residual for parts in single)  # there was a choice
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_best_of_gives_tries_that_did_not_come_to_rest_longer(settled, rng):
+    """The same starts again with more rounds, if none of them converged."""
+    tensor = planted.symmetric_noise((4, 4, 4), rng)
+    short = replace(Jennrich.literal()(tensor, 4, rng=rng), residual=0.5, converged=settled)
+    drawn: list[float] = []
+
+    def tried(tensor, rank, *, rng):
+        drawn.append(rng.random())
+        return short
+
+    def longer(tensor, rank, *, rng):
+        assert rng.random() in drawn
+        return replace(short, residual=0.1, converged=True)
+
+    assert BestOf(3, tried, longer)(tensor, 4, rng=rng).residual == (0.5 if settled else 0.1)
 
 
 def test_complex_pairs_give_two_directions(rng):

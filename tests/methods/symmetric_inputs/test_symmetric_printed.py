@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import laybare as lb
 from laybare.decomposition import best_of, joint_diagonalisation
 from laybare.methods.printed.ge_2019 import (
+    DESCENT_STEPS,
     PracticalRoute,
     PrintedNeurons,
     leading_outputs,
@@ -19,9 +20,10 @@ from laybare.methods.printed.ge_2019 import (
 )
 from laybare.methods.symmetric_neurons import Frame, assemble_network, neurons_from_detector, output_frame, polish_neurons
 from laybare.moments import linear_product, population_detector
-from laybare.networks import normalised_squared_errors
+from laybare.networks import mean_squared_error, normalised_squared_errors
 from laybare.planted import orthonormal_weights, random_unit_rows
 from laybare.source import MixedOutputs
+from laybare.studies.ge import Square
 
 
 def symmetric_points(truth: lb.Network, rng: np.random.Generator, pairs: int = 80) -> lb.Samples:
@@ -141,6 +143,20 @@ def test_practical_variant(rng: np.random.Generator) -> None:
     errors = normalised_squared_errors(found, truth)
     assert errors.readout < 0.05 and errors.weights < 0.05
     assert normalised_squared_errors(before, truth).readout < 0.05
+
+
+def test_practical_descent_ends_where_the_loss_falls_no_more() -> None:
+    """Condition 10 of W: after 300 steps the outputs are nearly twice as far off as after the 1,182 that it takes."""
+    rng = np.random.default_rng(3)
+    problem = Square(4, 3000, mixture=True, w=10.0, fresh=2000).draw(rng)
+    source = lb.Samples(problem.x, problem.truth(problem.x), law=lb.Symmetric())
+    ends = [PracticalRoute(max_steps=most, decompose=joint_diagonalisation)(source, 4, lb.relu, rng=np.random.default_rng(0))
+            for most in (20_000, 300)]
+    whole, early = (mean_squared_error(end.network(problem.fresh), problem.truth(problem.fresh)) for end in ends)
+    assert early > 1.5 * whole
+    (claim,) = (claim for claim in ends[0].claims if claim.name == DESCENT_STEPS)
+    assert claim.passed and 500 < claim.value < 20_000 and "the loss falls no more" in claim.explanation
+    assert not any(claim.passed for claim in ends[1].claims if claim.name == DESCENT_STEPS)
 
 
 def test_halves_are_disjoint(rng: np.random.Generator) -> None:
