@@ -19,7 +19,7 @@ PAGES = sorted(
     if "docs/first-" not in page and "```python" in (ROOT / page).read_text(encoding="utf-8"))
 VERIFIED = {"README.md", "docs/index.md", "docs/quickstart.md", "docs/black-boxes.md", "docs/lines.md", "docs/which-method.md"}
 
-PRINTED = {"docs/gallery.md", "docs/adding.md", "docs/which-method.md", "docs/index.md"}
+PRINTED = {"docs/gallery.md", "docs/adding.md", "docs/which-method.md", "docs/index.md", "docs/papers.md"}
 """Where a comment behind print(...) is what it prints; words after a colon explain it."""
 
 
