@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import random
 import re
+import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -87,8 +88,9 @@ def command(short: str) -> str:
     method, form = short.split(" ")
     if method != "layer":
         return f"laybare recover DATA --method {method} --literal --form {form}"
-    option = f"--activation '{form}'" if "(" in form else f"--form {form}"
-    return f"laybare recover-layer DATA --literal {option}"
+    form, _, units = form.partition(":")
+    options = f" --form {form}" * bool(form) + f" --activation {shlex.quote(units)}" * bool(units)
+    return f"laybare recover-layer DATA --literal{options}"
 
 
 def items(text: str) -> list[str]:

@@ -2,9 +2,10 @@
 
 A line is "items | what | objects | commands", for one item or several; indented lines continue it. What: "printed" (as the paper
 prints it, constants left open where it leaves them open), "corrected: the erratum", or "not computed: why". Objects are names
-within `laybare`; commands are names of studies, or a method and a literal form ("layer FORM" for `recover-layer`). Together the
-lines are all that the papers number (`tests/test_papers.py` counts), but for equations, of which those are here that are used
-or corrected by their number. `paper_index.py` makes the page of them, and the tests call every object's name and every command.
+within `laybare`; commands are names of studies, or a method and a literal form ("layer FORM:UNITS" for `recover-layer`).
+Together the lines are all that the papers number (`tests/test_papers.py` counts), but for equations, of which those are here that
+are used or corrected by their number. `paper_index.py` makes the page of them; the tests call every object's name, and trace
+which of them the literal form of a row runs.
 """
 
 from __future__ import annotations
@@ -196,24 +197,25 @@ FixSigns | corrected: reconstructed from the proofs | assembly.unit_scalars.fix_
 Algorithm 1, RefineEstimate | corrected: accepts α' ≤ (1 - c/d)α, line 4 asks for O(α/d) |
     lowest_layer.printed.searches.refine_estimate | layer one-by-one, tan-alpha
 Algorithm 2, EstimateTanAlpha | printed | lowest_layer.layer_start.slab_estimate | layer one-by-one, tan-alpha
-Algorithm 3 | printed | lowest_layer.smooth_route.printed_graph | layer exponential(0.5)
+Algorithm 3 | printed | lowest_layer.smooth_route.printed_graph | layer :exponential(0.5)
 Theorem 1 | {RESTATED} (Claim 2, Theorem 11) | |
 Theorem 2 | {RESTATED} (Theorem 5) | |
 Theorem 3 | {RESTATED} (Corollary 1) | |
 Theorem 4 | not computed: adds two pairs of numbers; its use is in Claim 2 |  |
 Theorem 5 | printed | lowest_layer.printed.searches.trial_limit | layer one-by-one, tan-alpha
 Theorem 6, Corollary 1 | corrected: the density stands below the correlation, else t walks to 0; no search is printed, ours
-    is ascent from random starts | lowest_layer.DeltaSearch | layer section-3
+    is ascent from random starts | lowest_layer.DeltaSearch | layer section-3:step
 Theorem 7 | corrected: μ = exp(-ρ(t - ρD/2)) | theory.population_correlations,
-    lowest_layer.smooth_route.printed_graph | layer exponential(0.5)
+    lowest_layer.smooth_route.printed_graph | layer :exponential(0.5)
 Theorem 8 | corrected: h is unbounded above and has no maximum with z_j ≥ 1 on a block | theory.penalised_objective |
     gp19-theorem8
 Theorem 9 | corrected: √6 u₂² for 6 u₂², no u₂ term, and e_i is a maximum if and only if 2α_i > γ_ij |
-    theory.even_coefficients, lowest_layer.printed.route.even_directions | gp19-theorem9
+    theory.even_coefficients, lowest_layer.printed.route.even_directions | layer :absolute,
+    gp19-theorem9
 Theorem 10 | {QUOTED} (Ge, Lee and Ma) | |
 Theorem 11 | corrected: by ψ, sgn(u₄) and T | lowest_layer.Simultaneous | layer simultaneous
 Theorem 12 | printed | lowest_layer.learn_union |
-Theorem 13 | printed | lowest_layer.printed.route.retain_by_output | layer retained, gp19-theorem13
+Theorem 13 | printed | lowest_layer.printed.route.retain_by_output | layer retained:sigmoid, gp19-theorem13
 Lemma 1 | corrected: false for positively correlated rows | theory.product_bound, theory.printed_product_bound |
 Lemma 2 | corrected: exponent 2 - 2η, by Lemma 1; p = abs(W)² is at least 1 | theory.linear_part_gap, theory.layer_closeness |
 Lemma 3 | printed | lowest_layer.layer_start.slab_estimate | tan-alpha
@@ -247,9 +249,9 @@ Remark 1, Appendix E | printed | studies.goel_layers.DEEPER_CUT | deeper-cut
 Appendix B.4 | corrected: ψ is no Hermite polynomial in print, and sgn(u₄) is missing | theory.psi,
     lowest_layer.Simultaneous | layer simultaneous
 Appendix B.6 | printed | lowest_layer.learn_union |
-Appendix B.7 | printed | lowest_layer.printed.route.retain_by_output | layer retained, gp19-theorem13
+Appendix B.7 | printed | lowest_layer.printed.route.retain_by_output | layer retained:sigmoid, gp19-theorem13
 Appendix B.8 | printed | theory.composed_coefficients | gp19-powers
-Appendix C | corrected: by Lemma 19 | lowest_layer.DeltaSearch | layer section-3
+Appendix C | corrected: by Claim 4 and Lemma 16 | lowest_layer.DeltaSearch | layer section-3:step
 Appendix C.1 | corrected: by Lemma 19 | lowest_layer.DeltaSearch | layer section-3
 Appendix D.1 | corrected: the exponent is garbled | theory.population_correlations |
 Appendix D.2 | corrected: by Theorem 8 | theory.shifted_mean, theory.penalised_objective | gp19-theorem8

@@ -233,8 +233,8 @@ def start_of_form(words: tuple[str, ...]) -> None:
                 method = literal_method(given["--method"], given["--form"], case.truth.activation)
                 method.start(source, case.truth.width, rng=rng)
         return
-    form, units = given.get("--form"), given.get("--activation")
-    target, threshold = LAYERS[units or next(each for each, own, _ in LAYER_CASES if own == form)]
+    form, units = given.get("--form"), given.get("--activation", "relu")
+    target, threshold = LAYERS["pairs of steps" if (form, units) == ("section-3", "step") else units]
     x = rng.standard_normal((20_000, target.layer.dim))
     method = literal_layer(form, target.layer.activation, None if threshold is None else float(threshold))
     lb.recover_layer(lb.Samples(x, target(x)), method, target.layer.width, rng=0)
