@@ -51,7 +51,8 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert "laybare/py.typed" in names and "laybare/report/templates/page.html.j2" in names
-    assert not [name for name in names if "test" in name.lower() or name.startswith(("benchmarks", "docs", "examples"))]
+    assert {name.split("/")[0] for name in names} == {"laybare", f"laybare-{lb.__version__}.dist-info"}
+    assert not [name for name in names if re.search(r"(^|/)(tests/|test_|conftest)", name)]
     venv.create(tmp_path / "empty", with_pip=True)
     run = tmp_path / "empty" / "bin"
     subprocess.run([run / "pip", "install", "-q", wheel], check=True, timeout=1200)
