@@ -36,7 +36,7 @@ with open("trial.csv", "w") as file:
 COMMANDS = (
     "laybare --help",
     "laybare check trial.csv --target effect --drop-columns id,site",
-    "laybare plan trial.csv --target effect --drop-columns id,site",
+    "laybare plan --rows 1e6 --dim 20 --width 10",
     "laybare recover trial.csv --target effect --drop-columns id,site --out net.safetensors --report page.html",
     "laybare recover trial.csv --target effect --drop-columns id,site --width 2 --json",
     "laybare extract net.safetensors --out stolen.safetensors",
@@ -95,27 +95,26 @@ def blocks(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def show_page(page: Path, folder: Path, columns: int) -> None:
-    """All Python of a page in one program, and its commands one by one, in order."""
+    """The blocks of a page one by one, in order, those of Python in one session."""
     say(f"\n==== {page.name}")
-    python = ""
+    earlier = ""
     for language, text in blocks(page):
         if language == "python":
-            python += text
+            _program(text, earlier, folder, columns)
+            earlier += text
             continue
-        if python:
-            _program(python, folder, columns)
-        python = ""
         for line in text.replace("\\\n", " ").splitlines():
-            command = line.removeprefix("$ ").split("#")[0].strip()
+            command = " ".join(line.removeprefix("$ ").split("#")[0].split())
             if command.startswith("laybare"):
                 run(command, folder, columns)
-    if python:
-        _program(python, folder, columns)
 
 
-def _program(text: str, folder: Path, columns: int) -> None:
-    (folder / "typed.py").write_text(text)
-    say("\n" + "\n".join(f">>> {line}" for line in text.rstrip().splitlines()))
+def _program(text: str, earlier: str, folder: Path, columns: int) -> None:
+    """A block after those before it, which print nothing this time."""
+    again = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n    exec(open('earlier.py').read())\n"
+    (folder / "earlier.py").write_text(earlier)
+    (folder / "typed.py").write_text(again * bool(earlier) + text)
+    say("\n" + "\n".join(f">>> {line}".rstrip() for line in text.rstrip().splitlines()))
     run("python typed.py", folder, columns)
 
 
@@ -141,19 +140,18 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=80, help="width of the terminal")
     parser.add_argument("--only", choices=("readme", "pages", "commands", "objects", "errors"))
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "data.py").write_text(DATA)
-        subprocess.run([sys.executable, "data.py"], cwd=folder, check=True)
-        parts = {
-            "readme": lambda: show_page(ROOT / "README.md", folder, given.columns),
-            "pages": lambda: [show_page(ROOT / "docs" / f"{page}.md", folder, given.columns) for page in PAGES],
-            "commands": lambda: [run(command, folder, given.columns) for command in COMMANDS],
-            "objects": lambda: show_objects(folder, given.columns),
-            "errors": lambda: [run(command, folder, given.columns) for command in ERRORS]}
-        for part, show in parts.items():
+    parts = {
+        "readme": lambda folder: show_page(ROOT / "README.md", folder, given.columns),
+        "pages": lambda folder: [show_page(ROOT / "docs" / f"{page}.md", folder, given.columns) for page in PAGES],
+        "commands": lambda folder: [run(command, folder, given.columns) for command in COMMANDS],
+        "objects": lambda folder: show_objects(folder, given.columns),
+        "errors": lambda folder: [run(command, folder, given.columns) for command in ERRORS]}
+    for part, show in parts.items():
+        with tempfile.TemporaryDirectory() as name:
+            (Path(name) / "data.py").write_text(DATA)
+            subprocess.run([sys.executable, "data.py"], cwd=name, check=True)
             if given.only in (None, part):
-                show()
+                show(Path(name))
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def test_demo_shows_every_unit_and_writes_the_report(tmp_path: Path) -> None:
     assert max(float(line[1]) for line in recovered) < 1e-8
     (largest,) = re.findall(r"largest difference .*: (\S+)", result.output)
     assert float(largest) < 1e-8
-    assert any(line.startswith("verdict: verified: wrong on at most") for line in lines)
+    assert any(line.startswith("verdict: verified. Wrong on at most") for line in lines)
     assert "hidden units recovered: 4 of 4" in result.output and "checks hold (--verbose lists them)" in result.output
     assert int(re.findall(r"by Lines from (\d+) queries", result.output)[0]) < 250 + 360  # the assurance asks 358
     assert lines[-1] == f"report: {page}"

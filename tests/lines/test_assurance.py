@@ -94,7 +94,7 @@ def test_the_share_is_in_the_verdict_and_the_queries_are_booked_apart(tmp_path) 
     shown = found.certificate.assurance
     assert found.certificate.verdict == "verified" and shown is not None
     assert shown.share <= 0.004 and shown.answers == answers_for(0.004, 0.04) <= found.queries["assurance"]
-    assert "verdict: verified: wrong on at most 0.4 % of inputs (95 %)" in str(found)
+    assert "verdict: verified. Wrong on at most 0.4 % of inputs (95 %)" in str(found)
     found.save(tmp_path / "found.safetensors")
     again = load(tmp_path / "found.safetensors")
     assert isinstance(again, lb.Recovery) and again.certificate.assurance == shown

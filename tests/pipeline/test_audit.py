@@ -198,6 +198,12 @@ def test_refusals() -> None:
         lb.audit(SMALL, (30,), defences="round:3")
 
 
+def test_a_model_that_is_constant_where_it_is_asked_has_no_copies() -> None:
+    far = lb.Network(lb.Layer(np.eye(2), np.array([-40.0, -50.0]), lb.relu), np.ones(2), offset=0.25)
+    with pytest.raises(lb.errors.Unidentifiable, match=r"All 1,000 answers at standard normal inputs are 0\.25\."):
+        lb.audit(far, (50,))
+
+
 def test_nothing_is_done_yet() -> None:
     """An interrupt in the first budget leaves an audit without rows, which still says what it is."""
     def stop(event: object) -> None:

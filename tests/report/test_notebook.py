@@ -114,7 +114,7 @@ def found() -> lb.Recovery:
 def test_a_recovery_shows_itself_in_a_few_lines(found: lb.Recovery) -> None:
     shown = repr(found)
     assert shown.startswith("3-2-1 network of relu units, by RandomStart from 300 samples in ")
-    assert "verdict: verified" in shown and shown.count("\n") <= 4 and len(shown) < 700
+    assert "verdict: verified" in shown and max(map(len, shown.splitlines())) <= 80 and len(shown) < 700
     assert repr(found.certificate) in shown
 
 
@@ -139,3 +139,19 @@ def test_sources_looks_and_audits_show_themselves() -> None:
     audit = lb.audit(net, (40,))
     assert repr(audit) == str(audit) and audit.rows[0].verdict in audit._repr_html_()
     assert np.array_equal(net.predict(x), net(x))
+
+
+def test_objects_show_what_was_chosen_or_measured(found: lb.Recovery) -> None:
+    """A method shows the choices that are not its defaults, a prediction a table, a check one sentence."""
+    assert repr(lb.TensorInit()) == "TensorInit()"
+    assert repr(lb.RandomStart(activation=lb.tanh, search=lb.Search(spares=2))) == (
+        "RandomStart(activation=tanh, search=Search(spares=2))")
+    assert repr(lb.TensorInit.literal(lb.relu)).startswith("TensorInit(route=Printed")
+    x = np.zeros((12, 3))
+    lines = repr(found.predict(x)).splitlines()
+    assert lines[0].split() == ["Prediction", *found.predict(x)._fields] and lines[-1] == "(2 more)" and len(lines) == 12
+    assert f"{found.predict(x).mean[0]:.4g}" in lines[1]
+    check = found.certificate.checks[0]
+    assert repr(check).startswith(f"ok   {check.name}: ") and check.explanation in repr(check)
+    assert repr(found.traces[0]).startswith("Trace(") and repr(found.profile).startswith("DataProfile(270 used rows, 30 fresh")
+    assert len(repr(found.plot)) < 200 and "\n" not in repr(found.plot)

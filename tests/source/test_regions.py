@@ -108,3 +108,12 @@ def test_a_pickle_gets_the_right_sentence() -> None:
 def test_rows_of_a_missing_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="does not exist"):
         read_rows(tmp_path / "none.csv", None)
+
+
+def test_a_table_with_more_than_inputs_is_refused_without_advice_that_nobody_can_follow(tmp_path: Path) -> None:
+    """A black box has no option to leave columns out."""
+    path = tmp_path / "rows.csv"
+    path.write_text("a,site\n1,north\n2,south\n")
+    with pytest.raises(InvalidInput, match=r"'north' in column site.* and nothing else") as caught:
+        read_rows(path, None)
+    assert "drop" not in str(caught.value)

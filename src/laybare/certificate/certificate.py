@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import nan
+from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
@@ -188,6 +189,9 @@ class Claim:
     explanations: tuple[Claim, ...] = ()
     of_answers: bool = False
 
+    def __repr__(self) -> str:
+        return "\n".join(_lines_of(self, ""))
+
     def not_decisive(self) -> Claim:
         """The same, as a claim that refutes nothing."""
         return replace(self, decisive=False, explanations=tuple(check.not_decisive() for check in self.explanations))
@@ -201,6 +205,9 @@ class Claim:
             return "at least"
         return "at most" if (self.value <= self.threshold) == self.passed else "at least"
 
+
+REPR_WIDTH = 80
+"""Characters of a line where an object shows itself. Convention: a terminal."""
 
 WORDS = {
     ClaimName.FUNCTION: "the function is not elsewhere: nothing that was tried instead of this network fits or predicts better.",
@@ -351,13 +358,13 @@ class Certificate:
             return f"The network fits, but not everything that would make its weights certain holds: see what failed. {left}{why}"
         return (
             "These are the weights of the best network of this width and activation, within their standard errors, and the data "
-            f"support the width. {left} A unit that adds less than {self.visible:.1e} of the spread of y would not have been "
+            f"support the width. {left} A unit that adds less than {self.visible:.2g} of the spread of y would not have been "
             "seen; nor are activations so alike as tanh and erf, or ReLU and a GELU of long rows, or errors in x, told apart.")
 
     def explain(self, *, failed_only: bool = False) -> str:
         """The verdict, the statements and what each rests on, with numbers; with `failed_only` checks that hold are counted."""
-        known = self.resolution if self.assurance is None else self.assurance
-        shown = f": {known}" if known is not None and self.verdict == "verified" else ""
+        known = str((self.resolution if self.assurance is None else self.assurance) or "")
+        shown = f". {known[0].upper()}{known[1:]}." if known and self.verdict == "verified" else ""
         lines = [f"verdict: {self.verdict}{shown}", *([self.meaning] if self.meaning else [])]
         for claim in self.claims:
             if failed_only and claim.passed:
@@ -379,7 +386,8 @@ class Certificate:
         failed = [check.name for check in self.checks if not check.passed]
         held = f"{len(self.checks) - len(failed)} of {len(self.checks)} checks hold"
         shown = f"{held}; not: {', '.join(failed)}" if failed else held
-        return f"verdict: {self.verdict} ({shown}; print it to read them)" + f"\n{self.meaning}" * bool(self.meaning)
+        lines = [f"verdict: {self.verdict} ({shown}; print it to read them)", *([self.meaning] if self.meaning else [])]
+        return "\n".join(fill(line, REPR_WIDTH) for line in lines)
 
     def _repr_html_(self) -> str:
         from laybare.report.notebook import certificate_html

@@ -47,6 +47,9 @@ class DataProfile:
     fresh: int
     unexplained: float
 
+    def __repr__(self) -> str:
+        return f"DataProfile({self.used:,} used rows, {self.fresh:,} fresh, {self.unexplained:.2g} of y left unexplained)"
+
     def score_at(self, level: float) -> Array:
         """The score that a new row stays below with at least this chance, for each output; inf where fresh rows are too few."""
         n = len(self.scores)
@@ -112,6 +115,10 @@ def _some_rows(problem: Problem, used: Source, fresh: Source) -> Rows:
     return Rows(problem.transform.inverse().apply(x), y)
 
 
+SHOWN_ROWS = 10
+"""Numbers of each kind that a prediction shows. Convention: half a terminal."""
+
+
 class Prediction(NamedTuple):
     """Mean of y at rows of x, its standard error, the interval of the mean, and the interval of new answers.
 
@@ -124,6 +131,13 @@ class Prediction(NamedTuple):
     upper: Array
     new_lower: Array
     new_upper: Array
+
+    def __repr__(self) -> str:
+        columns = [np.ravel(part) for part in self]
+        lines = ["Prediction" + "".join(f"{name:>12}" for name in self._fields)] + [
+            " " * 10 + "".join(f"{value:>12.4g}" for value in row) for row in list(zip(*columns, strict=True))[:SHOWN_ROWS]]
+        more = len(columns[0]) - SHOWN_ROWS
+        return "\n".join(lines + [f"({more:,} more)"] * (more > 0))
 
 
 def predict_rows(found: Any, x: Array, level: float) -> Prediction:

@@ -16,6 +16,7 @@ from laybare.cli.program import import_from_here
 from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, open_network, result_options
 from laybare.numerics.shapes import Event, Progress
 from laybare.pipeline.auditing.defences import STANDARD, parse_defence
+from laybare.report.audit_words import audit_text
 from laybare.source import Endpoint, Target, as_target
 from laybare.source.oracle.regions import read_rows
 
@@ -252,7 +253,7 @@ def audit(
     if printed:
         click.echo(found.render(form or "html"), nl=False)
     else:
-        output.say(str(found))
+        output.say(audit_text(found, output.width))
     output.emit_json(**found.to_dict(), seed=seed, report=report)
     if report is not None and output.in_text:
         print_path("report", report)

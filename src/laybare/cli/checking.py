@@ -46,16 +46,13 @@ def _say(choice: Choice, copies: int, output: Output) -> None:
         f"{seen.residual:.2g} of the variance of y is not linear in x",
         *([f"{copies:,} rows repeat the inputs of another row"] if copies else []), "\nlaybare recover would try, in this order:")
     for n, candidate in enumerate(choice.candidates, 1):
-        output.say(f"{n}. {candidate.reason}")
+        output.say(f"{n}. {candidate.reason}", indent=3)
     output.say(in_command_line_words(choice.otherwise) + "\n")
     if output.verbose:
         output.say(_orders(choice))
-    table = _table("method", "needs", "holds", "seen")
     for row in choice.table:
-        for n, one in enumerate(row.conditions):
-            last = n == len(row.conditions) - 1
-            table.add_row(row.method if n == 0 else "", one.assumption, HOLDS[one.holds], one.seen, end_section=last)
-    output.say(table)
+        output.say(f"{row.method} needs")
+        output.say(*(f"  {HOLDS[one.holds]:5} {one.assumption}: {one.seen}" for one in row.conditions), indent=8)
 
 
 def _orders(choice: Choice) -> Table:

@@ -28,5 +28,6 @@ def completion(shell: str, output: Output) -> None:
     from laybare.cli import commands
 
     script = maker(commands, {}, "laybare", "_LAYBARE_COMPLETE").source()
-    output.say(script.strip())
+    if output.in_text:
+        click.echo(script.strip())
     output.emit_json(shell=shell, line=LINES[shell], script=script)

@@ -25,7 +25,7 @@ def demo(*, report: str, width: int, queries: int, seed: int, output: Output) ->
     output.say(
         f"1. The hidden network: scikit-learn trains an MLPRegressor (10-{width}-1, ReLU) on the diabetes data.",
         "   From here on it is a black box, a function that answers queries; nobody is told its weights.",
-        f"2. The queries: laybare asks at most {queries:,}, and is not told the width.\n")
+        f"2. The queries: laybare asks at most {queries:,}, and is not told the width.\n", indent=3)
     truth = trained_mlp.train(width, seed)
     with output.bar() as progress:
         case = trained_mlp.extract(truth, queries, seed, progress)
@@ -37,13 +37,13 @@ def demo(*, report: str, width: int, queries: int, seed: int, output: Output) ->
     if output.in_text:
         print_summary(output.summary(found), found.certificate.verdict)
     output.say(
-        "\n3. Training: random samples of the same black box, the width told, best of ten starts of L-BFGS.")
+        "\n3. Training: random samples of the same black box, the width told, best of ten starts of L-BFGS.", indent=3)
     with output.bar() as progress:
         students = [trained_mlp.retrain(truth, rows, seed, progress) for rows in (found.samples_used, queries)]
     for student in students:
         output.say(
             f"   {student.samples:,} samples: {student.right} of {width} units right to 1 %; error on fresh inputs "
-            f"{student.test_error:.0e} of sd(y)")
+            f"{student.test_error:.0e} of sd(y)", indent=3)
     output.say("   Nothing in training says which of its units are right.\n")
     write_report(found, report, truth)
     output.emit_json(

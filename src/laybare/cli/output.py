@@ -45,11 +45,12 @@ class Output:
         """Columns of the terminal."""
         return make_console().width
 
-    def say(self, *parts: RenderableType) -> None:
-        """Print in text mode, without rich markup; the terminal wraps long lines."""
+    def say(self, *parts: RenderableType, indent: int = 0) -> None:
+        """Print in text mode, without rich markup; sentences are wrapped to the terminal, further lines by this indentation."""
         if self.in_text:
             for part in parts:
-                make_console().print(part, markup=False, soft_wrap=isinstance(part, str))
+                text = wrapped(part, self.width, indent) if isinstance(part, str) else part
+                make_console().print(text, markup=False, soft_wrap=isinstance(part, str))
 
     def summary(self, found: lb.Recovery) -> str:
         """What `print(found)` says; with --verbose every claim."""
@@ -77,6 +78,14 @@ class Output:
         else:
             with progress_bar(lines=self.verbose) as show:
                 yield show
+
+
+def wrapped(text: str, width: int, indent: int = 0) -> str:
+    """Lines of at most so many characters, broken between words; what has no blank, such as a path, is left whole."""
+    return "\n".join(
+        line if len(line) <= width else fill(
+            line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n"))
 
 
 class ClosingConsole(Console):

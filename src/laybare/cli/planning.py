@@ -104,12 +104,12 @@ class RecoveryPlan:
             f"{'passes over all rows':28}{self.passes:>12,}",
             f"{'operations':28}{self.flops:>12.2g}",
             f"{'data':28}{show_bytes(self.data_bytes):>12}",
-            f"{'bytes moved':28}{show_bytes(self.bytes_moved):>12}",
+            *([f"{'bytes moved':28}{show_bytes(self.bytes_moved):>12}"] if self.bytes_moved else []),
             f"{'chunks of':28}{show_bytes(self.chunk_bytes):>12}",
             f"{'memory of a worker':28}{show_bytes(self.bytes_per_worker):>12}",
             f"{'memory of this process':28}{show_bytes(self.bytes_here):>12}",
             f"{'time':28}{_duration(self.seconds):>12}",
-            *(f"  {name:26}{_duration(seconds):>12}" for name, seconds in self.seconds_by_kind.items())]
+            *(f"  {name:26}{_duration(seconds):>12}" for name, seconds in self.seconds_by_kind.items() if seconds)]
         return "\n".join(lines)
 
 

@@ -220,7 +220,8 @@ def print_provenance(output: Output, origin: Any) -> None:
     """What it takes to run it again."""
     if origin is not None:
         data = f"{origin.data}{', fingerprint ' * bool(origin.fingerprint)}{origin.fingerprint}"
-        output.say(f"call: {origin.call}", f"version: laybare {origin.version}", f"data: {data}")
+        print_path("call", origin.call)
+        output.say(f"version: laybare {origin.version}", f"data: {data}")
 
 
 def finite(value: float) -> float | None:

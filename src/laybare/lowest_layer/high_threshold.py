@@ -22,6 +22,7 @@ from laybare.lowest_layer.smooth_route import SmoothChoices, find_exponential_un
 from laybare.lowest_layer.tops import MonomialTop, TopFitter
 from laybare.lowest_layer.union_fit import Annealing
 from laybare.methods.start import check_method
+from laybare.numerics.checks import show_choices
 from laybare.numerics.shapes import Progress
 from laybare.source import Source
 
@@ -75,6 +76,8 @@ class HighThreshold:
     jumps: JumpSearch | None = JumpSearch()
     printed: PrintedRoute | None = None
     top: TopFitter | None = MonomialTop()
+
+    __repr__ = show_choices
 
     def __post_init__(self) -> None:
         check_method(self, baseline=-math.inf)

@@ -89,7 +89,8 @@ def _normal(seen: DataSummary) -> Condition:
     text = (
         f"moments of projections are {seen.normal.size:.2g} off, {seen.normal.sigmas:.1f} standard deviations "
         f"(chance: up to {seen.normal.allowed:.1f})")
-    return Condition("normal inputs", text, bool(seen.normal.plausible))
+    holds = bool(seen.normal.plausible) and (True if seen.normal.decided else None)
+    return Condition("normal inputs", text + "; uniform ones may look so" * (holds is None), holds)
 
 
 def _symmetric(seen: DataSummary) -> Condition:
@@ -130,14 +131,14 @@ def _positive(seen: DataSummary) -> Condition:
 
 def _moments(seen: DataSummary) -> Condition:
     shown = [str(one.order) for one in seen.orders[1:] if one.seen]
-    text = f"orders with a signal: {', '.join(shown) if shown else 'none of 2 to 4'}"
+    text = f"order{'s' * (len(shown) != 1)} {', '.join(shown)}" if shown else "none does"
     return Condition("moments of orders 2 to 4 carry a signal", text, bool(shown))
 
 
 def _rows(seen: DataSummary, width: int | None) -> Condition:
     need = 2 * (width or 1) * (seen.dim + 2)
     have = seen.size * seen.outputs
-    return Condition("samples", f"{have:,} numbers, {need:,} for {width or 1} unit{'s' * ((width or 1) > 1)}", have >= need)
+    return Condition("samples", f"{have:,} outputs, {need:,} for {width or 1} unit{'s' * ((width or 1) > 1)}", have >= need)
 
 
 SMOOTH = (tanh, softplus, gelu)
@@ -168,6 +169,9 @@ class Choice(NamedTuple):
     table: tuple[Suitability, ...]
     candidates: tuple[Candidate, ...]
     otherwise: str
+
+    def __repr__(self) -> str:
+        return self.explain()
 
     def explain(self) -> str:
         """A sentence for every method, those that are tried first."""

@@ -44,6 +44,7 @@ from laybare.moments import (
 )
 from laybare.moments.packed import count_monomials, count_monomials_up_to
 from laybare.networks import Layer, Network
+from laybare.numerics.checks import show_choices
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.search.network_fit import NetworkFit
 from laybare.search.settings import Search
@@ -275,6 +276,8 @@ class GeneralReLU:
     activation: Activation = relu
     route: CountingRoute = JointSpan()
     search: Search | None = Search()
+
+    __repr__ = show_choices
 
     def __post_init__(self) -> None:
         check_method(self)

@@ -37,6 +37,7 @@ from laybare.moments import (
     refine_subspace,
 )
 from laybare.networks import Layer, Network
+from laybare.numerics.checks import show_choices
 from laybare.numerics.shapes import Array, Progress, Sums, report_progress
 from laybare.search.network_fit import NetworkFit
 from laybare.search.settings import Search
@@ -299,6 +300,8 @@ class LandscapeDesign:
     activation: Activation = relu
     route: Route = TensorRoute()
     search: Search | None = Search(spares=0)
+
+    __repr__ = show_choices
 
     def __post_init__(self) -> None:
         check_method(self)

@@ -25,7 +25,7 @@ from laybare.lines.read import DeepReadResult, ReadResult, read_deep, read_netwo
 from laybare.lines.single_layer import DepthCheck, Patience, ReaderOptions
 from laybare.methods.start import Start
 from laybare.networks import Network, compare
-from laybare.numerics.checks import check_fields
+from laybare.numerics.checks import check_fields, show_choices
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.source import Oracle, Rounding, Source
 from laybare.source.oracle.repeats import reserved_queries
@@ -80,6 +80,8 @@ class Lines:
     spread: float = 1.0
     patience: Patience | None = None
     assurance: AssuranceOptions = AssuranceOptions()
+
+    __repr__ = show_choices
 
     def __post_init__(self) -> None:
         if self.activation is not None:

@@ -17,7 +17,7 @@ from laybare.activations import Activation, as_activation, relu
 from laybare.certificate import Claim
 from laybare.errors import InvalidInput
 from laybare.networks import Network
-from laybare.numerics.checks import check_fields
+from laybare.numerics.checks import check_fields, show_choices
 from laybare.numerics.shapes import Progress
 from laybare.search.network_fit import NetworkFit
 from laybare.search.settings import Search
@@ -112,6 +112,8 @@ class RandomStart:
     activation: Activation = relu
     biases: bool = True
     search: Search = Search()
+
+    __repr__ = show_choices
 
     def __post_init__(self) -> None:
         check_method(self)

@@ -36,6 +36,7 @@ from laybare.methods.start import Route, Start, check_method
 from laybare.methods.symmetric_neurons import SYMMETRIC, Frame, PureNeuronChecks
 from laybare.moments import even_absolute, even_quadratic, linear_product
 from laybare.networks import Layer, Network
+from laybare.numerics.checks import show_choices
 from laybare.numerics.levels import GRAM, ROUNDING
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.search.settings import Search
@@ -265,6 +266,8 @@ class SymmetricInputs:
     activation: Activation = relu
     route: ConditionalRoute = SpectralRoute()
     search: Search | None = Search(hops=4)
+
+    __repr__ = show_choices
 
     def __post_init__(self) -> None:
         check_method(self)

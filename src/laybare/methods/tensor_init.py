@@ -35,7 +35,7 @@ from laybare.moments import (
 )
 from laybare.moments.assumption_tests import check_parity
 from laybare.networks import Layer, Network
-from laybare.numerics.checks import show_value
+from laybare.numerics.checks import show_choices, show_value
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.search.network_fit import NetworkFit
 from laybare.search.settings import Search
@@ -195,6 +195,8 @@ class TensorInit:
     activation: Activation = relu
     route: Route = RefinedMoments()
     search: Search | None = Search(spares=0)
+
+    __repr__ = show_choices
 
     def __post_init__(self) -> None:
         check_method(self)

@@ -40,8 +40,11 @@ class NormalityOptions:
     """`max_sigmas` times 1 + tail_factor/√n is allowed, because averages of He₄ have long tails: chance reached 5.2 and 11.9 at
     n = 1000 and 100. Checked by `pytest tests/moments/test_normality.py`."""
     harmless_size: float = 0.05
-    """|E He_k|/√k! that spoils no start; uniform and logistic inputs have 0.24, Laplace 0.61.
-    Checked by `pytest tests/moments/test_normality.py`."""
+    """|E He_k|/√k! that spoils no start. Checked by `pytest tests/moments/test_normality.py`."""
+    mild_size: float = 0.24
+    """The same of uniform and logistic inputs; Laplace has 0.61. Derived: E He₄ = -1.2 of a uniform law, over √4!."""
+    mild_margin: float = 2.0
+    """Times what chance may reach at which these must stand for the test to tell them from normal ones. Convention: clearly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,12 @@ class Normality(NamedTuple):
     def plausible(self) -> bool:
         """Whether chance explains it, or it does no harm."""
         return self.sigmas <= self.allowed or self.size <= NORMALITY.harmless_size
+
+    @property
+    def decided(self) -> bool:
+        """Whether uniform inputs would have shown, so that what chance explains is normal to that extent."""
+        chance = self.allowed * self.size / max(self.sigmas, 1e-300)
+        return self.size <= NORMALITY.harmless_size or NORMALITY.mild_margin * chance <= NORMALITY.mild_size
 
 
 def normality(source: Source, *, rng: Generator) -> Normality:

@@ -62,10 +62,11 @@ class Simplification:
     removed: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        parts = ", ".join(f"{count} {kind}" for kind, count in self.removed.items() if count) or "none"
+        parts = ", ".join(f"{count} {kind}" for kind, count in self.removed.items() if count)
+        before, after = ("-".join(map(str, widths)) for widths in (self.before, self.after))
+        became = f"became {sum(self.after)} ({after}): {parts}" if parts else "stay as they are: none can go"
         return (
-            f"{sum(self.before)} units ({'-'.join(map(str, self.before))}) became {sum(self.after)} "
-            f"({'-'.join(map(str, self.after))}): {parts}.\n"
+            f"{sum(self.before)} units ({before}) {became}.\n"
             f"On the box the outputs differ by at most {self.bound:.1e} (interval arithmetic, rounded outwards).")
 
     __repr__ = __str__

@@ -16,6 +16,7 @@ import os
 import types
 import typing
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
 from decimal import Decimal
 from functools import cache
 from operator import index
@@ -44,6 +45,23 @@ def show_value(given: Any) -> str:
     except Exception:
         return with_article(kind)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}... ({kind})"
+
+
+def show_choices(options: Any) -> str:
+    """A frozen object by what was chosen: its name, and the fields that differ from their defaults."""
+    chosen = [field.name for field in fields(options) if not _is_default(getattr(options, field.name), field)]
+    return f"{type(options).__name__}({', '.join(f'{name}={_show_choice(getattr(options, name))}' for name in chosen)})"
+
+
+def _is_default(given: Any, field: Field[Any]) -> bool:
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
+    return given is default or (type(given) is type(default) and bool(np.all(given == default)))
+
+
+def _show_choice(given: Any) -> str:
+    if is_dataclass(given) and getattr(type(given), "__dataclass_params__").repr:  # its repr would list every field
+        return show_choices(given)
+    return getattr(given, "__name__", None) or show_value(given)
 
 
 def with_article(noun: str) -> str:

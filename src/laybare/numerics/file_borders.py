@@ -76,6 +76,8 @@ def reading(path: str | os.PathLike[str], kind: str, do: str) -> Iterator[None]:
 
 def cannot_read(path: Path, error: OSError) -> InvalidInput:
     """The error for a file that the operating system does not give."""
+    if isinstance(error, FileNotFoundError):
+        return InvalidInput(f"{path} does not exist.", "There is nothing to open.", "Check the path.", path=str(path))
     return InvalidInput(
         f"{path} cannot be read ({error.strerror or error}).", "The operating system refused.",
         "Check the path and your permission to read it.", path=str(path))

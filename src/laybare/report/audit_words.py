@@ -187,7 +187,7 @@ def audit_text(audit: Audit, width: int = 100) -> str:
     lines += [f"{row.budget:,} queries: {row.sentence}" for row in audit.rows if row.sentence]
     if audit.defences:
         lines += [text_table(DEFENCE_COLUMNS, defence_cells(audit, described=False), width), ""]
-    return "\n".join([*lines, *advice(audit), paid_sentence(audit)])
+    return "\n".join([*lines, *advice(audit), paid_sentence(audit)]).replace("\N{MINUS SIGN}", "-")
 
 
 def paid_sentence(audit: Audit) -> str:

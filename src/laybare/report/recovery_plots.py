@@ -41,6 +41,9 @@ class RecoveryPlots:
 
     recovery: Recovery
 
+    def __repr__(self) -> str:
+        return f"plot(kind) draws {', '.join((*FIT_KINDS, *SINGLE_KINDS))} of the {self.recovery.headline}"
+
     def __call__(self, kind: str | None = None, *, x: Any = None, y: Any = None, **options: Any) -> Any:
         """One figure; its axes are returned, an array where there are several.
 

@@ -76,7 +76,7 @@ class Summary:
     measured: dict[str, float]
 
     def __str__(self) -> str:
-        return "\n".join(_text_lines(self))
+        return "\n".join(_text_lines(self)).replace("\N{MINUS SIGN}", "-")
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from laybare.errors import TooFewSamples
 from laybare.numerics import cost
-from laybare.numerics.checks import check_fields
+from laybare.numerics.checks import check_fields, show_choices
 from laybare.numerics.levels import SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, Trace
@@ -92,6 +92,8 @@ class Search:
     hops: int = 8
     bias_scale: float = 0.5
     effort: Effort = Effort()
+
+    __repr__ = show_choices
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -209,7 +211,7 @@ class SearchContext(NamedTuple):
             enough = int(3 * self.source.size * width / max(limit, 1))
             told = f"at most width {limit} could be told from noise" if limit else "no width could be told from noise"
             raise TooFewSamples(
-                f"{self.source.size:,} samples for width {width} in dimension {self.source.dim}.",
+                f"{self.source.size:,} samples for width {width} in dimension {self.source.dim}, beside those that are held out.",
                 f"They leave too few equations to check the free parameters: {told}.",
                 f"About {enough:,} samples would do{', or ask for a smaller width' if limit else ''}.",
                 samples=self.source.size, width=width, largest_width=limit)

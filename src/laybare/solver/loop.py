@@ -54,6 +54,9 @@ class Trace(NamedTuple):
     rows: tuple[TraceRow, ...]
     reason: str
 
+    def __repr__(self) -> str:
+        return f"Trace({len(self.rows)} points, {self.reason}, relative loss {self.loss:.1e})" if self.rows else "Trace()"
+
     @property
     def finished(self) -> bool:
         return self.reason in FINISHED

@@ -110,7 +110,8 @@ class Rounding:
         what = "Probabilities" if self.log_odds else "Answers"
         if self.kind == "noise":
             return f"{what} scatter by about {self.absolute:.1e} + {self.relative:.1e} |y|: they are noisy."
-        return f"{what} are resolved as {self.kind}: errors of about {self.absolute:.1e} + {self.relative:.1e} |y|."
+        constant = f"{self.absolute:.1e} + " if self.absolute else ""
+        return f"{what} are resolved as {self.kind}: errors of about {constant}{self.relative:.1e} |y|."
 
 
 def detect_grid(y: Array) -> Rounding:

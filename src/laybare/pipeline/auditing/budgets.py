@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from laybare.activations import as_activation
-from laybare.errors import InvalidInput
+from laybare.errors import InvalidInput, Unidentifiable
 from laybare.numerics.checks import check_sizes, check_whole
+from laybare.numerics.levels import EPS
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.pipeline.arguments import as_method
@@ -40,6 +41,9 @@ BUDGETS = (100, 300, 1000, 3000, 10_000)
 LARGEST_DOUBT = 0.1
 """A verified network whose copy is off by more, at more than one input in a hundred, is called doubtful. Convention: ten per
 cent of the spread; weights that are verified are better known."""
+
+CONSTANT = 8.0 * EPS
+"""Spread of answers, relative to their size, that is rounding. Derived: a sum of a few terms rounds as often."""
 
 MOST_LABELS = 50
 """Different whole numbers that are taken for classes. Convention: more are counts."""
@@ -81,8 +85,10 @@ def audit(
     shared = CachedBlackBox(lambda x: payer.ask(x, gaps=True))
     asking = {"law": law, "link": link, "box": box, "inputs": inputs}
     setting = AttackSetting(shared, as_target(target), payer.dim, "outputs", 1, asking, choices, rng)
+    answers = _check_rows(setting, inputs, options)
+    _check_that_answers_differ(answers[1], _inputs_in_words(payer))
     with resolve_progress(progress) as listener:
-        run = _AuditRun(setting, sizes, chosen, options, _check_rows(setting, inputs, options), listener)
+        run = _AuditRun(setting, sizes, chosen, options, answers, listener)
         run.measure()
     origin = AuditOrigin(
         datetime.now(UTC).isoformat(timespec="seconds"), command, rng, __version__, _versions(), _inputs_in_words(payer),
@@ -287,6 +293,15 @@ def _check_rows(setting: AttackSetting, inputs: Any, options: CheckOptions) -> t
     y = setting.cached(np.ascontiguousarray(x))
     usable = np.isfinite(y).all(axis=1)
     return x[usable], y[usable]
+
+
+def _check_that_answers_differ(y: Array, where: str) -> None:
+    """Refuse a model that is constant where it is asked: every constant would be a perfect copy of it there."""
+    if len(y) > 1 and np.ptp(y, axis=0).max() <= CONSTANT * np.abs(y).max():
+        raise Unidentifiable(
+            f"All {len(y):,} answers at {where} are {float(y[0, 0]):.6g}.",
+            "A copy is judged by how it follows the model's answers, and these do not move.",
+            "Say where the model's inputs lie: rows of them as inputs=, or their range as box=.")
 
 
 def _kind_of(answers: Array, link: str | None) -> str:

@@ -112,6 +112,9 @@ class GivenRows(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+INPUTS_ALONE = "Give rows with a number for every input of the black box, and nothing else: no labels, outputs or row numbers."
+
+
 def read_rows(given: Any, dim: int | None, least: int = 2) -> GivenRows:
     """Rows from an array, a DataFrame or a file (a table, .npy, .npz); they are inputs, without outputs."""
     named = _from_file(Path(given)) if isinstance(given, str | PathLike) else GivenRows(
@@ -123,7 +126,7 @@ def read_rows(given: Any, dim: int | None, least: int = 2) -> GivenRows:
         wants = "" if dim is None else f" The black box takes {dim} inputs."
         raise InvalidInput(
             f"The inputs have shape {x.shape}{_listed(named.names)}.", f"They show where the black box is to be asked.{wants}",
-            f"Give at least {least} rows (n, dim) of inputs alone: leave labels, outputs and row numbers out.", shape=x.shape)
+            INPUTS_ALONE if len(x) >= least else f"Give at least {least} rows.", shape=x.shape)
     if not np.isfinite(x).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(x))[0])
         raise InvalidInput(
@@ -153,7 +156,12 @@ def _from_file(path: Path) -> GivenRows:
             f"{path} ends in {path.suffix or 'nothing'}.",
             "Rows of inputs are read from .csv, .tsv, .parquet, .feather, .jsonl, .npy and .npz.",
             "Convert it, or give an array.", suffix=path.suffix)
-    x, _, columns = read(path, ColumnChoice(()))
+    try:
+        x, _, columns = read(path, ColumnChoice(()))
+    except InvalidInput as error:
+        if "drop" not in error.do:
+            raise
+        raise InvalidInput(error.seen, error.why, INPUTS_ALONE, **error.values) from None  # an Oracle drops no columns
     return GivenRows(np.asarray(x[:]), columns.inputs)
 
 
