@@ -59,7 +59,7 @@ def _is_default(given: Any, field: Field[Any]) -> bool:
 
 
 def _show_choice(given: Any) -> str:
-    if is_dataclass(given) and getattr(type(given), "__dataclass_params__").repr:  # its repr would list every field
+    if is_dataclass(given) and vars(type(given))["__dataclass_params__"].repr:  # its repr would list every field
         return show_choices(given)
     return getattr(given, "__name__", None) or show_value(given)
 
