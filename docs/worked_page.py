@@ -36,12 +36,12 @@ READINGS = {
         "regression in one column cannot express. **Doubtful** again means: the kink is there, but smooth saturation would look "
         "the same in 303 districts. The floor itself, about 21 percent, is well determined either way."),
     "sunspot_threshold": (
-        "One unit is on in nearly all years: the usual autoregression on lag 1. The other is on in one year of six, "
-        "those of a steep ascent out of a minimum, and its threshold is a combination of lags 1 to 3, with lag 2 in "
-        "front and a sharp direction; classical threshold autoregressions are given one lag, and try them in turn. Its "
-        "p-value shows that the data do not prove it: the bound allows for a unit whose place is free. **Doubtful** "
-        "means here: a description that predicts, not a mechanism. Another unit or a smooth shape would do as well, and "
-        "years are no independent rows: errors allow for residuals of neighbouring years that go together."),
+        "In all years there is the usual autoregression, with lag 1 in front. The unit is on in one year of seven, those of a "
+        "steep ascent out of a minimum, and its threshold is a combination of lags 1 to 3, with lag 2 in front and a sharp "
+        "direction; classical threshold autoregressions are given one lag, and try them in turn. Its p-value of a few percent "
+        "is a bound that allows for a unit whose place is free. **Doubtful** means here: a description that predicts, not a "
+        "mechanism. Another unit or a smooth shape would do as well, and years are no independent rows: errors allow for "
+        "residuals of neighbouring years that go together."),
 }
 
 

@@ -12,11 +12,13 @@ now = series[lags.index].rename("sunspots")
 found = lb.recover(lags, now, activation="relu", rng=0)
 
 print(f"{found.network.architecture}, {found.certificate.verdict}; explained on fresh years: {1 - found.profile.unexplained:.2f}")
-for unit in found.summary().units:
+summary = found.summary()
+print("in all years: " + ", ".join(f"{name} {values[0]}" for name, values in summary.linear))
+for unit in summary.units:
     parts = ", ".join(f"{term.column} {term.direction}" for term in unit.terms)
     print(f"unit {unit.number}: bends where {unit.leading} = {unit.location}; direction {parts}")
     slope = unit.terms[0].slopes[0]
-    print(f"  {100 * unit.beyond:.0f} % of years on its positive side; slope there {slope}; p = {unit.p_value:.1g}")
+    print(f"  {100 * unit.beyond:.0f} % of years on its positive side; that adds {slope} per {unit.leading}; p = {unit.p_value:.1g}")
 print("not passed, first of all:", next(claim.name for claim in found.certificate.checks if not claim.passed))
 
 straight = np.column_stack([np.ones(len(lags)), lags])
