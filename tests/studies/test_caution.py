@@ -6,6 +6,7 @@ import pytest
 import laybare as lb
 from laybare.studies import caution
 from laybare.studies.caution import CAUTION, SAME_DATA, CautionCell, CautionRun, SameDataCell, SameDataRun, disagreement, plant
+from laybare.studies.certificates import right_and_verified
 
 
 def test_rows_and_noise_are_those_of_the_cell():
@@ -28,7 +29,7 @@ def test_right_and_wrong_ones_are_counted_apart():
 
 
 def test_a_clear_network_is_right_and_verified():
-    assert caution.judge_plain(CautionCell(0.01, 30, (3, 2)), 3).right_and_verified
+    assert right_and_verified(caution.judge_plain(CautionCell(0.01, 30, (3, 2)), 3))
 
 
 def test_searches_of_the_same_rows_are_compared(monkeypatch):

@@ -18,7 +18,7 @@ from laybare.methods import RandomStart
 from laybare.pipeline import Recovery, recover
 from laybare.source import Samples
 from laybare.studies import columns as col
-from laybare.studies.certificates import is_right, largest_miss
+from laybare.studies.certificates import is_right, largest_miss, right_and_verified, wrong_and_verified
 from laybare.studies.hostile_cases import HostileCase, teacher
 from laybare.studies.study import Study, StudyMeasurement, cross, table
 
@@ -45,14 +45,6 @@ class CautionRun(NamedTuple):
     verdict: str
     right: bool
     seconds: float
-
-    @property
-    def right_and_verified(self) -> bool:
-        return self.right and self.verdict == "verified"
-
-    @property
-    def wrong_and_verified(self) -> bool:
-        return not self.right and self.verdict == "verified"
 
 
 def plant(cell: CautionCell, seed: int) -> HostileCase:
@@ -84,8 +76,8 @@ def _caution_sentence(m: StudyMeasurement) -> str:
     shares = []
     for noise in m.grid.noise:
         runs = [run for cell, each in m.runs.items() if cell.noise == noise for run in each]
-        right, verified = sum(run.right for run in runs), sum(run.right_and_verified for run in runs)
-        wrong = sum(run.wrong_and_verified for run in runs)
+        right, verified = sum(run.right for run in runs), sum(map(right_and_verified, runs))
+        wrong = sum(map(wrong_and_verified, runs))
         shares.append(f"noise {noise:.0%}: {verified} of {right} right ones verified, {wrong} wrong ones")
     return "; ".join(shares) + "."
 
@@ -99,7 +91,7 @@ CAUTION = Study(
     cells=lambda grid: cross(CautionCell, *grid), run_cell=judge_plain,
     table=table(
         "noise", "rows_per_parameter", "size", data_sets=col.count, right=col.total("right"),
-        right_and_verified=col.total("right_and_verified"), wrong_and_verified=col.total("wrong_and_verified"),
+        right_and_verified=col.total(right_and_verified), wrong_and_verified=col.total(wrong_and_verified),
         median_s=col.median("seconds")),
     sentence=_caution_sentence)
 """How often right networks are verified, and wrong ones. The width is not given."""

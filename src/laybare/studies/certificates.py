@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import nan
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import betaincinv
@@ -182,14 +182,30 @@ def upper_bound(count: int, of: int) -> float:
     return 1.0 if count >= of else float(betaincinv(count + 1.0, float(of - count), RULES.confidence))
 
 
-def _verified_but_wrong(run: HostileRun) -> bool:
-    return run.verdict == "verified" and not run.right
+class JudgedRun(Protocol):
+    """A run with a verdict, of which the truth is known."""
+
+    @property
+    def verdict(self) -> str: ...
+
+    @property
+    def right(self) -> bool: ...
+
+
+def right_and_verified(run: JudgedRun) -> bool:
+    """Whether the verdict stands by a right network."""
+    return run.right and run.verdict == "verified"
+
+
+def wrong_and_verified(run: JudgedRun) -> bool:
+    """Whether the verdict stands by a wrong network."""
+    return not run.right and run.verdict == "verified"
 
 
 VERDICT_TABLE = table(
     kind=col.itself, cases=col.count, verified=col.total(lambda run: run.verdict == "verified"),
-    verified_but_wrong=col.total(_verified_but_wrong),
-    at_most=lambda kind, runs: upper_bound(sum(map(_verified_but_wrong, runs)), len(runs)), right=col.total("right"),
+    verified_but_wrong=col.total(wrong_and_verified),
+    at_most=lambda kind, runs: upper_bound(sum(map(wrong_and_verified, runs)), len(runs)), right=col.total("right"),
     right_but_not_verified=col.total(lambda run: run.right and run.verdict != "verified"),
     doubtful=col.total(lambda run: run.verdict == "doubtful"), refuted=col.total(lambda run: run.verdict == "refuted"),
     refused=col.total(lambda run: run.verdict == "refused"), median_s=col.median("seconds"))
@@ -197,7 +213,7 @@ VERDICT_TABLE = table(
 
 def _verdict_sentence(m: StudyMeasurement) -> str:
     runs = m.all_runs
-    wrong, fair = sum(map(_verified_but_wrong, runs)), [run for run in runs if run.fair and run.right]
+    wrong, fair = sum(map(wrong_and_verified, runs)), [run for run in runs if run.fair and run.right]
     missed = sum(run.verdict != "verified" for run in fair)
     return (
         f"Verified but wrong: {wrong} of {len(runs)} cases, at most {upper_bound(wrong, len(runs)):.2%} (95 %), "

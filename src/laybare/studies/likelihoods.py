@@ -26,7 +26,7 @@ from laybare.planted import random_network
 from laybare.search.settings import Search
 from laybare.source import Samples
 from laybare.studies import columns as col
-from laybare.studies.certificates import lacks_only_unseen, largest_miss
+from laybare.studies.certificates import lacks_only_unseen, largest_miss, right_and_verified, wrong_and_verified
 from laybare.studies.study import Study, StudyMeasurement, table
 
 
@@ -81,16 +81,8 @@ class LikelihoodRun(NamedTuple):
     admitted: bool = False
 
     @property
-    def right_and_verified(self) -> bool:
-        return self.right and self.verdict == "verified"
-
-    @property
-    def wrong_and_verified(self) -> bool:
-        return not self.right and self.verdict == "verified"
-
-    @property
     def wrong_as_far_as_seen(self) -> bool:
-        return self.wrong_and_verified and self.admitted
+        return wrong_and_verified(self) and self.admitted
 
 
 def plant(cell: LikelihoodCell, seed: int) -> tuple[Network, Array, Array]:
@@ -151,7 +143,7 @@ LIKELIHOODS = Study(
                          ("t3", 8000))), seeds=50,
     cells=_cells, run_cell=judge,
     table=table(
-        "kind", "rows", runs=col.count, right=col.total("right"), right_and_verified=col.total("right_and_verified"),
-        wrong_and_verified=col.total("wrong_and_verified"),
+        "kind", "rows", runs=col.count, right=col.total("right"), right_and_verified=col.total(right_and_verified),
+        wrong_and_verified=col.total(wrong_and_verified),
         wrong_as_far_as_seen=col.total("wrong_as_far_as_seen"), control=col.total("control"), median_s=col.median("seconds")),
     sentence=_sentence)
