@@ -38,7 +38,7 @@ READINGS = {
     "sunspot_threshold": (
         "In all years there is the usual autoregression, with lag 1 in front. The unit is on in one year of seven, those of a "
         "steep ascent out of a minimum, and its threshold is a combination of lags 1 to 3, with lag 2 in front and a sharp "
-        "direction; classical threshold autoregressions are given one lag, and try them in turn. Its p-value of a few percent "
+        "direction; classical threshold autoregressions are given one lag, and try them in turn. Its p-value, some percent, "
         "is a bound that allows for a unit whose place is free. **Doubtful** means here: a description that predicts, not a "
         "mechanism. Another unit or a smooth shape would do as well, and years are no independent rows: errors allow for "
         "residuals of neighbouring years that go together."),

@@ -18,7 +18,7 @@ for unit in summary.units:
     parts = ", ".join(f"{term.column} {term.direction}" for term in unit.terms)
     print(f"unit {unit.number}: bends where {unit.leading} = {unit.location}; direction {parts}")
     slope = unit.terms[0].slopes[0]
-    print(f"  {100 * unit.beyond:.0f} % of years beyond it; that adds {slope} per {unit.leading}; p = {unit.p_value:.1g}")
+    print(f"  {100 * unit.beyond:.0f} % of years beyond it; that adds {slope} per {unit.leading}")
 print("not passed, first of all:", next(claim.name for claim in found.certificate.checks if not claim.passed))
 
 straight = np.column_stack([np.ones(len(lags)), lags])

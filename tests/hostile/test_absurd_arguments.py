@@ -108,4 +108,4 @@ def test_control_characters_of_file_names_do_not_reach_the_terminal() -> None:
     with pytest.raises(InvalidInput) as caught:
         lb.load("\x1b]0;title\x07\x1b[31mnet\udcff.safetensors")
     assert str(caught.value).isprintable()
-    assert r"\x1b[31mnet\udcff.safetensors cannot be read" in str(caught.value)
+    assert r"\x1b[31mnet\udcff.safetensors does not exist" in str(caught.value)

@@ -115,7 +115,8 @@ def test_the_end_of_time_hands_over_the_best_so_far(monkeypatch: pytest.MonkeyPa
     def fit(source: lb.Source, method: lb.RandomStart, progress: Callable[[Event], None]) -> lb.Recovery:
         return lb.recover(source, method, rng=0, progress=progress)
 
-    found = rounds.fit_in_rounds(lb.Oracle(truth), candidates, fit, rng=np.random.default_rng(0), seconds=0.3)
+    checks = rounds.BlackBoxChecks(np.random.default_rng(0))
+    found = rounds.fit_in_rounds(lb.Oracle(truth), candidates, fit, checks, seconds=0.3)
     assert found.certificate.verdict in ("doubtful", "refuted") and "rounds ended after 0 s" in str(found)
 
 

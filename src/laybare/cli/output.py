@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -180,13 +180,13 @@ def network_tables(
     if network.depth == 1 and network.top is None:
         yield _units_table(network, columns, errors, named, listed)
         return
-    error = _relative_error(network, errors)
+    error, space = _relative_error(network, errors), _TableSpace(columns, listed)
     for level, layer in enumerate(network.layers):
         title, inputs = f"layer {level + 1} of {network.depth}: {layer.width} units", named.inputs if level == 0 else ()
-        yield _rows_table(title, layer.rows, error, columns, listed, inputs)
+        yield _rows_table(title, layer.rows, error, space, inputs)
     if network.top is None:
         rows = np.column_stack([network.readout.reshape(network.widths[-1], -1).T, np.ravel(network.offset)])
-        yield _rows_table("readout", rows, error, columns, listed, first="output", last="offset")
+        yield _rows_table("readout", rows, error, space, names=("output", "offset"))
 
 
 def _relative_error(network: lb.Network, errors: StandardErrors) -> float:
@@ -195,16 +195,23 @@ def _relative_error(network: lb.Network, errors: StandardErrors) -> float:
     return float(np.max(np.asarray(errors.weights) / np.where(rows > 0.0, rows, np.nan), initial=0.0))
 
 
+class _TableSpace(NamedTuple):
+    """How many characters wide a table may be, and how many rows are listed."""
+
+    columns: int
+    listed: int
+
+
 def _rows_table(
-    title: str, rows: Array, error: float, columns: int, listed: int, inputs: Sequence[str] = (), *, first: str = "unit",
-    last: str = "bias",
+    title: str, rows: Array, error: float, space: _TableSpace, inputs: Sequence[str] = (),
+    names: tuple[str, str] = ("unit", "bias"),
 ) -> Table:
-    """Rows of weights with a constant at their end, rounded by an error relative to the row."""
-    table, shown = _table(title, rows.shape[1] - 1, columns - 18, first, last, inputs=inputs)
-    for j, row in enumerate(rows[:listed]):
+    """Rows of weights with a constant at their end, rounded by an error relative to the row; `names` of row and constant."""
+    table, shown = _table(title, rows.shape[1] - 1, space.columns - 18, *names, inputs=inputs)
+    for j, row in enumerate(rows[: space.listed]):
         size = error * float(np.linalg.norm(row[:-1]))
         table.add_row(str(j + 1), *(_rounded(float(value), size) for value in (row[-1], *row[:shown])))
-    return _with_rest(table, len(rows) - listed)
+    return _with_rest(table, len(rows) - space.listed)
 
 
 def _units_table(network: lb.Network, columns: int, errors: StandardErrors, named: ColumnNames, listed: int) -> Table:

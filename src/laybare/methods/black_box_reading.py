@@ -55,13 +55,13 @@ class BlackBoxReading(NamedTuple):
 
 
 def read_black_box(
-    oracle: Oracle, chosen: Lines, width: int | None, activation: Activation | None, *, named: bool,
-    rng: Generator, progress: Progress | None = None,
+    oracle: Oracle, chosen: Lines, width: int | None, *, named: bool, rng: Generator, progress: Progress | None = None,
 ) -> tuple[BlackBoxReading | None, LinesRefusal]:
     """The network behind a black box, or nothing, with the reason, where lines do not apply and were not `named`."""
-    if not named and not lines_apply(activation):
+    if not named and not lines_apply(chosen.activation):
         return None, LinesRefusal()
-    depth_check = DepthProbe(oracle) if not named and deep_lines_apply(activation, oracle) else None
+    may_be_deep = not named and deep_lines_apply(chosen.activation, oracle)
+    depth_check = DepthProbe(oracle) if may_be_deep else None
     try:
         return read_single_layer(oracle, chosen, width, depth_check=depth_check, rng=rng, progress=progress), LinesRefusal()
     except BudgetExhausted as ended:
@@ -70,7 +70,7 @@ def read_black_box(
     except AssumptionViolated as refusal:
         if named:
             raise
-        if refusal.values.get("kind") == "deep" and deep_lines_apply(activation, oracle):
+        if refusal.values.get("kind") == "deep" and may_be_deep:
             report_progress(progress, "lines", oracle.spent, oracle.spent, "more than one hidden layer")
             return read_layers(oracle, replace(chosen, depth=None), rng=rng, progress=progress), LinesRefusal()
         return None, LinesRefusal((_lines_refused_claim(refusal, oracle),), float(refusal.values.get("moved", 0.0)))

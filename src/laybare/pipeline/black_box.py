@@ -69,25 +69,32 @@ class Attempt:
         return was_interrupted(self.found)
 
 
+class BlackBoxChecks(NamedTuple):
+    """What the checks of a fit need. `moved`: by how much answers to the same question were seen to differ before."""
+
+    rng: Generator
+    moved: float = 0.0
+    assurance: AssuranceOptions = AssuranceOptions()
+
+
 def fit_in_rounds(
-    oracle: Oracle, candidates: Candidates, fit: RoundFitter, *, moved: float = 0.0,
-    assurance: AssuranceOptions = AssuranceOptions(), rng: Generator, progress: Progress | None = None,
+    oracle: Oracle, candidates: Candidates, fit: RoundFitter, checks: BlackBoxChecks, *, progress: Progress | None = None,
     seconds: float = ROUNDS.round_seconds,
 ) -> Recovery:
     """The best fit of the candidates on as many samples as it takes; `fit` is the loop on samples.
 
     The first inputs are asked again after every round. A black box that repeats itself has no noise: its network must fit
     exactly, and predict fresh answers. With noise, a fit of few rows may miss a unit: two rounds in a row must then agree on the
-    width. `moved`: by how much answers to the same question were seen to differ. TooFewSamples if the budget has room for none.
+    width. TooFewSamples if the budget has room for none.
     """
     clock, units = Clock(progress, time.perf_counter() + seconds), candidates.activations
     best: Attempt | None = None
     now: Attempt | None = None
-    sizes = _round_sizes(oracle, assurance)
+    sizes = _round_sizes(oracle, checks.assurance)
     for rows in sizes:
         report_progress(progress, "round", rows, sizes[-1], f"{rows:,} samples, {' or '.join(unit.name for unit in units)}")
         try:
-            attempts = _fit_round(oracle, rows, units, fit, clock, _Checks(moved, assurance, rng))
+            attempts = _fit_round(oracle, rows, units, fit, clock, checks)
         except TooFewSamples:
             if rows == sizes[-1]:
                 raise
@@ -114,16 +121,8 @@ def _round_sizes(oracle: Oracle, assurance: AssuranceOptions) -> list[int]:
     return [*(size for size in sizes if size < most), *([most] * ROUNDS.last_tries)]
 
 
-class _Checks(NamedTuple):
-    """What the checks of every round need."""
-
-    moved: float
-    assurance: AssuranceOptions
-    rng: Generator
-
-
 def _fit_round(
-    oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: RoundFitter, clock: Clock, checks: _Checks
+    oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: RoundFitter, clock: Clock, checks: BlackBoxChecks
 ) -> list[Attempt]:
     """A fit for each activation, until one is verified; rows of earlier rounds cost no queries."""
     x = oracle.typical(rows)
@@ -133,7 +132,7 @@ def _fit_round(
     source = Samples(x[aside:], y[aside:, 0] if y.shape[1] == 1 else y[aside:], law=oracle.law)
     attempts: list[Attempt] = []
     for activation in units:
-        found = check_fit_of_black_box(oracle, fit(source, RandomStart(activation=activation), clock), repeats, *checks)
+        found = check_fit_of_black_box(oracle, fit(source, RandomStart(activation=activation), clock), repeats, checks)
         missed = found.network(x[:aside]).reshape(y[:aside].shape) - y[:aside]
         error = float(np.sqrt((missed**2).mean() / max(y.var(axis=0).mean(), np.finfo(float).tiny)))
         one = has_one_answer(repeats, checks.moved) and not is_call_dependent(found.certificate.noise, repeats)
@@ -163,30 +162,26 @@ def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, 
 
 
 def check_fit_of_black_box(
-    oracle: Oracle, found: Recovery, repeats: RepeatedAnswers | None, moved: float, assurance: AssuranceOptions, rng: Generator
+    oracle: Oracle, found: Recovery, repeats: RepeatedAnswers | None, checks: BlackBoxChecks
 ) -> Recovery:
-    """A fit to samples of a black box, with the claims on repeated queries, and on fresh answers if it has no noise.
-
-    `moved`: by how much answers to the same question were seen to differ before.
-    """
+    """A fit to samples of a black box, with the claims on repeated queries, and on fresh answers if it has no noise."""
     certificate = found.certificate
-    claims = (*repeat_claims(repeats, noise_allowed=True, moved=moved), *lack_of_fit_claim(certificate.noise, repeats))
+    claims = (*repeat_claims(repeats, noise_allowed=True, moved=checks.moved), *lack_of_fit_claim(certificate.noise, repeats))
     certificate = replace(certificate, claims=(*certificate.claims, *claims))
     if certificate.verdict == "verified" and repeats is not None and repeats.kind == "same":
-        certificate = _with_fresh_answers(oracle, found.network, certificate, repeats, assurance, rng)
+        certificate = _with_fresh_answers(oracle, found.network, certificate, repeats, checks)
     if repeats is not None and repeats.kind == "same":
-        certificate = with_named_misfit(certificate, oracle, found.network, rng=rng)
+        certificate = with_named_misfit(certificate, oracle, found.network, rng=checks.rng)
     return replace(found, certificate=certificate)
 
 
 def _with_fresh_answers(
-    oracle: Oracle, network: Network, certificate: Certificate, repeats: RepeatedAnswers, options: AssuranceOptions,
-    rng: Generator,
+    oracle: Oracle, network: Network, certificate: Certificate, repeats: RepeatedAnswers, checks: BlackBoxChecks
 ) -> Certificate:
     """Answers at inputs that nothing else asks: without noise every one must be predicted, up to the residual of the fit."""
     begun = oracle.queries.get("assurance", 0)
     left = max(0, oracle.budget - oracle.spent - reserved_queries(oracle))
-    points = AssurancePlan(options, oracle.fresh_inputs).points(begun, oracle.spent - begun, left, rng)
+    points = AssurancePlan(checks.assurance, oracle.fresh_inputs).points(begun, oracle.spent - begun, left, checks.rng)
     if not len(points.x):
         return certificate
     oracle.ask(points.x, purpose="assurance", gaps=True)
@@ -201,5 +196,5 @@ def _with_fresh_answers(
         f"largest difference at {int(usable.sum()):,} inputs that nothing else used, against rounding and the residual of the "
         "fit; a larger one means that something is missing.", decisive=True, of_answers=True)
     shown = points.assured(int(usable[len(usable) - len(points.x) :][: points.of_law].sum()))
-    assurance = Assurance(options.level, shown.share, shown.answers) if claim.passed and shown.answers else None
+    assurance = Assurance(checks.assurance.level, shown.share, shown.answers) if claim.passed and shown.answers else None
     return replace(certificate, claims=(*certificate.claims, claim), assurance=assurance)

@@ -7,6 +7,7 @@ Gauss-Newton fit (`laybare.solver.likelihood`). Groups stay together: all rows o
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,12 +72,10 @@ def _as_weights(given: Any, size: int) -> Array:
 
 
 def recover_by_likelihood(
-    source: Source, judged: Judgement, method: Method | None, width: int | None, activation: Activation, *,
-    rng: Generator, progress: Progress | None = None,
+    source: Source, judged: Judgement, method: RandomStart, width: int | None, *, rng: Generator, progress: Progress | None = None
 ) -> Recovery:
     """Split, search, choose signs, certify."""
-    begun = time.perf_counter()
-    search = _search_of(source, method)
+    begun, activation, search = time.perf_counter(), method.activation, method.search or Search()
     report_progress(progress, "reading")
     problem, used, fresh = _pose(source, judged, rng)
     if judged.loss.name == "huber":
@@ -99,11 +98,12 @@ def recover_by_likelihood(
     except KeyboardInterrupt:
         certificate = unfinished_certificate(network, record.claims)
     return Recovery(
-        network, network, certificate, method if method is not None else RandomStart(activation=activation),
-        time.perf_counter() - begun, problem.rows, (found.trace,), profile=profile, loss=used.loss)
+        network, network, certificate, method, time.perf_counter() - begun, problem.rows, (found.trace,), profile=profile,
+        loss=used.loss)
 
 
-def _search_of(source: Source, method: Method | None) -> Search:
+def random_start_of(source: Source, method: Method | None, activation: Activation | None) -> RandomStart:
+    """The method that serves every likelihood, with the activation that was given, or ReLU; others are refused."""
     if isinstance(source, Oracle):
         raise InvalidInput(
             "A loss, weights or groups were given with a black box.", "They say how rows scatter, and it has no rows yet.",
@@ -112,7 +112,8 @@ def _search_of(source: Source, method: Method | None) -> Search:
         raise InvalidInput(
             f"The method is {type(method).__name__}, with a loss, weights or groups.",
             "Only a search from random units serves every likelihood.", "Leave the method out, or give RandomStart().")
-    return (method.search if method is not None else None) or Search()
+    chosen = RandomStart() if method is None else method
+    return chosen if activation is None else replace(chosen, activation=activation)
 
 
 def _pose(source: Source, judged: Judgement, rng: Generator) -> tuple[Problem, LikelihoodRows, LikelihoodRows]:

@@ -28,8 +28,8 @@ from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.numerics.workspace import return_freed_memory, single_blas_thread
 from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
-from laybare.pipeline.black_box import fit_in_rounds
-from laybare.pipeline.by_likelihood import Judgement, judgement_of, recover_by_likelihood
+from laybare.pipeline.black_box import BlackBoxChecks, fit_in_rounds
+from laybare.pipeline.by_likelihood import Judgement, judgement_of, random_start_of, recover_by_likelihood
 from laybare.pipeline.monitor import (
     LONGEST_CHOSEN_SECONDS,
     LONGEST_SECONDS,
@@ -169,9 +169,9 @@ def _dispatch(call: _Call, method: Method | None, seconds: float | None) -> Reco
 def _judged(call: _Call, method: Method | None, judged: Judgement, seconds: float | None) -> Recovery:
     """By another likelihood than equal normal noise."""
     clock = Clock(call.progress, call.begun + (seconds or LONGEST_CHOSEN_SECONDS))
-    activation = call.activation or (relu if method is None else method.activation) or relu
     with single_blas_thread():
-        return recover_by_likelihood(call.source, judged, method, call.width, activation, rng=call.rng, progress=clock)
+        chosen = random_start_of(call.source, method and _check_activation(method, call.activation), call.activation)
+        return recover_by_likelihood(call.source, judged, chosen, call.width, rng=call.rng, progress=clock)
 
 
 def _recover_from_samples(
@@ -279,7 +279,7 @@ def _recover_by_lines(
     chosen = chosen_lines(method, call.activation, call.assurance)
     with single_blas_thread():
         read, reason = read_black_box(
-            oracle, chosen, call.width, call.activation, named=method is not None, rng=call.rng, progress=call.progress)
+            oracle, chosen, call.width, named=method is not None, rng=call.rng, progress=call.progress)
     if read is None:
         return None, reason
     seconds, spent = time.perf_counter() - begun, oracle.spent - before
@@ -294,9 +294,8 @@ def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal) -> Rec
 
     candidates = candidate_activations(oracle, call.activation, refused=bool(reason.claims), rng=call.rng, progress=call.progress)
     with single_blas_thread():
-        return fit_in_rounds(
-            oracle, candidates, fit, moved=reason.moved, assurance=call.assurance or AssuranceOptions(), rng=call.rng,
-            progress=call.progress)
+        checks = BlackBoxChecks(call.rng, reason.moved, call.assurance or AssuranceOptions())
+        return fit_in_rounds(oracle, candidates, fit, checks, progress=call.progress)
 
 
 def refine(

@@ -107,6 +107,9 @@ class View(OriginSource):
     law: Law
     schedule: Schedule
 
+    def __repr__(self) -> str:
+        return f"View({self.size:,} rows of {self.origin!r})"
+
     @property
     def size(self) -> int:
         return len(self.rows)
