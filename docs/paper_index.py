@@ -114,9 +114,9 @@ def _spelled_out(numbers: str) -> str:
 
 
 class TestFile(NamedTuple):
-    """Docstrings of a test file, the names that it uses, its other texts, where the names that it imports come from."""
+    """Docstrings of a test file, the module's first; names that it uses, its other texts, where imported names come from."""
 
-    text: str
+    texts: tuple[str, ...]
     used: frozenset[str]
     said: frozenset[str]
     homes: dict[str, str]
@@ -138,31 +138,36 @@ def test_files() -> dict[str, TestFile]:
         used = {n.attr for n in nodes if isinstance(n, ast.Attribute)} | {n.id for n in nodes if isinstance(n, ast.Name)}
         said = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
         homes = {name.asname or name.name: n.module or "" for n in nodes if isinstance(n, ast.ImportFrom) for name in n.names}
-        text = re.sub(r"\s+", " ", " ".join(texts))
-        found[file.relative_to(ROOT).as_posix()] = TestFile(text, frozenset(used), frozenset(said), homes)
+        told = tuple(re.sub(r"\s+", " ", text) for text in texts)
+        found[file.relative_to(ROOT).as_posix()] = TestFile(told, frozenset(used), frozenset(said), homes)
     return found
 
 
 @cache
 def naming(paper: Paper) -> dict[str, list[str]]:
-    """Item -> test files that name it beside the paper: in their path, or in a docstring."""
+    """Item -> test files with a docstring that names it, and the paper; where it names none, the module or the path does."""
     found: dict[str, list[str]] = defaultdict(list)
     for file, each in test_files().items():
-        if re.search(paper.names, file) or re.search(paper.names, each.text):
-            for item in dict.fromkeys(items(each.text)):
-                found[item].append(file)
+        for text in each.texts:
+            if paper in next(filter(None, map(_papers_in, (text, each.texts[0], file))), []):
+                for item in items(text):
+                    found[item] += [file] * (file not in found[item])
     return found
 
 
+def _papers_in(text: str) -> list[Paper]:
+    """The papers that a text names."""
+    return [paper for paper in PAPERS if re.search(paper.names, text)]
+
+
 def tests_of(row: Row) -> list[str]:
-    """Test files that use one of the objects, those that name the item as well first, or run its command; no more than three."""
+    """Test files: those that name the item, then what runs its command, then those that use one of its objects; at most three."""
     studies = {command.split()[-1] for command in row.commands if "reproduce" in command}
     using = [file for file, each in test_files().items() if any(map(each.uses, row.objects)) or each.said & studies]
     named = naming(row.paper).get(row.item, [])
-    both = [file for file in using if file in named]
     by_command = [
         "tests/test_literal_forms.py" if "--literal" in command else "tests/test_papers.py" for command in row.commands]
-    return list(dict.fromkeys([*both, *by_command, *using] if row.objects else named))[:3]
+    return list(dict.fromkeys([*named, *by_command, *using] if row.objects else named))[:3]
 
 
 def page() -> str:

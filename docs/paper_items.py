@@ -67,17 +67,18 @@ Lemma A.9 | corrected: √6 where the text has 2√6 | moments.quartic, landscap
 Theorem B.1 | corrected: β is abs(σ₄)a/(2√6) and α is √6 abs(σ₄)a, half of what the text sets | landscape.population_g,
     landscape.theorem_b_1, landscape.theorem_b_1_nearness | glm-fig4
 Lemmas B.2, B.3, B.4, B.5 | {PROOF} | |
-Proposition B.6 | corrected: by the constants of Theorem B.1 | landscape.theorem_b_1 |
-Proposition B.7 | corrected: by the constants of Theorem B.1 | landscape.theorem_b_1_nearness |
-Theorem C.1 | not computed: a change of variables, by which F is G of other weights; the tests compare both |  |
+Proposition B.6 | not computed: a weaker form of Proposition B.7, by which that is proved | |
+Proposition B.7 | corrected: by the constants of Theorem B.1, for which it holds, though its proof has μβ_min for β_min |
+    landscape.theorem_b_1_nearness |
+Theorem C.1 | not computed: slopes and curvatures under a linear map, used in proofs | |
 Theorem C.2 | corrected: the regulariser of F is squared once | landscape.whitened_design, landscape.population_f | glm-fig4
 Corollary C.3 | corrected: as Theorems C.2 and 2.3 | landscape.whitened_design, landscape.population_f | glm-fig4
 Theorem C.4 | corrected: saddles have curvature at most -τ₀, item 2 has the other sign | landscape.theorem_c_4 |
     landscape-design F
 Theorem C.5 | corrected: δ cannot be read in our copy and follows from Lemma C.7 | landscape.theorem_c_5 |
 Lemma C.6 | printed | landscape.general_design |
-Lemma C.7 | printed | landscape.theorem_c_5 |
-Claim C.8 | {PROOF} | |
+Lemma C.7 | printed | landscape.population_f |
+Claim C.8 | not computed: a step of a proof; a test has its bound | |
 Theorem C.9 | {QUOTED} | |
 Lemma D.2 | printed | landscape.algorithm_2 | landscape-design F
 Theorem E.1 | not computed: restates Theorem 2.7 | |
@@ -126,11 +127,11 @@ Lemma 3, Corollary 1 | printed | moments.PureNeuronDetector |
 Lemma 9 | corrected: by equation (11) | moments.PureNeuronDetector |
 Lemma 4 | printed | moments.population_detector, methods.printed.ge_2019.null_span |
 Lemma 10 | corrected: by equation (11) | moments.population_detector, methods.printed.ge_2019.null_span |
-Lemma 5, Lemma 8 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
+Lemma 5 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
 Lemma 6 | not computed: serves the proofs of Lemmas 1 to 3; it is false at p = 0, which a test has |  |
-Lemma 7 | printed | moments.augmented_matrix |
+Lemma 7 | not computed: serves the proofs of Lemmas 3 and 9; tests have it | |
 Lemma 11 | corrected: 2ε/(αβ²), with the √2 of Lemma 14 | theory.symmetric_recovery |
-Lemmas 12, 16, 17 | {PROOF} | |
+Lemmas 8, 12, 16, 17 | {PROOF} | |
 Lemma 13 | printed | theory.first_layer_error |
 Lemma 14 | corrected: αβ²/√2, the proof takes two unequal entries for equal | moments.detector_gap_bound | smoothed-analysis
 Lemma 15 | printed | theory.symmetric_recovery |
@@ -180,7 +181,7 @@ Lemma D.13 | printed | theory.linear_stand_in |
 Claim 4.4 | printed | decomposition.flattened_jennrich |
 Claim 4.6 | corrected: orders l to l + 3, the text has l + 2 twice | assembly.unit_scalars.recover_scalars |
 Claim 4.8 | printed | assembly.sign_decoding.decode_signs |
-Claim A.4 | printed | moments.khatri_rao_gap |
+Claim A.4 | corrected: it holds without its factor 1/√(2k), by Schur's product theorem | moments.khatri_rao_gap |
 Claim D.2 | {PROOF} | |
 Claim D.5 | not computed: a step of a proof; a test has the sharper s₂(M₁) ≥ s₂(M_l)/√l |  |
 Claim D.6 | not computed: a step of a proof; a test has ε where the text has 3ε |  |

@@ -305,6 +305,20 @@ def test_ridge_of_the_undercomplete_case(rng: np.random.Generator) -> None:
     assert 5 < errors[0] / errors[1] < 20
 
 
+def test_slope_without_the_ridge_is_small_where_it_is_with(rng: np.random.Generator) -> None:
+    """Lemma C.7 and Claim C.8: |∇F| ≤ |∇F_δ| + δ√(2m/σ_min(M)) and bᵀMb ≤ 2, where |∇F_δ| ≤ λ√σ_min(M)."""
+    truth, strength, ridge = teacher(6, 3, rng), 30.0, 1e-2
+    least = np.linalg.eigvalsh(truth.gram())[-3]
+    objective, plain = (population_f(truth, mu=1.0, strength=strength, ridge=delta) for delta in (ridge, 0.0))
+    landed = trust_region(objective, objective.start(rng), max_steps=300).point
+    for size in (0.0, 1e-5, 1e-3):
+        point = landed + size * rng.standard_normal(landed.shape)
+        slope = float(np.linalg.norm(objective.value_and_gradient(point).gradient))
+        assert slope <= strength * np.sqrt(least)
+        assert np.linalg.norm(plain.value_and_gradient(point).gradient) <= slope + ridge * np.sqrt(2 * 3 / least)
+        assert np.diag(point @ truth.gram() @ point.T).max() <= 2
+
+
 def test_algorithms_1_and_2(rng: np.random.Generator) -> None:
     for orthonormal, algorithm in ((True, algorithm_1), (True, algorithm_2), (False, algorithm_2)):
         truth = teacher(4, 3, rng, orthonormal=orthonormal)

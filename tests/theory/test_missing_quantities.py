@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import ndtr
+from scipy.special import eval_hermitenorm, ndtr
 from scipy.stats import multivariate_normal
 
 import laybare as lb
 from laybare import landscape, theory
+from laybare.assembly.unit_scalars import scalars_by_recurrence
+from laybare.moments import khatri_rao_gap, population_moments
 from laybare.networks.polynomials import Polynomial, multilinear
 from laybare.planted import orthonormal_weights
 
@@ -106,6 +110,52 @@ def test_units_of_large_bias_are_lines(rng: np.random.Generator) -> None:
     exact = np.trapezoid((t + 1) ** 2 * np.exp(-(t**2) / 2), t) / np.sqrt(2 * np.pi)
     assert theory.linear_stand_in(one, 0.5).error == pytest.approx(exact, rel=1e-6)
     assert theory.linear_stand_in(one, 2.0).error == 0.0
+
+
+@pytest.mark.parametrize(("units", "left"), [(lb.relu, 6e-3), (lb.gelu, 3e-5)], ids=["relu", "gelu"])
+def test_distance_of_networks_is_that_of_their_moments(units: lb.Activation, left: float) -> None:
+    """Proposition B.1 of Awasthi et al. (2021): E(f - g)² = Σ_k |T_k(f) - T_k(g)|²/k!; of ReLU orders up to K leave O(K^-3/2)."""
+    f, g = (lb.Network(lb.Layer(np.array([[1.0], [-1.0]]), b, units), a) for a, b in (
+        (np.array([1.0, -0.7]), np.array([0.5, -1.0])), (np.array([0.8, 1.2]), np.array([-0.3, 0.4]))))
+    t = np.linspace(-12, 12, 400_001)
+    exact = np.trapezoid((f(t[:, None]) - g(t[:, None])) ** 2 * np.exp(-(t**2) / 2), t) / np.sqrt(2 * np.pi)
+    one, other = (population_moments(each, 12) for each in (f, g))
+    parts = np.cumsum([np.sum((one.of(k) - other.of(k)) ** 2) for k in range(13)])
+    print(parts, exact)
+    assert 0 <= exact - parts[12] < 0.6 * (exact - parts[6]) and exact - parts[12] < left * exact
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 3])
+@pytest.mark.parametrize("z", [-1.5, 0.0, 0.8])
+def test_scalars_from_coefficients_with_errors(first: int, z: float) -> None:
+    """Lemmas D.10 and D.11 of Awasthi et al. (2021): γ within ε⁴/(2(1 + B)²) give b within ε|b|/(1 + B) + ε and a within ε."""
+    epsilon, B, a = 0.3, 1.5, 1.2
+    error = epsilon**4 / (2 * (1 + B) ** 2)
+    exact = np.array([(-1.0) ** j * a * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * eval_hermitenorm(j, z)
+                      for j in range(first, first + 4)])
+    for signs in product((-1.0, 1.0), repeat=4):
+        moved = exact + error * np.array(signs)
+        found = scalars_by_recurrence(list(moved[:, None]), first)
+        assert abs(found.biases[0] - z) <= epsilon * abs(z) / (1 + B) + epsilon and abs(found.readout[0] - a) <= epsilon
+        if first == 0:  # for l = 1: two orders
+            b = -moved[1] / moved[0]
+            assert abs(b - z) <= epsilon
+            assert abs(moved[0] * np.sqrt(2 * np.pi) * np.exp(b**2 / 2) - a) <= epsilon
+
+
+def test_columns_of_products_are_as_independent_as_those_of_a_factor(rng: np.random.Generator) -> None:
+    """Claim A.4 of Awasthi et al. (2021) without its 1/√(2k): s_k(U ⊙ V) ≥ s_k(U) times the least length of a column of V."""
+    for _ in range(50):
+        U, V = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
+        both = np.einsum("ik,jk->ijk", U, V).reshape(18, 4)
+        assert _least(both) >= _least(U) * np.linalg.norm(V, axis=0).min() * (1 - 1e-12)
+    W = rng.standard_normal((4, 6))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    assert khatri_rao_gap(W, 2) >= khatri_rao_gap(W, 1)
+
+
+def _least(matrix: np.ndarray) -> float:
+    return float(np.linalg.svd(matrix, compute_uv=False)[-1])
 
 
 def test_accuracy_for_signs_has_m_where_the_proof_has_its_root() -> None:

@@ -10,9 +10,8 @@ for F, which is G of 1/a in whitened coordinates, a is replaced by 1/a.
     Theorem C.5   as C.4, and δ ≤ min{c ε |σ₄| σ_min(M)^½ / (a_max m √d κ(M)^½), τ/2} for accuracy ε
 
 κ = a_max/a_min, c = 0.01. Below curvature -τ a point is a saddle (Proposition B.6); above it and with a small gradient it is near
-a minimum (`theorem_b_1_nearness`). The δ of Theorem C.5 cannot be read
-in the copy we have; this one follows from Lemma C.7 and item 3 of Theorem C.4. All are far more cautious than runs ask for:
-`laybare reproduce glm-fig4`.
+a minimum (`theorem_b_1_nearness`). The δ of Theorem C.5 cannot be read in the copy we have; this one follows from Lemma C.7 and
+item 3 of Theorem C.4. All are far more cautious than runs ask for: `laybare reproduce glm-fig4`.
 
 From a minimum of a designed objective to the network: B (m, d) unit rows, b = ±b*; σ_k normalised Hermite coefficients. Even
 orders never see the sign of a row; E[yx] = σ₁ B*ᵀa* does, as the rows are independent.
@@ -86,7 +85,8 @@ def theorem_b_1_nearness(
     """Theorem B.1(3), Proposition B.7: where |∇G| ≤ ε = `gradient` and no eigenvalue is below -τ, B is DP + E, P a permutation.
 
     (1 - 18dε²/β_min² - ε/(2λ))/(1 - μβᵢ/λ) ≤ Dᵢᵢ² ≤ (1 + ε/(2λ))/(1 - μβᵢ/λ) and |E|_∞ ≤ 3ε/β_min, with the corrected
-    β = |σ₄|a/(2√6). Minima themselves (ε = 0) have Dᵢᵢ² = 1/(1 - μβᵢ/λ).
+    β = |σ₄|a/(2√6). Minima themselves (ε = 0) have Dᵢᵢ² = 1/(1 - μβᵢ/λ). The proof has 3ε/(μβ_min), as its Lemma B.5 is applied
+    to μβ; but rows of the gradient give |E|_∞ ≤ 5ε/α_min, and α = 12β.
     """
     beta = abs(coefficient(activation, 4)) * np.asarray(readout) / (2.0 * sqrt(6.0))
     least, (mu, strength) = float(beta.min()), parameters[:2]

@@ -71,6 +71,7 @@ FACTOR = "times a constant factor that is not known"
 POLYNOMIAL = "the product of the arguments of a polynomial whose exponents and constants are not known"
 PRINTED = "with no constant left open"
 
+
 class Assumption(NamedTuple):
     """A condition of a theorem, and whether this network meets it."""
 

@@ -39,8 +39,7 @@ class PrintedMoments:
 
     `partition` takes disjoint thirds of the samples for P₂, P₃ and RecMagSign, as line 2 says; without it all samples serve each
     of them, as in the experiments of section 7. Orders of RecMagSign: the lowest odd one and the lowest even one that show
-    anything. P₂ and P₃ of higher moments are contracted with a random
-    direction, which is drawn inside the span for P₃.
+    anything. P₂ and P₃ of higher moments are contracted with a random direction, which is drawn inside the span for P₃.
     Source: Zhong et al. (2017), Algorithm 1; PowerMethod and RecMagSign are reconstructed, M₄ is corrected.
     """
 
@@ -91,6 +90,8 @@ def _random_direction(dim: int, rng: Generator) -> Array:
 def _split_in_thirds(source: Source) -> tuple[Source, Source, Source]:
     edges = [source.size * i // 3 for i in range(4)]
     return source.between(0, edges[1]), source.between(edges[1], edges[2]), source.between(edges[2], edges[3])
+
+
 class DescentRun(NamedTuple):
     """Where descent ended, where it began, and its steps."""
 
