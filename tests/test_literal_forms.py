@@ -38,7 +38,7 @@ MANY_ROWS = 50_000
 
 
 class Case(NamedTuple):
-    """A form on the command line, the same in Python, the truth, rows, and the largest angle to the suggest unit found.
+    """A form on the command line, the same in Python, the truth, rows, and the largest angle to the nearest unit found.
 
     `fit` is the largest mean squared error relative to the variance of y: what Algorithm 5 of Awasthi et al. (2021) is about.
     """
@@ -111,8 +111,8 @@ CASES = [
 ]
 
 
-def suggest(found: np.ndarray, truth: np.ndarray) -> float:
-    """Largest angle of a true unit to the suggest found one, up to sign."""
+def angle_to_nearest(found: np.ndarray, truth: np.ndarray) -> float:
+    """Largest angle of a true unit to the nearest found one, up to sign."""
     one, other = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (found, truth))
     return float(np.arccos(np.minimum(np.abs(one @ other.T).max(axis=0), 1.0)).max())
 
@@ -140,7 +140,7 @@ def test_literal_form_by_python_and_by_command(case: Case, judged: bool, tmp_pat
     with without_certificate():
         found = lb.recover(lb.open_samples(str(tmp_path / "data.npz")), case.method(), case.truth.width, rng=0)
     assert "literal" in str(found).splitlines()[0] and not found.traces  # no solver after it
-    angle = suggest(found.network.layer.weights, case.truth.layer.weights)
+    angle = angle_to_nearest(found.network.layer.weights, case.truth.layer.weights)
     print(f"{case.name}: {angle:.3g} rad in {found.seconds:.2f} s")
     y = case.truth(x)
     assert angle < case.limit and np.mean((found.network(x) - y) ** 2) < case.fit * np.var(y)
@@ -182,10 +182,10 @@ def test_literal_layer_by_python_and_by_command(units: str, form: str, limit: fl
     x = rng.standard_normal((20_000, target.layer.dim))
     np.savez(tmp_path / "data.npz", x=x, y=target(x))
     method = lb.HighThreshold.literal(
-        target.layer.activation, None if threshold is None else float(threshold), **LAYER_FORMS[form])
+        target.layer.activation, None if threshold is None else float(threshold), LAYER_FORMS[form])
     width = target.layer.width
     found = lb.recover_layer(lb.open_samples(str(tmp_path / "data.npz")), method, width, rng=0)
-    angle = suggest(found.layer.weights, target.layer.weights)
+    angle = angle_to_nearest(found.layer.weights, target.layer.weights)
     print(f"{units}, {form}: {angle:.3g} rad in {found.seconds:.2f} s")
     assert found.literal and "literal" in str(found) and angle < limit
     out = str(tmp_path / "layer.npz")

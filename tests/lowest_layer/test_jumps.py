@@ -10,6 +10,8 @@ from laybare.errors import InvalidInput, LaybareError
 from laybare.lowest_layer.printed.delta import ascend_jumps, random_places
 from laybare.planted import orthonormal_weights
 
+SECTION_3 = lb.lowest_layer.PrintedRoute(search=lb.lowest_layer.DeltaSearch())
+
 
 def pairs(dim: int, units: lb.Activation, rows: int, threshold: float, seed: int) -> tuple[np.ndarray, lb.Samples]:
     """Three orthonormal units under P = X₁X₂ + X₂X₃ + X₁X₃: weights, samples."""
@@ -28,7 +30,7 @@ def angles(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def test_section_3_as_printed_from_random_starts(units, rows, limit) -> None:
     """Theorems 3 and 6, Corollary 1; C.1 for ReLU. Steps .005-.013 rad, ReLU .04-.08 (seeds 0-3)."""
     weights, source = pairs(5, units, rows, 0.5, 0)
-    found = lb.recover_layer(source, lb.HighThreshold.literal(units, 0.5, search=lb.lowest_layer.DeltaSearch()), 3, rng=0)
+    found = lb.recover_layer(source, lb.HighThreshold.literal(units, 0.5, SECTION_3), 3, rng=0)
     print(units.name, angles(found.layer.weights, weights))
     assert found.literal and angles(found.layer.weights, weights).max() < limit
 
@@ -61,4 +63,4 @@ def test_where_neither_active_sets_nor_jumps_show_units_the_first_refusal_is_rai
 def test_section_3_needs_a_width_and_units_that_jump_or_bend(rng: np.random.Generator) -> None:
     _, source = pairs(4, lb.step, 500, 0.5, 0)
     with pytest.raises(InvalidInput, match="assumed known"):
-        lb.recover_layer(source, lb.HighThreshold.literal(lb.step, search=lb.lowest_layer.DeltaSearch()), rng=0)
+        lb.recover_layer(source, lb.HighThreshold.literal(lb.step, route=SECTION_3), rng=0)

@@ -8,7 +8,7 @@ from high_threshold_targets import planted, samples, top_of
 from sklearn.tree import DecisionTreeRegressor
 
 import laybare as lb
-from laybare.lowest_layer import RegressorTop
+from laybare.lowest_layer import PrintedRoute, RegressorTop
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial, multilinear, with_powers
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer, union_top
@@ -298,21 +298,23 @@ def literal_cases():
         planted(*kind, np.random.default_rng(0))
         for kind in ((lb.step, "union", 8, 3, 2.5), (lb.relu, "cubic", 8, 3, 2.0), (lb.sigmoid, "bilinear", 6, 2, 8.0)))
     return [
-        pytest.param(step, 2.5, {}, 0.3, id="step"), pytest.param(relu, 2.0, {}, 0.3, id="relu"),
-        pytest.param(relu, None, {"activity": True}, 0.4, id="activity"),
-        pytest.param(relu, 2.0, {"simultaneous": True}, 0.4, id="at once"),
-        pytest.param(relu, 2.0, {"search": lb.lowest_layer.DeltaAscent()}, 0.3, id="delta"),
-        pytest.param(smooth, 8.0, {}, 0.5, id="sigmoid"), pytest.param(smooth, 8.0, {"biased": True}, 0.5, id="biased"),
-        pytest.param(PlantedTarget(lb.Layer(blocks, None, lb.exponential(0.5)), strong), None, {}, 1e-9, id="exponential"),
-        pytest.param(even, None, {}, 0.3, id="even"),
+        pytest.param(step, 2.5, PrintedRoute(), 0.3, id="step"), pytest.param(relu, 2.0, PrintedRoute(), 0.3, id="relu"),
+        pytest.param(relu, None, PrintedRoute(activity=True), 0.4, id="activity"),
+        pytest.param(relu, 2.0, PrintedRoute(simultaneous=True), 0.4, id="at once"),
+        pytest.param(relu, 2.0, PrintedRoute(search=lb.lowest_layer.DeltaAscent()), 0.3, id="delta"),
+        pytest.param(smooth, 8.0, PrintedRoute(), 0.5, id="sigmoid"),
+        pytest.param(smooth, 8.0, PrintedRoute(biased=True), 0.5, id="biased"),
+        pytest.param(PlantedTarget(lb.Layer(blocks, None, lb.exponential(0.5)), strong), None, PrintedRoute(), 1e-9,
+                     id="exponential"),
+        pytest.param(even, None, PrintedRoute(), 0.3, id="even"),
     ]
 
 
-@pytest.mark.parametrize(("target", "threshold", "options", "limit"), literal_cases())
-def test_literal_forms_with_fewer_units_than_inputs(target, threshold, options, limit):
+@pytest.mark.parametrize(("target", "threshold", "route", "limit"), literal_cases())
+def test_literal_forms_with_fewer_units_than_inputs(target, threshold, route, limit):
     """Each printed algorithm ends near the units and is not verified, except for blocks of coordinates, which are exact."""
     rng = np.random.default_rng(0)
-    method = lb.HighThreshold.literal(target.layer.activation, threshold, **options)
+    method = lb.HighThreshold.literal(target.layer.activation, threshold, route)
     rows = 60_000 if target.layer.activation.degree is None else 20_000
     found = lb.recover_layer(samples(target, rows, rng), method, target.layer.width, rng=rng)
     truth = target.layer.weights / np.linalg.norm(target.layer.weights, axis=1, keepdims=True)
@@ -333,7 +335,7 @@ def test_unbounded_printed_objective_is_refused(rng):
     """A penalty below its smallest value: the descent would not end."""
     source = samples(planted(lb.relu, "cubic", 5, 2, 2.0, rng), 20_000, rng)
     with pytest.raises(lb.errors.TooFewSamples, match="falls without end"):
-        lb.recover_layer(source, lb.HighThreshold.literal(lb.relu, 2.0, factor=0.1), 2, rng=rng)
+        lb.recover_layer(source, lb.HighThreshold.literal(lb.relu, 2.0, PrintedRoute(factor=0.1)), 2, rng=rng)
 
 
 def test_graph_cut_at_rho_is_refused_where_it_has_no_cliques(rng):

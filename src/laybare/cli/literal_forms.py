@@ -34,6 +34,7 @@ from typing import Any
 
 import laybare as lb
 from laybare.errors import InvalidInput
+from laybare.lowest_layer import PrintedRoute
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, PrintedReLU, SymmetricInputs, TensorInit
 
 SECTION_7 = lb.landscape.Descent(step=0.02, max_steps=6000)
@@ -68,10 +69,11 @@ FORMS: dict[str, dict[str, Form]] = {
 }
 """Algorithm 4 of Ge et al. (2019) is what their others do where there are more outputs than units."""
 
-LAYER_FORMS: dict[str, Mapping[str, Any]] = {
-    "one-by-one": {}, "simultaneous": {"simultaneous": True}, "activity": {"activity": True}, "retained": {"biased": True},
-    "section-3": {"search": lb.lowest_layer.DeltaSearch()}, "delta": {"search": lb.lowest_layer.DeltaAscent()}}
-"""Options of `HighThreshold.literal`; exponential and even units have one algorithm only."""
+LAYER_FORMS: dict[str, PrintedRoute] = {
+    "one-by-one": PrintedRoute(), "simultaneous": PrintedRoute(simultaneous=True), "activity": PrintedRoute(activity=True),
+    "retained": PrintedRoute(biased=True), "section-3": PrintedRoute(search=lb.lowest_layer.DeltaSearch()),
+    "delta": PrintedRoute(search=lb.lowest_layer.DeltaAscent())}
+"""Routes of `HighThreshold.literal`; exponential and even units have one algorithm only."""
 
 
 def literal_method(name: str, form: str | None, units: lb.Activation) -> Method:
@@ -88,18 +90,19 @@ def literal_layer(
 ) -> lb.HighThreshold:
     """The same for the lowest layer; `search` has options of the search, None where they are not given."""
     name = _known("the lowest layer", form, tuple(LAYER_FORMS))
-    return lb.HighThreshold.literal(units, threshold, **{**LAYER_FORMS[name], **_searched(name, search)})
+    return lb.HighThreshold.literal(units, threshold, _route(name, search))
 
 
-def _searched(form: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The search of the form with these options; refused where it has none of them."""
+def _route(form: str, given: Mapping[str, Any]) -> PrintedRoute:
+    """The route of the form, its search with these options; refused where it has none of them."""
+    route = LAYER_FORMS[form]
     chosen = {name: value for name, value in given.items() if value is not None}
-    made: Any = LAYER_FORMS[form].get("search")
     for name in chosen:
-        if not hasattr(made, name):
+        if not hasattr(route.search, name):
             raise InvalidInput(
                 f"--{name} was given for --form {form}.", "Its search has no such option.", "Leave it out, or use section-3.")
-    return {"search": replace(made, **chosen)} if chosen else {}
+    made: Any = route.search
+    return replace(route, search=replace(made, **chosen)) if chosen else route
 
 
 def check_literal(literal: bool, **told: object) -> None:

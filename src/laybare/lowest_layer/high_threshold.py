@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numpy.random import Generator
 
@@ -14,9 +14,7 @@ from laybare.lowest_layer.active_rows import given_baseline, is_silent
 from laybare.lowest_layer.facets import FacetSearch
 from laybare.lowest_layer.jump_route import JumpSearch
 from laybare.lowest_layer.layer_start import LayerStart, ThirdMoments
-from laybare.lowest_layer.printed.delta import DeltaSearch
 from laybare.lowest_layer.printed.route import PrintedRoute
-from laybare.lowest_layer.printed.searches import RandomSearch, SpaceSearch
 from laybare.lowest_layer.silent_route import SilentChoices, find_silent_units
 from laybare.lowest_layer.smooth_route import SmoothChoices, find_exponential_units, find_smooth_units, is_exponential
 from laybare.lowest_layer.tops import MonomialTop, TopFitter
@@ -84,19 +82,16 @@ class HighThreshold:
 
     @classmethod
     def literal(
-        cls, activation: Activation = relu, threshold: float | None = None, *, simultaneous: bool = False,
-        activity: bool | None = None, biased: bool = False, factor: float = 5.0,
-        search: SpaceSearch | DeltaSearch | None = RandomSearch(),
+        cls, activation: Activation = relu, threshold: float | None = None, route: PrintedRoute = PrintedRoute()
     ) -> HighThreshold:
-        """The paper's own algorithm for such units (see `PrintedRoute`), and nothing after it.
+        """The paper's own algorithm for such units, and nothing after it; `route` has its options.
 
         Step, ReLU and powers of ReLU: fourth moments of f (steps: of the activity), then random search by the angle. Sigmoid
         and the like: fourth moments alone, with a given threshold. exponential(ρ): Algorithm 3. Even activations: Theorem 9.
-        With `search=DeltaSearch()` section 3: step and ReLU units from random starts, whatever the threshold, by δ' and δ''.
+        With `PrintedRoute(search=DeltaSearch())` section 3: step and ReLU units from random starts, whatever the threshold, by
+        δ' and δ''.
         """
-        route = PrintedRoute(
-            threshold=threshold, simultaneous=simultaneous, activity=activity, biased=biased, factor=factor, search=search)
-        return cls(activation=activation, queries=None, printed=route)
+        return cls(activation=activation, queries=None, printed=replace(route, threshold=threshold))
 
     @property
     def asks(self) -> bool:

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from laybare.activations import absolute, exponential, relu, sigmoid
 from laybare.errors import LaybareError
-from laybare.lowest_layer import HighThreshold, recover_layer
+from laybare.lowest_layer import HighThreshold, PrintedRoute, recover_layer
 from laybare.lowest_layer.printed.objectives import hermite_correlation
 from laybare.lowest_layer.smooth_route import correlation_graph, correlation_matrix, disjoint_cliques
 from laybare.networks import Layer, max_angle
@@ -171,7 +171,7 @@ def sigmoid_angle(cell: SigmoidCell, seed: int) -> float:
     rng = np.random.default_rng([seed, rows, round(threshold), 13])
     target = PlantedTarget(threshold_layer(4, 2, sigmoid, threshold, rng=rng), polynomial_top(2, 2, rng=rng))
     biased = "retained" in way
-    literal = HighThreshold.literal(sigmoid, threshold, biased=biased)
+    literal = HighThreshold.literal(sigmoid, threshold, PrintedRoute(biased=biased))
     method = HighThreshold(activation=sigmoid) if way == "default" else literal
     return layer_angle(target, method, drawn * rows if biased else rows, rng)
 

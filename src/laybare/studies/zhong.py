@@ -19,7 +19,7 @@ from laybare.decomposition import dense_subspace
 from laybare.errors import LaybareError
 from laybare.landscape.first_order import Descent, gradient_descent
 from laybare.methods import Method, RandomStart, Route, TensorInit
-from laybare.methods.printed.zhong_2017 import PrintedMoments, moments_then_descent
+from laybare.methods.printed.zhong_2017 import PrintedDescent, PrintedMoments
 from laybare.methods.start import required_network
 from laybare.methods.tensor_init import RefinedMoments
 from laybare.moments import refine_subspace, second_moment
@@ -78,7 +78,8 @@ def planted(dim: int, samples: int, rng: Generator) -> tuple[Network, Samples]:
 
 def printed(source: Samples, rng: Generator) -> Any:
     """Algorithms 1 and 2 with all samples in every step, as the experiments have it: neither Partition is done."""
-    return moments_then_descent(source, WIDTH, RELU2, DESCENT, rng=rng, route=PrintedMoments(partition=False))
+    ways = PrintedDescent(route=PrintedMoments(partition=False), descent=DESCENT, printed_step=False)
+    return ways.run(source, WIDTH, RELU2, rng=rng)
 
 
 def by_method(method: Method) -> Callable[[Samples, Generator], Any]:
@@ -320,7 +321,7 @@ def from_moments(route: Route) -> Arm:
 
     def run(source: Samples, truth: Network, steps: int, rng: Generator) -> tuple[Network, Array]:
         descent = replace(DESCENT, tol=1e-28, max_steps=steps)
-        ran = moments_then_descent(source, WIDTH, RELU2, descent, rng=rng, route=route)
+        ran = PrintedDescent(route=route, descent=descent, printed_step=False).run(source, WIDTH, RELU2, rng=rng)
         return ran.network, np.array([row.loss for row in ran.trace.rows])
 
     return run

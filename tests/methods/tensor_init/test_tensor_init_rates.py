@@ -13,7 +13,7 @@ import pytest
 import laybare as lb
 from laybare.certificate.standard_errors import standard_errors_at
 from laybare.landscape.first_order import Descent
-from laybare.methods.printed.zhong_2017 import moments_then_descent
+from laybare.methods.printed.zhong_2017 import PrintedDescent, PrintedMoments
 from laybare.methods.tensor_init import RefinedMoments
 from laybare.search.settings import Search
 from laybare.studies import zhong
@@ -196,7 +196,8 @@ def test_printed_algorithm_with_and_without_resampling(capsys) -> None:
         truth, source = planted(RELU2, 6, (steps + 2) * part, FIRST + i, width=3)
         for name, given, fresh in (("fresh samples", source, True), ("same samples", source.take(part), False)):
             descent = Descent(step=step, max_steps=steps, resample=fresh)
-            found = moments_then_descent(given, 3, RELU2, descent, rng=np.random.default_rng(i))
+            algorithm = PrintedDescent(route=PrintedMoments(partition=False), descent=descent, printed_step=False)
+            found = algorithm.run(given, 3, RELU2, rng=np.random.default_rng(i))
             ratios[name].append(lb.compare(found.network, truth).max_error / lb.compare(found.start, truth).max_error)
         ratios["predicted"].append((1 - step * expected_hessian(truth, truth).extremes.least) ** steps)
     with capsys.disabled():

@@ -100,31 +100,14 @@ class DescentRun(NamedTuple):
     trace: Trace
 
 
-def moments_then_descent(
-    source: Source, width: int, activation: Activation, descent: Descent, *, rng: Generator,
-    route: Route = PrintedMoments(partition=False), printed_step: bool = False,
-) -> DescentRun:
-    """Algorithm 2 on white samples: `descent` says how many steps, of what size, and whether each has fresh samples.
-
-    `printed_step` takes η = 1/(k max v² σ₁^(2p)), of the start, in place of `descent.step`; the constant that the theorem hides
-    in it is not there, and for squared ReLU (where act' ≤ 2|t|) it can be above 2/λ_max, from where descent does not settle.
-    `route` gives the start, by default Algorithm 1 with all of S₀ in each step. Homogeneous units get readout ±1 and no offset,
-    as the paper assumes.
-    """
-    first, rest = _partition(source, descent.max_steps + 1) if descent.resample else (source, source)
-    start = required_network(route(first, width, activation, rng=rng))
-    if activation.degree:
-        start = with_unit_readout(Network(start.layer, start.readout))
-    if printed_step:
-        descent = replace(descent, step=1.0 / conditioning(start).largest_curvature)
-    point = point_of(start, biases=False, offset=True, linear=False)
-    run = gradient_descent(rest, point, total_variation(rest), descent)
-    return DescentRun(network_of(run.point, vector=True), start, run.trace)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PrintedDescent:
-    """Algorithm 2 as a route: the start of `route`, then `descent`; its step is the paper's own unless `printed_step` is off."""
+    """Algorithm 2: the start of `route`, then `descent`, which says how many steps, and whether each has fresh samples.
+
+    With `printed_step` the step is η = 1/(k max v² σ₁^(2p)) of the start, else that of `descent`. The constant that the theorem
+    hides in η is not there: for squared ReLU (where act' ≤ 2|t|) it can be above 2/λ_max, from where descent does not settle.
+    Homogeneous units get readout ±1 and no offset, as the paper assumes.
+    """
 
     route: Route = PrintedMoments()
     descent: Descent = Descent()
@@ -132,9 +115,20 @@ class PrintedDescent:
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """Where descent ends."""
-        run = moments_then_descent(
-            source, width, activation, self.descent, rng=rng, route=self.route, printed_step=self.printed_step)
-        return Start(run.network)
+        return Start(self.run(source, width, activation, rng=rng).network)
+
+    def run(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> DescentRun:
+        """Descent on white samples with all its steps. With resampling the start has a part of them, as every step has."""
+        descent = self.descent
+        first, rest = _partition(source, descent.max_steps + 1) if descent.resample else (source, source)
+        start = required_network(self.route(first, width, activation, rng=rng))
+        if activation.degree:
+            start = with_unit_readout(Network(start.layer, start.readout))
+        if self.printed_step:
+            descent = replace(descent, step=1.0 / conditioning(start).largest_curvature)
+        point = point_of(start, biases=False, offset=True, linear=False)
+        found = gradient_descent(rest, point, total_variation(rest), descent)
+        return DescentRun(network_of(found.point, vector=True), start, found.trace)
 
 
 def _partition(source: Source, parts: int) -> tuple[Source, Source]:
