@@ -28,7 +28,7 @@ from laybare.certificate import Claim
 from laybare.decomposition import SubspacePower
 from laybare.decomposition.components import unit_rows
 from laybare.errors import AssumptionViolated, InvalidInput, LaybareError, TooFewSamples
-from laybare.methods.start import CountingRoute, Start, check_method, required_network
+from laybare.methods.start import CountingRoute, Start, check_method, lift_network, required_network
 from laybare.moments import (
     Measurement,
     Normality,
@@ -143,7 +143,7 @@ class JointSpan:
             best = found if best is None or _explained_signal(measured, found) > _explained_signal(measured, best) else best
             if best.shown == best.network.width:
                 break
-        return best if best is None or basis is None else best._replace(network=_lift(best.network, basis))
+        return best if best is None or basis is None else best._replace(network=lift_network(best.network, basis))
 
     def _orders(self, source: Source, side: int, activation: Activation) -> list[int]:
         """Orders to try, one after the other; those that cost too much are left out, the first is lowered instead."""
@@ -211,13 +211,6 @@ def _assemble(moments: PackedMoments, directions: Array, fits: UnitFits, activat
     if moments.outputs > 1:
         return Network(layer, fits.readout, constant, linear)
     return Network(layer, fits.readout[:, 0], float(constant[0]), None if linear is None else linear[:, 0])
-
-
-def _lift(network: Network, basis: Array) -> Network:
-    """A network of the coordinates x·basis as a network of x."""
-    linear = None if network.linear is None else basis @ network.linear
-    layer = Layer(network.layer.weights @ basis.T, network.layer.biases, network.activation)
-    return Network(layer, network.readout, network.offset, linear)
 
 
 def _flattening_order(dim: int, width: int) -> int | None:

@@ -16,9 +16,9 @@ from numpy.random import Generator
 from laybare.activations import Activation, as_activation, relu
 from laybare.certificate import Claim
 from laybare.errors import InvalidInput
-from laybare.networks import Network
+from laybare.networks import Layer, Network
 from laybare.numerics.checks import check_fields, show_choices
-from laybare.numerics.shapes import Progress
+from laybare.numerics.shapes import Array, Progress
 from laybare.search.network_fit import NetworkFit
 from laybare.search.settings import Search
 from laybare.source import Source
@@ -50,6 +50,13 @@ def required_network(start: Start) -> Network:
             "The method names no units to begin with.", "Without a search nothing else finds them.",
             "Leave the search on, or use a method that reads units out of moments.")
     return start.network
+
+
+def lift_network(network: Network, basis: Array) -> Network:
+    """A network of the coordinates x·basis as a network of x."""
+    linear = None if network.linear is None else basis @ network.linear
+    layer = Layer(network.layer.weights @ basis.T, network.layer.biases, network.activation)
+    return Network(layer, network.readout, network.offset, linear)
 
 
 def check_method(method: Any, **least: float) -> None:

@@ -251,7 +251,7 @@ class SymmetricInputs:
     ----------
     activation : Activation
         relu, or leaky_relu of any slope but 1 and -1.
-    route : ChoosyRoute
+    route : ConditionalRoute
         SpectralRoute() by default; the printed algorithms and the annihilator have class methods below.
     search : Search or None
         Where the first run of the solver ends above rounding: a second one with spare units beside those found, and repairs.

@@ -23,7 +23,7 @@ from laybare.certificate import Claim
 from laybare.decomposition import Components, Decomposer, JointDiagonalisation
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
 from laybare.landscape.first_order import Descent
-from laybare.methods.start import Route, Start, check_method, required_network
+from laybare.methods.start import Route, Start, check_method, lift_network, required_network
 from laybare.moments import (
     HermiteMoments,
     PackedMoments,
@@ -34,7 +34,7 @@ from laybare.moments import (
     refine_subspace,
 )
 from laybare.moments.assumption_tests import check_parity
-from laybare.networks import Layer, Network
+from laybare.networks import Network
 from laybare.numerics.checks import show_choices, show_value
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.search.network_fit import NetworkFit
@@ -152,11 +152,6 @@ def measure_subspace_moments(source: Source, basis: Array, order: int) -> Packed
     if degree == order:
         return fit.moments
     return fit.moments.up_to(order) + measure(Residual(source, fit), HermiteMoments(order, basis), stage="moments of the rest")
-
-
-def lift_network(network: Network, basis: Array) -> Network:
-    """A network of the coordinates x·basis as a network of x."""
-    return Network(Layer(network.layer.weights @ basis.T, None, network.activation), network.readout, network.offset)
 
 
 def _scaled_slices(moments: PackedMoments, order: int) -> Array:

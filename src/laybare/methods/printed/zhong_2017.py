@@ -21,8 +21,8 @@ from laybare.assembly.magnitudes import rec_mag_sign, with_unit_readout
 from laybare.decomposition import KCL, Decomposer, shifted_power
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.landscape.first_order import Descent, gradient_descent
-from laybare.methods.start import Route, Start, required_network
-from laybare.methods.tensor_init import HIGHEST_ORDER, informative_orders, lift_network
+from laybare.methods.start import Route, Start, lift_network, required_network
+from laybare.methods.tensor_init import HIGHEST_ORDER, informative_orders
 from laybare.moments import HermiteMoments, fourth_slices, measure, second_moment, third_slices
 from laybare.networks import Network
 from laybare.numerics.shapes import Array
