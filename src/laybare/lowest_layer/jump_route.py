@@ -26,13 +26,11 @@ from laybare.lowest_layer.acceptance import LayerFinding, errors_from_angles
 from laybare.lowest_layer.layer_start import ThirdMoments
 from laybare.lowest_layer.printed.delta import ASCENT, DeltaOptions, JumpPlaces, ascend_jumps, random_places
 from laybare.lowest_layer.union_fit import HalfSpaces
-from laybare.moments import least_squares
-from laybare.moments.regression import Regression
+from laybare.moments import Residual, least_squares
 from laybare.networks import Layer
 from laybare.networks.polynomials import monomials, multilinear
 from laybare.numerics.shapes import Array, Sums
-from laybare.source import Rows, Source
-from laybare.source.views import DerivedSource
+from laybare.source import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +51,12 @@ class JumpSearch:
         """The layer; both sources are white and have one output. Raises TooFewSamples if no unit stands out."""
         tops.check_one_output(used)
         if activation.degree != 0:
-            return self._bends(used, fresh, width, activation, rng)
+            return self._find_bends(used, fresh, width, activation, rng)
         found = self._one_by_one(used, width, activation, rng)
         for _ in range(self.rounds):
-            found = self._all_again(used, found, activation)
+            found = self._ascend_again(used, found, activation)
         layer = acceptance.layer_from_spaces(found.spaces, activation)
-        return _levels(layer, used, fresh, (self._score_claim(found), acceptance.separation_claim(layer.weights)), found)
+        return _step_layer(layer, used, fresh, (self._score_claim(found), acceptance.separation_claim(layer.weights)), found)
 
     def find_exactly(
         self, used: Source, fresh: Source, width: int | None, activation: Activation, *, rng: Generator
@@ -70,7 +68,7 @@ class JumpSearch:
             return None
         return found if all(claim.passed for claim in found.claims) else None
 
-    def _bends(self, used: Source, fresh: Source, width: int | None, activation: Activation, rng: Generator) -> LayerFinding:
+    def _find_bends(self, used: Source, fresh: Source, width: int | None, activation: Activation, rng: Generator) -> LayerFinding:
         """Threshold by threshold: the best places there, or all but one of one more, fitted together with the polynomial above
         them; the first exact fit, or the best."""
         best: tuple[float, LayerFinding] | None = None
@@ -84,7 +82,7 @@ class JumpSearch:
             for chosen in combinations(range(min(seen, count + 1)), count):
                 some = found.chosen(np.array(chosen))
                 layer = acceptance.layer_from_spaces(some.spaces, activation)
-                residual, finding = _joint(layer, used, fresh, (self._score_claim(some),))
+                residual, finding = _fit_with_top(layer, used, fresh, (self._score_claim(some),))
                 if best is None or residual < best[0]:
                     best = residual, finding
                 if residual <= acceptance.ACCEPTANCE.max_residual:
@@ -97,7 +95,7 @@ class JumpSearch:
         found = HalfSpaces(np.zeros((0, used.dim)), np.zeros(0))
         best: list[JumpPlaces] = []
         while len(best) < (used.dim if width is None else width):
-            rest = Unexplained.beside(used, found, activation)
+            rest = _unexplained(used, found, activation)
             starts = _join(random_places(used.dim, self.starts, None, rng), _from_moments(rest, rng) if not best else None)
             places = ascend_jumps(rest, starts, merge=True, options=self.options).distinct()
             if places.scores[0] < self.least_score:
@@ -108,13 +106,13 @@ class JumpSearch:
             raise _no_unit(len(best), width, self.least_score)
         return _gather(best)
 
-    def _all_again(self, used: Source, found: JumpPlaces, activation: Activation) -> JumpPlaces:
+    def _ascend_again(self, used: Source, found: JumpPlaces, activation: Activation) -> JumpPlaces:
         """Every unit from where it is, at the last width, with all others and their products in the fit."""
         again = []
         for i in range(len(found.jumps)):
             others, own = (found.chosen(np.array(rows, dtype=int)).spaces for rows in (
                 [j for j in range(len(found.jumps)) if j != i], [i]))
-            rest = Unexplained.beside(used, others, activation)
+            rest = _unexplained(used, others, activation)
             width = float(self.options.last_width(used.size, own.thresholds, 1)[0])
             narrow = DeltaOptions(first_width=width, max_steps=2 * self.options.max_steps)
             again.append(_upwards(ascend_jumps(rest, own, options=narrow)))
@@ -160,23 +158,9 @@ def _from_moments(rest: Source, rng: Generator) -> HalfSpaces | None:
     return HalfSpaces(rows, np.ones(len(rows)))
 
 
-@dataclass(frozen=True, eq=False)
-class Unexplained(DerivedSource):
-    """`origin` with what a fit leaves of its output."""
-
-    fit: Regression
-
-    @classmethod
-    def beside(cls, source: Source, found: HalfSpaces, activation: Activation) -> Unexplained:
-        """Less a quadratic, the features of the units found, and their products."""
-        return cls(source, least_squares(source, _UnitProducts(found, activation)))
-
-    @property
-    def dim(self) -> int:
-        return self.origin.dim
-
-    def map_rows(self, x: Array, y: Array) -> Rows:
-        return Rows(x, y - self.fit.features(x) @ self.fit.coefficients)
+def _unexplained(source: Source, found: HalfSpaces, activation: Activation) -> Residual:
+    """What a quadratic, the features of the units found and their products leave of the output."""
+    return Residual(source, least_squares(source, _UnitProducts(found, activation)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +181,7 @@ class _UnitProducts:
         return np.hstack(parts)
 
 
-def _levels(layer: Layer, used: Source, fresh: Source, claims: tuple[Claim, ...], found: JumpPlaces) -> LayerFinding:
+def _step_layer(layer: Layer, used: Source, fresh: Source, claims: tuple[Claim, ...], found: JumpPlaces) -> LayerFinding:
     """Step units: every cell of the arrangement has one output."""
     top = tops.fit_polynomial(used, layer)
     spread = float(np.sqrt(np.mean(np.square(used.read(0, min(used.size, 4096)).y)))) or 1.0
@@ -215,7 +199,7 @@ def _levels(layer: Layer, used: Source, fresh: Source, claims: tuple[Claim, ...]
     return LayerFinding(layer, (*claims, level), errors, 0.0, top)
 
 
-def _joint(layer: Layer, used: Source, fresh: Source, claims: tuple[Claim, ...]) -> tuple[float, LayerFinding]:
+def _fit_with_top(layer: Layer, used: Source, fresh: Source, claims: tuple[Claim, ...]) -> tuple[float, LayerFinding]:
     """The residual over the spread of y, and the finding. ReLU units: all parameters at once with the polynomial above them."""
     exponents = multilinear(layer.width, min(layer.width, tops.TOP.product_degree))
     start = tops.joint_model_at(used, layer.weights, -np.asarray(layer.biases), exponents, layer.activation)

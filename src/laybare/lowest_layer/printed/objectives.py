@@ -47,8 +47,8 @@ from laybare.errors import TooFewSamples, Unidentifiable
 from laybare.lowest_layer.layer_start import Directions
 from laybare.moments import leading_directions, projected_tensors, second_moment
 from laybare.numerics.shapes import Array, Sums
-from laybare.source import Rows, Source
-from laybare.source.views import DerivedSource
+from laybare.source import Source
+from laybare.source.derived import ProjectedInputs
 from laybare.theory.high_threshold_forms import threshold_coefficient
 
 MAX_GROWTH = 1e3
@@ -57,23 +57,9 @@ MAX_GROWTH = 1e3
 Objective = Callable[[Array], tuple[float, Array]]
 
 
-@dataclass(frozen=True, eq=False)
-class SpanView(DerivedSource):
-    """`origin` with the coordinates x @ basis as inputs; `basis` (d, k) is orthonormal, so that white inputs stay white."""
-
-    basis: Array
-
-    @property
-    def dim(self) -> int:
-        return int(self.basis.shape[1])
-
-    def map_rows(self, x: Array, y: Array) -> Rows:
-        return Rows(x @ self.basis, y)
-
-
-def restrict_to_span(source: Source, width: int) -> SpanView:
+def restrict_to_span(source: Source, width: int) -> ProjectedInputs:
     """`source`, white and with one output, seen in the span that `width` units have according to its second moment."""
-    return SpanView(source, leading_directions(second_moment(source), width))
+    return ProjectedInputs(source, leading_directions(second_moment(source), width))
 
 
 def minimise_bounded(objective: Objective, start: Array, max_steps: int) -> Array:
@@ -274,7 +260,7 @@ def metric_complement(metric: Array, found: list[Array]) -> Array:
     return np.asarray(rows[len(found) :].T)
 
 
-def directions_from_columns(source: SpanView, columns: Array) -> Directions:
+def directions_from_columns(source: ProjectedInputs, columns: Array) -> Directions:
     """From rows zᵢ ∝ columns of (TW)⁻¹ in the span to wᵢ: rows of Z^{-T}, their signs from E[f x] = Σ aᵢ wᵢ, aᵢ > 0."""
     weights = np.linalg.pinv(columns).T
     lengths = np.linalg.norm(weights, axis=1)
