@@ -10,6 +10,7 @@ import pytest
 import laybare as lb
 from laybare.lines.hyperplanes import HyperplaneSearch, LocatedReader
 from laybare.lines.query import QueryBox, QueryContext, QueryCounter
+from laybare.lines.read import read_network
 from laybare.lines.single_layer import ReaderOptions
 
 SINGLE = np.float32
@@ -112,3 +113,14 @@ def test_the_rounding_of_small_probabilities_is_looked_at_again():
     search = HyperplaneSearch(context, 4, 1.0)
     search.search()
     assert len(search.planes) == 4
+
+
+def test_a_weak_unit_is_found_among_many_where_the_others_leave_room():
+    truth = lb.random_network(8, 40, biases=0.5, rng=9)
+    readout = truth.readout.copy()
+    readout[3] *= 2e-3
+    weak = lb.Network(truth.layer, readout, truth.offset)
+    found = read_network(in_single_precision(weak), 8, budget=12_000, rng=np.random.default_rng(2))
+    assert found.complete
+    assert found.width == 40
+    assert lb.compare(found.network, weak).max_error < 1e-2

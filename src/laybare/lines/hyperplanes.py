@@ -15,6 +15,7 @@ predicted sends lines there. The error of a hyperplane is that of a location ove
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -52,6 +53,9 @@ class HyperplaneOptions:
     windows: tuple[float, ...] = (0.1, 0.025, 0.006, 0.0015)
     """Half windows in which a kink is located, the widest first: a narrow one is less exact, and seldom holds a second kink.
     Checked by `pytest tests/lines/test_hyperplanes.py`."""
+    places: int = 16
+    """Random places of a hyperplane of which the first is looked at that known ones leave room in the widest window, or that with
+    most room; no query. Derived: with fifty units about one place in ten has that room."""
     offset_share: float = 0.2
     """Of a half window, within which four sds of the prediction must lie. Derived: the inner two of six places are there."""
     step_shares: tuple[float, ...] = (0.5, 0.15, 0.05)
@@ -110,6 +114,11 @@ class LocatedKink(NamedTuple):
     sd: float
     jump: Array
     jump_sd: float
+
+
+def _is_straight(y: Array, noise: float) -> bool:
+    """Whether nothing bends in a window."""
+    return bool(np.abs(y - y[0] - (WINDOW[:, None] + 1.0) / 2.0 * (y[-1] - y[0])).max() <= 2.0 * KINK.rounding_sds * noise)
 
 
 def _kink_of(y: Array, noise: float, half: float) -> LocatedKink | None:
@@ -225,8 +234,9 @@ def _complement(direction: Array, rng: Generator) -> Array:
 class _PlaneFit:
     """(x - x0)·(n + r Q) = β by least squares on located places: n the rough normal, Q directions across it, (r, β) unknown."""
 
-    def __init__(self, rough: Hyperplane, x0: Array, rng: Generator) -> None:
+    def __init__(self, rough: Hyperplane, x0: Array, known: Sequence[Hyperplane], rng: Generator) -> None:
         self.rough, self.x0, self.across = rough, x0, _complement(rough.normal, rng)
+        self.known = known
         bars = np.append(np.full(len(x0) - 1, rough.normal_sd), rough.offset_sd)
         self.precision, self.right = np.diag(1.0 / np.maximum(bars, 1e-12) ** 2), np.zeros(len(x0))
         self._solve()
@@ -249,6 +259,15 @@ class _PlaneFit:
     def foot(self, x: Array) -> Array:
         return np.asarray(x - (x @ self.normal - self.offset) * self.normal)
 
+    def room(self, x: Array) -> float:
+        """How far the nearest known hyperplane is along the normal, within its error bars."""
+        if not self.known:
+            return np.inf
+        normals, offsets, _, normal_sd, offset_sd, _ = (np.array(column) for column in zip(*self.known, strict=True))
+        bar = HYPERPLANE.explained_sds * (offset_sd + normal_sd * np.linalg.norm(x))
+        off = np.abs(normals @ x - offsets) - bar
+        return float((off / np.maximum(np.abs(normals @ self.normal), 1e-12)).min())
+
     def add(self, x: Array, sd: float) -> None:
         """A place of the hyperplane."""
         row = self.row(x)
@@ -258,31 +277,32 @@ class _PlaneFit:
 
 
 def measure_hyperplane(
-    context: QueryContext, rough: Hyperplane, x0: Array, spread: float, *, deep: bool = False
+    context: QueryContext, rough: Hyperplane, x0: Array, spread: float, *, known: Sequence[Hyperplane] = (), deep: bool = False
 ) -> Hyperplane | None:
     """The hyperplane from places where its kink is located, as far apart as the domain; None if it is not there.
 
-    `deep`: there are layers above, which change the jump from place to place and may hide it. It then must be where it was
-    predicted, within error bars: a surface that turns is met there by chance only.
+    It is looked for where `known` ones leave room. `deep`: there are layers above, which change the jump from place to place and
+    may hide it. It then must be where it was predicted, within error bars: a surface that turns is met there by chance only.
     """
-    plane, hits, misses, near_misses, reach, widest = _PlaneFit(rough, x0, context.rng), 0, 0, 0, 1.0, 0
+    plane, hits, reach, widest = _PlaneFit(rough, x0, known, context.rng), 0, 1.0, 0
+    misses = near_misses = unclear = 0
     jump, sum_of_weights = rough.jump / rough.jump_sd**2, 1.0 / rough.jump_sd**2
     wanted = (len(x0) if deep else min(len(x0), HYPERPLANE.extra_places)) + HYPERPLANE.extra_places
     for _ in range(HYPERPLANE.looks_per_place * wanted):
         if hits == wanted:
             break
-        known = None if deep else KnownJump(jump / sum_of_weights, sum_of_weights**-0.5)
-        found = _look_at_random_place(context, plane, known, spread, reach, widest)
+        expected = None if deep else KnownJump(jump / sum_of_weights, sum_of_weights**-0.5)
+        found = _look_at_random_place(context, plane, expected, spread, reach, widest)
         if not found.usable:
             reach *= HYPERPLANE.shrink
             if reach < HYPERPLANE.min_reach:
                 return None
         elif found.kink is None:
-            misses, near_misses = misses + found.far, near_misses + (not found.far)
-            widest = min(widest + 1, len(HYPERPLANE.windows) - 1)
+            misses, near_misses = misses + (found.clear and found.far), near_misses + (found.clear and not found.far)
+            unclear, widest = unclear + (not found.clear), min(widest + 1, len(HYPERPLANE.windows) - 1)
             most = HYPERPLANE.max_misses if hits else HYPERPLANE.max_first_misses
             refused = misses >= most and misses > hits * (HYPERPLANE.hidden_ratio if deep else 1.0)
-            if refused or near_misses > 2 * HYPERPLANE.max_misses:
+            if refused or max(near_misses, unclear - hits) > 2 * HYPERPLANE.max_misses:
                 return None
         else:
             plane.add(found.x + found.kink.offset * plane.normal, found.kink.sd)
@@ -303,6 +323,10 @@ class KnownJump(NamedTuple):
     value: Array
     sd: float
 
+    def shows(self, half: float, noise: float) -> bool:
+        """Whether a kink with this jump is seen in a window."""
+        return bool(np.linalg.norm(self.value) * half > 5.0 * KINK.rounding_sds * noise)
+
     def agrees(self, kink: LocatedKink) -> bool:
         """Whether a kink has this jump."""
         allowed = HYPERPLANE.jump_tol * float(np.abs(self.value).max()) + 4.0 * (kink.jump_sd + self.sd)
@@ -313,40 +337,68 @@ class Look(NamedTuple):
     """A place that was looked at, whether its answers could be used, the kink if it is there.
 
     `far`: as far away as it was drawn; else the prediction reached only a part of the way, and a surface that turns is there too.
+    `clear`: without a kink, nothing bends there, or the prediction is poor; else others are near that hide it, or rounding does.
     """
 
     x: Array
     usable: bool
     kink: LocatedKink | None
     far: bool
+    clear: bool = True
+
+
+class _Place(NamedTuple):
+    """A place of a hyperplane, the standard deviation of the prediction there, whether it is as far as drawn, and the room."""
+
+    x: Array
+    sd: float
+    far: bool
+    room: float
+
+
+def _random_place(plane: _PlaneFit, spread: float, reach: float, most: float, rng: Generator) -> _Place:
+    """A random place, no farther than the prediction, with an error of at most `most`, and the answers reach."""
+    z = spread * rng.standard_normal(len(plane.x0))
+    x = plane.foot(z if reach >= 1.0 else plane.x0 + reach * z)
+    sd, far = plane.sd(x), reach >= HYPERPLANE.far_share
+    if sd > most:
+        x, far = plane.foot(plane.x0 + 0.9 * most / sd * (x - plane.x0)), far and most >= HYPERPLANE.far_share * sd
+        sd = plane.sd(x)
+    return _Place(x, sd, far, plane.room(x))
 
 
 def _look_at_random_place(
     context: QueryContext, plane: _PlaneFit, jump: KnownJump | None, spread: float, reach: float, widest: int
 ) -> Look:
-    """A random place of the hyperplane, no farther than the prediction and the answers reach; windows get smaller."""
-    z, windows = spread * context.rng.standard_normal(len(plane.x0)), spread * np.array(HYPERPLANE.windows[widest:])
-    x = plane.foot(z if reach >= 1.0 else plane.x0 + reach * z)
-    most, sd, far = HYPERPLANE.offset_share * float(windows[0]) / 4.0, plane.sd(x), reach >= HYPERPLANE.far_share
-    if sd > most:
-        x, far = plane.foot(plane.x0 + 0.9 * most / sd * (x - plane.x0)), far and most >= HYPERPLANE.far_share * sd
-        sd = plane.sd(x)
+    """A random place of the hyperplane where known ones leave room; windows get smaller until nothing else bends there."""
+    windows = spread * np.array(HYPERPLANE.windows[widest:])
+    most = HYPERPLANE.offset_share * float(windows[0]) / 4.0
+    place = _random_place(plane, spread, reach, most, context.rng)
+    for _ in range(HYPERPLANE.places - 1):
+        if place.room >= windows[0]:
+            break
+        place = max(place, _random_place(plane, spread, reach, most, context.rng), key=lambda one: one.room)
+    x, sd, far, room = place
     if sd > most:
         return Look(x, True, None, far=False)
     seen = False
-    for half in windows:
+    for half in windows[windows <= max(room, windows[-1])]:
         if sd > HYPERPLANE.offset_share * half / 4.0:
             break
         asked = _all_usable(context, x + half * WINDOW[:, None] * plane.normal)
         if asked is None:
             continue
-        seen = True
-        kink = _kink_of(asked.y, float(context.rounding.sd(asked.x, asked.y).max()), half)
+        seen, noise = True, float(context.rounding.sd(asked.x, asked.y).max())
+        if jump is not None and not jump.shows(half, noise):
+            break
+        kink = _kink_of(asked.y, noise, half)
+        if kink is None and _is_straight(asked.y, noise):
+            return Look(x, True, None, far)
         if kink is None:
             continue
         if jump.agrees(kink) if jump is not None else abs(kink.offset) <= HYPERPLANE.explained_sds * (sd + kink.sd):
             return Look(x, True, kink, far)
-    return Look(x, seen, None, far)
+    return Look(x, seen, None, far, clear=False)
 
 
 def same_hyperplane(a: Hyperplane, b: Hyperplane) -> bool:
@@ -415,7 +467,8 @@ class HyperplaneSearch:
 
     def search(self) -> None:
         """Lines until several in a row bring nothing new, or no more queries are left than readouts and fresh answers take."""
-        while self.quiet < HYPERPLANE.quiet_lines and self.lines < HYPERPLANE.max_lines and not self._must_end():
+        self.quiet, most = 0, self.lines + HYPERPLANE.max_lines
+        while self.quiet < HYPERPLANE.quiet_lines and self.lines < most and not self._must_end():
             self.follow(usable_line(self.context.queries, self.dim, self.spread, rng=self.context.rng))
             if self.refused > HYPERPLANE.max_refused * max(len(self.planes), self.dim):
                 raise deep_network_error(self.context.queries.total)
@@ -472,7 +525,7 @@ class HyperplaneSearch:
         return PartialNetwork(origin, solution[-1].reshape(outputs), solution[k:-1], float(sds[k:-1].max()), units)
 
     def _add(self, rough: Hyperplane | None, x: Array) -> None:
-        plane = None if rough is None else measure_hyperplane(self.context, rough, x, self.spread)
+        plane = None if rough is None else measure_hyperplane(self.context, rough, x, self.spread, known=self.planes)
         if plane is None:
             self.refused += 1
         elif not any(same_hyperplane(plane, known) for known in self.planes):
@@ -498,14 +551,20 @@ class LocatedReader:
     """Reads one hidden layer by hyperplanes from located kinks."""
 
     search: HyperplaneSearch
+    first: Line | None = None
 
     def __init__(self, queries: QueryCounter, dim: int, options: ReaderOptions, rng: Generator) -> None:
         self.queries, self.dim, self.options, self.rng = queries, dim, options, rng
 
     def read(self) -> SingleLayerState:
-        """The units on all lines until several in a row bring nothing new, or as many as the budget allows."""
-        line, rounding = self._rounding()
-        self.search, ended = HyperplaneSearch(QueryContext(self.queries, rounding, self.rng), self.dim, self.options.spread), None
+        """The units on all lines until several in a row bring nothing new, or as many as the budget allows.
+
+        If it is called again, further lines are looked at.
+        """
+        ended = None
+        if self.first is None:
+            self.first, rounding = self._rounding()
+            self.search = HyperplaneSearch(QueryContext(self.queries, rounding, self.rng), self.dim, self.options.spread)
         try:
             self.search.search()
         except BudgetExhausted as error:
@@ -514,7 +573,7 @@ class LocatedReader:
             raise ended or NotSeparated(
                 f"{self.search.lines} lines have met no hyperplane on which the answers bend.",
                 "Either the function is linear, or the answers are too coarse for its units.", "Use a method for samples.")
-        return self._state(line, ended)
+        return self._state(self.first, ended)
 
     def look_at(self, state: SingleLayerState, targets: Array) -> SingleLayerState:
         """With the units that lines through points which contradict the model have shown; inconsistent if there are none."""

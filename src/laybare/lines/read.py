@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.random import Generator
@@ -133,26 +133,30 @@ def read_network(
     within = None if box is None else QueryBox(*(np.broadcast_to(np.asarray(side, dtype=float), (dim,)) for side in box))
     queries = QueryCounter(
         black_box, budget=budget, box=within, purpose=purpose, resolution=options.resolution, assurance=assurance)
-    best: ReadResult | None = None
+    best: _Attempt | None = None
+    reader: LineReader | LocatedReader | None = None
     for attempt in range(1, options.max_coarse_attempts + 1):
-        located = _has_coarse_log_odds(queries) if best is None and attempt == 1 else best is None or not best.rounding.fine
+        located = _has_coarse_log_odds(queries) if best is None and attempt == 1 else best is None or not best.state.rounding.fine
+        if not (located and isinstance(reader, LocatedReader)):  # hyperplanes are kept: each was measured by itself
+            reader = (LocatedReader if located else LineReader)(queries, dim, options, rng)
         try:
-            found = _read_once(queries, dim, options, located, rng)
+            found = _read_once(reader)
         except BudgetExhausted:
             if best is None:
                 raise
-            return replace(best, ended=True)
+            best = replace(best, ended=True)
+            break
         except NotSeparated:
             if attempt < options.max_attempts or (best is not None and attempt < options.max_coarse_attempts):
                 continue
             if best is None:
                 raise
-            return best
-        best = found if best is None or found.complete or found.width > best.width else replace(best, ended=found.ended)
-        if best.complete or best.ended or (found.rounding.fine and attempt >= options.max_attempts):
+            break
+        best = found if best is None or found.complete or found.width >= best.width else replace(best, ended=found.ended)
+        if best.complete or best.ended or (found.state.rounding.fine and attempt >= options.max_attempts):
             break
     assert best is not None
-    return best
+    return _as_result(queries, best)
 
 
 def _has_coarse_log_odds(queries: QueryCounter) -> bool:
@@ -161,15 +165,33 @@ def _has_coarse_log_odds(queries: QueryCounter) -> bool:
     return grid is not None and not grid.fine
 
 
-def _read_once(queries: QueryCounter, dim: int, options: ReaderOptions, located: bool, rng: Generator) -> ReadResult:
-    """From the first line to the result. Contradicting answers send the search back to the lines.
+@dataclass(frozen=True, eq=False)
+class _Attempt:
+    """The model at the end of an attempt: whether it is complete, the residual of its fit, fresh answers, whether the budget
+    ended."""
 
-    `located`: hyperplanes are measured from located kinks. Answers of earlier attempts take part in the fit.
+    state: SingleLayerState
+    complete: bool
+    rms: float = np.nan
+    fresh: Array = field(default_factory=lambda: np.empty(0))
+    assured: Assured = Assured()
+    ended: bool = False
+
+    @property
+    def width(self) -> int:
+        return len(self.state.model.units)
+
+
+def _read_once(reader: LineReader | LocatedReader) -> _Attempt:
+    """From the first line to a model. Contradicting answers send the search back to the lines.
+
+    Answers of earlier attempts take part in the fit, and so do their hyperplanes, if these were located.
     """
-    reader = LocatedReader(queries, dim, options, rng) if located else LineReader(queries, dim, options, rng)
+    queries, dim, options, rng = reader.queries, reader.dim, reader.options, reader.rng
     state = reader.read()
     precision = _wanted_precision(state)
     fresh, rms, complete, assured = np.empty(0), np.nan, state.budget_error is None and not state.inconsistent, Assured()
+    ended, model = state.budget_error is not None, state.model
     try:
         for _ in range(options.max_returns if complete else 0):
             context = QueryContext(queries, state.rounding, rng)
@@ -191,18 +213,17 @@ def _read_once(queries: QueryCounter, dim: int, options: ReaderOptions, located:
                 further, targets = (f(answers, model, state.rounding) for f in (standardised_residuals, contradicting_points))
                 fresh = np.concatenate([fresh, further])
             if not len(targets):
-                state = replace(state, model=model)
                 break
             complete, assured = False, Assured()
             state = reader.look_at(state, targets)
-            complete = not state.inconsistent
+            complete, model = not state.inconsistent, state.model
             if state.inconsistent:
                 break
         else:
             complete = False
-    except BudgetExhausted as ended:
-        complete, state = False, replace(state, budget_error=ended)
-    return replace(_as_result(queries, state, complete, rms, fresh), assured=assured if complete else Assured())
+    except BudgetExhausted:
+        complete, ended = False, True
+    return _Attempt(replace(state, model=model), complete, rms, fresh, assured if complete else Assured(), ended)
 
 
 def _wanted_precision(state: SingleLayerState) -> float:
@@ -221,20 +242,21 @@ def _remeasure_poor_units(context: QueryContext, state: SingleLayerState, precis
     return remeasure_units(context, state.model, precision=wanted, max_queries=most, spread=options.spread)
 
 
-def _as_result(queries: QueryCounter, state: SingleLayerState, complete: bool, rms: float, fresh: Array) -> ReadResult:
-    model = state.model
+def _as_result(queries: QueryCounter, found: _Attempt) -> ReadResult:
+    """The network of an attempt, its signs decided."""
+    state, model = found.state, found.state.model
     bar, dim, width = largest_error_bar(model), len(model.point), len(model.units)
     fitted = model.sign_free(vector=len(model.value) == 1)
     named = decide_activation_and_signs(fitted, state.options.activation, float(np.clip(100.0 * bar, 1e-9, 1e-3)))
     notes = named.notes if queries.box is None else (*named.notes, BOX_NOTE)
     needed = None
-    if not complete:
+    if not found.complete:
         at_least = max(width, state.first_kinks)
         needed = max(queries.total + dim, estimate_queries(dim, at_least))
         notes = (f"at least {at_least} units; {width} were measured", *notes)
     return ReadResult(
-        named.network, model, complete, named.unique, state.rounding, state.lines, state.quiet, dict(queries.spent),
-        rms, fresh, bar, needed, state.budget_error is not None, notes, named.searched)
+        named.network, model, found.complete, named.unique, state.rounding, state.lines, state.quiet, dict(queries.spent),
+        found.rms, found.fresh, bar, needed, found.ended, notes, named.searched, found.assured)
 
 
 @dataclass(frozen=True, eq=False)
