@@ -138,8 +138,8 @@ def test_missing_target_lists_what_there_is(tmp_path: Path) -> None:
     ("a,y\n1,2\n3\n", "Line 3 of .* has 1 cells and the header has 2"),
     ("a,y\n1,2,3\n1,2,3\n", "Line 2 of .* has 3 cells and the header has 2"),
     ("a,y\n1,2\n3,1_0\n", "Line 3 of .* has '1_0' in column y"),
-    ("a,y\n1,2\n3,nan\n", "y is nan in row 1, column 0"),
-    ("a,y\n1,2\n3,1e999\n", "y is inf in row 1, column 0"),
+    ("a,y\n1,2\n3,nan\n", "y is nan in row 1, column y"),
+    ("a,y\n1,2\n3,1e999\n", "y is inf in row 1, column y"),
     ("a,y\n1,2\n3,2\n", "All 2 rows of y are the same"),
     ('a,y\n1,2\n3,"4\n5,6\n', "Line 4 of .* in column y"),
     ("a,y\n1,2\n3,0x1A\n", "Line 3 of .* has '0x1A' in column y"),
@@ -214,7 +214,7 @@ def test_bad_parquet(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"a": ["x", "y"], "y": [1.0, 2.0]}), path)
     refused(path, "Column a of .* has type string")
     parquet.write_table(pyarrow.table({"a": [1, None, 3], "y": [1.0, 2.0, 3.0]}), path)
-    refused(path, "x is nan in row 1, column 0")
+    refused(path, "x is nan in row 1, column a")
     parquet.write_table(pyarrow.table({"a": [1, 2], "b": [1.0, 2.0]}), path)
     refused(path, "has no column y. Its columns are a, b")
 

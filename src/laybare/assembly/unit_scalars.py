@@ -37,6 +37,7 @@ import scipy.optimize
 from scipy.special import eval_hermitenorm, ndtr
 
 from laybare.activations import Activation, relu
+from laybare.errors import InvalidInput
 from laybare.moments import PackedMoments, veronese
 from laybare.numerics.shapes import Array
 
@@ -124,8 +125,14 @@ def fit_units(activation: Activation, loadings: Array, orders: Sequence[int], no
     """The best (ξ, s, b, a) of every unit from `loadings` (orders, k, outputs) with noise (orders,) of each order."""
     grid = _grid(activation)
     z = loadings / noise[:, None, None]
-    shapes = _shapes(activation, orders, *grid) / noise[:, None]
-    gains = np.sum(np.einsum("jg,jko->kgo", shapes, z) ** 2, axis=2) / np.maximum(np.sum(shapes**2, axis=0), 1e-300)
+    with np.errstate(over="ignore", invalid="ignore"):
+        shapes = _shapes(activation, orders, *grid) / noise[:, None]
+        gains = np.sum(np.einsum("jg,jko->kgo", shapes, z) ** 2, axis=2) / np.maximum(np.sum(shapes**2, axis=0), 1e-300)
+    gains = np.where(np.isfinite(gains), gains, -np.inf)
+    if np.isneginf(gains).all(axis=1).any():
+        raise InvalidInput(
+            f"The moments of {activation.name} overflow.", "Units of every size and bias on the grid leave the range of floats.",
+            "Give another activation.")
     found = [
         _best_point(activation, orders, noise, z[:, i], [part[_starts(gains[i])] for part in grid]) for i in range(z.shape[1])]
     signs, scales, biases = (np.array([one[i] for one in found]) for i in range(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,10 +59,8 @@ class RegionOptions(NamedTuple):
         low, high = rows.x.min(axis=0), rows.x.max(axis=0)
         for part in self.box:
             name, _, ends = part.partition("=")
-            at = rows.names.index(name) if name in rows.names else int(name) if name.isdigit() and int(name) < len(low) else None
             try:
-                if at is None:
-                    raise ValueError
+                at = rows.names.index(name) if name in rows.names else range(len(low)).index(int(name))
                 low[at], high[at] = (float(end) for end in ends.split(":"))
             except ValueError:
                 raise click.BadParameter(f"{part!r} names no input of {self.inputs}. {BOX_FORMS}", param_hint="--box") from None
@@ -86,7 +85,7 @@ def _law(text: str) -> lb.Gaussian:
             raise ValueError
     except ValueError:
         raise click.BadParameter("give normal:MEAN,SD, for example normal:5,2.", param_hint="--law") from None
-    return lb.Gaussian(mean, deviation**2)
+    return lb.Gaussian(mean, deviation * deviation)
 
 
 class EndpointOptions(NamedTuple):
@@ -266,6 +265,6 @@ def _lines_method(depth: str, units: lb.Activation | None) -> lb.Lines | None:
     """Lines of that depth; None for all layers, of which `recover` finds out whether lines apply and how many there are."""
     if depth == "all":
         return None
-    if not (depth.isdigit() and int(depth) > 0):
+    if not re.fullmatch("0*[1-9][0-9]{0,8}", depth):
         raise click.BadParameter("give a number of hidden layers, or 'all'.", param_hint="--depth")
     return lb.Lines(activation=units, depth=int(depth))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -111,9 +113,36 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_options(*, as_json: bool, quiet: bool, verbose: bool, **options: Any) -> Any:
         if as_json + quiet + verbose > 1:
             raise click.UsageError("--json, --quiet and --verbose exclude each other.")
+        check_files_written(options)
         return command(**options, output=Output(_typed_command(), as_json=as_json, quiet=quiet, verbose=verbose))
 
     return with_options
+
+
+WRITTEN = ("out", "report")
+"""Options that name what a command writes; all others that name a file or a folder are read, or go on from it."""
+
+
+def check_files_written(options: Mapping[str, Any]) -> None:
+    """Refuse to write over what the same command reads, or two things into one file."""
+    written = {name: options[name] for name in WRITTEN if options.get(name)}
+    if len({os.path.realpath(path) for path in written.values()}) < len(written):
+        raise click.UsageError(f"--out and --report are both {written['out']}. Give each a file of its own.")
+    given = [value for name, value in options.items() if name not in WRITTEN]
+    texts = [text for value in given for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)]
+    read = {part for text in texts for part in (text, *re.split("[,=@]", text))} - {""}
+    for name, path in written.items():
+        lost = next((part for part in sorted(read) if os.path.isfile(path) and _holds(part, path)), None)
+        if lost is not None:
+            raise click.BadParameter(f"this command reads {lost}, which would be lost. Give another file.", param_hint=f"--{name}")
+
+
+def _holds(read: str, path: str) -> bool:
+    """Whether that is this file, or a folder with it."""
+    try:
+        return os.path.samefile(read, path) or (os.path.isdir(read) and os.path.samefile(read, os.path.dirname(path) or "."))
+    except (OSError, ValueError):
+        return False
 
 
 def _typed_command() -> str:

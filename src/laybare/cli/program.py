@@ -132,6 +132,8 @@ def run() -> None:
         with suppress(OSError, ValueError):
             error.show()
         status = _print_json_error(error.format_message(), error.exit_code)
+    except (SystemExit, GeneratorExit) as error:  # click ends commands in another way: these come out of a black box
+        status = _print_error(f"What was called ended the program ({type(error).__name__} {error}). Nothing was found.")
     except BrokenPipeError:
         status = _close_quietly()
     except OSError as error:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 from click.shell_completion import CompletionItem
 from rich.table import Table
 from rich.text import Text
 
 from laybare.cli.output import Output, examples, output_options, print_path
 from laybare.cli.program import import_from_here, suggest
+from laybare.numerics.checks import check_memory
 from laybare.report.tables import text_table
 
 if TYPE_CHECKING:
@@ -29,10 +33,13 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str | None)
     """'3-7' -> range(3, 8)."""
     if text is None:
         return None
-    first, _, last = text.partition("-")
-    if not first.isdigit() or (last and not last.isdigit()) or int(last or first) < int(first):
+    ends = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18})?)?", text)
+    first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
+    if last < first:
         raise click.BadParameter("give FIRST-LAST, for example 0-19.", context, parameter)
-    return range(int(first), int(last or first) + 1)
+    count = last - first + 1
+    check_memory(f"A list of {count:,} seeds", count * sys.getsizeof(last) / np.dtype(float).itemsize, "Give fewer of them.")
+    return range(first, last + 1)
 
 
 @click.command("reproduce", epilog=examples(

@@ -80,9 +80,14 @@ NEEDED = {".onnx": "onnx", ".pt": "torch"}
 
 
 def check_folder_exists(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    """Refuse a file in a directory that is not there before the work begins, not after it."""
-    if path is not None and not Path(path).absolute().parent.is_dir():
-        raise click.BadParameter(f"the directory {Path(path).absolute().parent} does not exist.", context, parameter)
+    """Refuse what cannot become a file, such as one in a directory that is not there, before the work begins, not after it."""
+    if path is None:
+        return None
+    place = Path(path).absolute()
+    if not path or (place.exists() and not place.is_file()):
+        raise click.BadParameter(f"{path!r} is not the name of a file.", context, parameter)
+    if not place.parent.is_dir():
+        raise click.BadParameter(f"the directory {place.parent} does not exist.", context, parameter)
     return path
 
 
@@ -150,10 +155,11 @@ def finish(found: lb.Recovery, result: ResultOptions, *, remarks: tuple[str, ...
         write_report(found, result.report)
     status, interrupted = status_of(found.certificate), STATE.number != 0
     network = found.network
-    result.output.emit_json(
-        **shared_json_facts(found, result, status), interrupted=interrupted, dim=network.dim, width=network.width,
-        outputs=network.outputs, depth=network.depth, widths=list(network.widths), activation=network.activations,
-        method=None if found.method is None else type(found.method).__name__, **parameters_as_json(found))
+    if result.output.as_json:
+        result.output.emit_json(
+            **shared_json_facts(found, result, status), interrupted=interrupted, dim=network.dim, width=network.width,
+            outputs=network.outputs, depth=network.depth, widths=list(network.widths), activation=network.activations,
+            method=None if found.method is None else type(found.method).__name__, **parameters_as_json(found))
     _print(found, result, remarks)
     if interrupted:
         click.echo("laybare: interrupted; this is what was found until then", err=True)

@@ -100,8 +100,8 @@ def recover(
     units = None if activation is None else lb.activations.activation_named(activation)
     chosen = _method(method, form, units, literal=literal)
     beside = {"sample_weight": weights, "groups": groups}
-    judged = {name: None if column is None else _column(data, column, reading) for name, column in beside.items()}
-    reading["drop"] = ",".join(filter(None, (reading["drop"], weights, groups)))
+    judged = {name: None if column is None else _column(data, column, reading, name) for name, column in beside.items()}
+    reading["drop"] = _names(reading["drop"], weights, groups)
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         found = lb.recover(
             open_data(data, reading, result.output, loss), method=chosen, width=width, activation=units, rng=result.seed,
@@ -109,10 +109,22 @@ def recover(
     return finish(found, result)
 
 
-def _column(data: str, name: str, reading: dict[str, Any]) -> Any:
+def _names(*given: str | None) -> str:
+    """Names of columns, each once."""
+    return ",".join(dict.fromkeys(name.strip() for text in given if text for name in text.split(",") if name.strip()))
+
+
+def _column(data: str, name: str, reading: dict[str, Any], meaning: str) -> Any:
     """One column of the file, of the rows that are read."""
     rest = {key: value for key, value in reading.items() if key != "law"}
-    rows = lb.open_samples(data, **rest | {"target": name, "drop": ",".join(filter(None, (rest["drop"], rest["target"])))})
+    others = ",".join(one for one in _names(rest["drop"], rest["target"]).split(",") if one != name)
+    try:
+        rows = lb.open_samples(data, **rest | {"target": name, "drop": others})
+    except lb.errors.InvalidInput as error:
+        if "missing" not in error.values:
+            raise
+        option = "--groups" if meaning == "groups" else "--weights"
+        raise click.BadParameter(f"{data} has no column {error.values['missing'][0]}.", param_hint=option) from None
     return rows.read(0, rows.size).y[:, 0]
 
 

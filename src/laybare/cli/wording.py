@@ -20,6 +20,7 @@ def in_command_line_words(message: str) -> str:
     message = re.sub(r"\b(?:law=)?(?:lb\.)?Gaussian\(([\d.e+-]+), ([\d.e+-]+)\)", _law, message)
     message = re.sub(LAYER, "laybare recover-layer", message)
     message = re.sub(rf"\b(?:lb\.)?({'|'.join(METHODS)})\(([^()]*(?:\([^()]*\))?[^()]*)\)", _method, message)
+    message = re.sub(r"\bsample_weight\b", "--weights", message)
     message = re.sub(rf"\b({NAMED})=(True|None|\.\.\.)?", _option, message)
     return re.sub(r"\blb\.(?=[a-z])", "", message)
 

@@ -64,7 +64,7 @@ def candidate_activations(
     _check_budget(oracle)
     seen = first_look(oracle, most=max(LOOK.least_queries, LOOK.queries - oracle.spent), rng=rng)
     report_progress(progress, "first look", seen.queries, seen.queries, seen.kind)
-    _check_kind(seen)
+    _check_kind(seen, oracle)
     if given is not None and seen.kind == "smooth":
         raise AssumptionViolated(
             f"{given.name} units were given, and the function is smooth.", seen.explain(),
@@ -85,7 +85,7 @@ def check_not_piecewise_constant(oracle: Oracle, *, rng: Generator, progress: Pr
     report_progress(progress, "first look")
     seen = first_look(oracle, most=LOOK.queries - 4 * LOOK.points, rng=rng)
     if seen.kind in ("steps", "tree"):
-        _check_kind(seen)
+        _check_kind(seen, oracle)
 
 
 def _is_flat(oracle: Oracle, x: Array) -> bool:
@@ -129,16 +129,16 @@ def _check_budget(oracle: Oracle) -> None:
             "Grant at least 1,000 queries, or give the activation.", needed=1000, spent=oracle.spent)
 
 
-def _check_kind(seen: Insight) -> None:
+def _check_kind(seen: Insight, oracle: Oracle) -> None:
     """Refuse what is not a network of one hidden layer that samples can identify."""
     if seen.kind in ("steps", "tree"):
         _refuse(seen, TO_DO[seen.kind])
     if seen.kind in ("linear", "constant"):
         raise Unidentifiable(
             KIND_SENTENCES[seen.kind], "A unit that does not bend cannot be seen.", "Give a law or a box that is wider.")
-    if seen.link == "logit":
+    if seen.link == "logit" and oracle.link_in_use != "logit":
         raise InvalidInput(
-            LOG_ODDS_SENTENCE, "As they are they would be taken for outputs.", "Write Oracle(target, link='logit').")
+            LOG_ODDS_SENTENCE, "As they are they would be taken for outputs.", "Give link='logit'.")
     if seen.kind == "piecewise linear" and seen.layers == 2:
         _refuse(seen, "Write recover(oracle, Lines(depth=None)), or recover_layer for the lowest layer.")
 

@@ -73,7 +73,7 @@ def network_of_state_dict(arrays: Mapping[str, Array], where: str) -> Network:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Numbers in a name count as numbers: layers.10 follows layers.9."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _refused(where: str, seen: str) -> InvalidInput:

@@ -34,6 +34,20 @@ def redact(text: str, *secrets: str) -> str:
     return _CREDENTIAL.sub(rf"\1 {HIDDEN}", text)
 
 
+def describe_error(error: BaseException) -> str:
+    """Kind and message of what the code of others raised, without secrets; its message may raise as well, or be a book."""
+    text = message_of(error)
+    return f"{type(error).__name__} ({text})" if text else type(error).__name__
+
+
+def message_of(error: BaseException) -> str:
+    """The message alone."""
+    try:
+        return redact(str(error)[:500]).strip()
+    except Exception:
+        return ""
+
+
 def redact_address(address: str) -> str:
     """The address with *** for user, password and every secret value of its query; without its fragment, which is never sent."""
     scheme, rest = _split_scheme(address)

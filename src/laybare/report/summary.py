@@ -284,12 +284,12 @@ class RecoveredParameters:
 
     @np.errstate(invalid="ignore")  # what is left open has an infinite covariance, and its functions none
     def unit(self, j: int) -> UnitSummary:
-        d, m = self.rows.shape[1] - 1, len(self.outputs)
+        d = self.rows.shape[1] - 1
         w, b, a, C = self.rows[j, :d], self.rows[j, d], self.readout[j], self.covariance(j)
         order = np.argsort(-np.abs(self.spreads * w), kind="stable")
         lead = int(order[0])
-        direction, ratios, place, slopes = self._directions(w, C), self._ratios(w, lead, C), self._place(w, b, lead, C), [
-            self._slopes(w, a, o, C) for o in range(m)]
+        direction, ratios, place = self._directions(w, C), self._ratios(w, lead, C), self._place(w, b, lead, C)
+        slopes = self._slopes(w, a, C)
         low, high = (float(np.mean(self.found.network.layer.activation.derivative(np.array([end])))) for end in (-1.0, 1.0))
         straight = self.found.network.layer.activation.degree == 1
         scaled = [[Quantity(factor * one[lead].value + 0.0, abs(factor) * one[lead].se) for one in slopes] for factor in (
@@ -324,11 +324,13 @@ class RecoveredParameters:
         gradient[lead] = -value / w[lead]
         return _quantities(np.array([value]), (gradient @ C[: d + 1, : d + 1] @ gradient)[None, None])[0]
 
-    def _slopes(self, w: Array, a: Array, output: int, C: Array) -> list[Quantity]:
-        d = len(w)
-        jacobian = np.zeros((d, len(C)))
-        jacobian[:, :d], jacobian[:, d + 1 + output] = a[output] * np.eye(d), w
-        return _quantities(a[output] * w, jacobian @ C @ jacobian.T)
+    def _slopes(self, w: Array, a: Array, C: Array) -> list[list[Quantity]]:
+        """aₒ wᵢ for every output o and column i."""
+        d, variances = len(w), np.diag(C)
+        slopes = np.outer(a, w)
+        squared = a[:, None] ** 2 * variances[:d] + 2.0 * slopes * C[d + 1 :, :d] + w**2 * variances[d + 1 :, None]
+        errors = np.where(np.isfinite(squared), np.sqrt(np.maximum(squared, 0.0)), np.nan)
+        return [[Quantity(*each) for each in zip(*one, strict=True)] for one in zip(slopes.tolist(), errors.tolist(), strict=True)]
 
     def _p_value(self, a: Array, C: Array) -> float:
         from scipy.stats import chi2

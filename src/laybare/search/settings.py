@@ -191,9 +191,9 @@ class SearchContext(NamedTuple):
         return parameter_count(self.start(np.zeros((width, self.source.dim + self.model.biases))))
 
     def largest_width(self, per_parameter: float = 1.2) -> int:
-        """Largest width with this many equations per free parameter: by default a sixth of the equations is left over."""
+        """Largest width with this many equations per free parameter, or 0: by default a sixth of the equations is left over."""
         one, two = self.count_parameters(1), self.count_parameters(2)
-        return int((self.equations / per_parameter - (2 * one - two)) // (two - one))
+        return max(0, int((self.equations / per_parameter - (2 * one - two)) // (two - one)))
 
     def check_counting_limit(self, width: int) -> None:
         """Raise unless there are more equations than free parameters at this width."""

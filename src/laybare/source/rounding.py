@@ -120,7 +120,8 @@ def detect_grid(y: Array) -> Rounding:
     if len(values) < OPTIONS.min_values:
         return Rounding("float64", UNIT_ROUNDOFF["float64"], UNIT_ROUNDOFF["float64"])
     kind = next((name for name, precision in _PRECISIONS.items() if _fits_precision(values, precision)), "float64")
-    finest = min(OPTIONS.max_decimals, int(-np.log10(OPTIONS.grid_ratio * UNIT_ROUNDOFF[kind] * float(np.abs(values).max()))))
+    step = OPTIONS.grid_ratio * UNIT_ROUNDOFF[kind] * float(np.abs(values).max())
+    finest = int(min(OPTIONS.max_decimals, -np.log10(step))) if step > 0.0 else OPTIONS.max_decimals
     for decimals in range(finest + 1):
         if np.array_equal(np.round(values, decimals).astype(_PRECISIONS.get(kind, np.float64)), values):
             return Rounding(f"{decimals} decimals", UNIT_ROUNDOFF[kind], UNIT_ROUNDOFF[kind], 0.5 * 10.0**-decimals)

@@ -27,12 +27,13 @@ import numpy as np
 from laybare.errors import InvalidInput
 from laybare.numerics.checks import check_flag, check_instance, check_path, show_value
 from laybare.numerics.file_borders import check_regular, map_array, open_archive, reading
+from laybare.numerics.redaction import redact
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import AnyArray, ArrayPair, ColumnNames, DiskArray, StackedArrays, drop_incomplete_rows
 from laybare.source.laws import Gaussian
 from laybare.source.oracle.log import is_log, read_log
 from laybare.source.protocol import Law
-from laybare.source.samples import Samples
+from laybare.source.samples import Samples, check_shapes
 from laybare.source.sums import Schedule
 from laybare.source.table_files import (
     COMPRESSED,
@@ -339,12 +340,21 @@ def open_samples(
     blocks, and workers read for themselves. Nothing is ever unpickled.
     """
     place = check_path("path", path)
+    if re.match(r"\w+://", str(path)):
+        raise InvalidInput(
+            f"{redact(str(path))} is an address.", "Samples are read from files of this computer.",
+            "Download it first. To ask a black box at an address, give it to Oracle (laybare extract).")
     check_instance("schedule", schedule, Schedule, "Give Schedule(workers=...), or leave it out.")
     wanted = ColumnChoice(_names("target", target), _names("drop", drop), check_flag("drop_missing", drop_missing))
     if not wanted.targets:
         raise InvalidInput("No target was named.", "It says which numbers are the outputs.", 'Give target="y", or several names.')
+    both = [name for name in wanted.targets if name in wanted.dropped]
+    if both:
+        raise InvalidInput(
+            f"{both[0]} is named as an output and as a column to leave out.", "It cannot be both.", "Take it out of one of them.")
     with reading(place, "file of samples", "Write it again."):
         x, y, columns = _reader(place)(place, wanted)
+    check_shapes(x.shape, y.shape)
     rows = x.shape[0]
     if drop_missing:
         x, y = drop_incomplete_rows(x, y)

@@ -102,11 +102,11 @@ def _check_values(samples: Samples) -> None:
     """One pass: every value finite, not all inputs equal, not all outputs equal."""
     first = Rows(*(part.copy() for part in samples.read(0, 1)))
     rows = block_rows(samples.dim + samples.outputs)
-    varies = {"x": False, "y": False}
+    varies, names = {"x": False, "y": False}, {"x": samples.columns.inputs, "y": samples.columns.outputs}
     for start in range(0, samples.size, rows):
         block = samples.read(start, min(start + rows, samples.size))
         for name, values, reference in zip(varies, block, first, strict=True):
-            _check_finite(name, values, start)
+            _check_finite(name, values, start, names[name])
             varies[name] = varies[name] or bool((values != reference).any())
     for name, does in varies.items():
         if not does:
@@ -120,13 +120,16 @@ def constant_data_error(name: str, size: int) -> InvalidInput:
         f"Give samples in which {name} varies.", size=size)
 
 
-def _check_finite(name: str, values: Array, start: int) -> None:
+def _check_finite(name: str, values: Array, start: int, names: tuple[str, ...]) -> None:
     with np.errstate(all="ignore"):
         if np.isfinite(values.sum()):  # one fast reduction; a NaN or an infinity cannot leave it finite
             return
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         row, column = start + int(bad[0][0]), int(bad[0][1])
+        place = f"{names[column]} (rows are" if len(names) == values.shape[1] else f"{column} (both are"
+        held = values[tuple(bad[0])]
+        of_files = "; drop_missing=True leaves such rows of a file out" if names and np.isnan(held) else ""
         raise InvalidInput(
-            f"{name} is {values[tuple(bad[0])]} in row {row}, column {column} (counted from 0).",
-            "One such value spoils every sum.", "Drop that row or fill it in.", row=row, column=column)
+            f"{name} is {held} in row {row}, column {place} counted from 0).",
+            "One such value spoils every sum.", f"Drop that row or fill it in{of_files}.", row=row, column=column)

@@ -52,8 +52,8 @@ def second_moment(source: Source, mean: Array) -> Array:
     """Mean of (x - mean)(x - mean)ᵀ, divided by n; one pass."""
     if source.size <= source.dim:
         raise TooFewSamples(
-            f"{source.size} samples in dimension {source.dim}.",
-            "Their covariance is singular, so they cannot be whitened.",
+            f"{source.size} sample{'s' * (source.size > 1)} in dimension {source.dim}.",
+            "The covariance is singular, so they cannot be whitened.",
             f"Give more than {source.dim} samples (ten times as many for a usable estimate), or give the law with its mean and "
             "covariance.", samples=source.size, dim=source.dim, needed=source.dim + 1)
 
@@ -98,7 +98,9 @@ def inverse_root(cov: Array, names: Sequence[str] = ()) -> Array:
 
 
 def input_names(source: Source) -> tuple[str, ...]:
-    """Names of the inputs, if the source has them."""
+    """Names of the inputs, if the source or what it is a view of has them."""
+    while not hasattr(source, "columns") and hasattr(source, "origin"):
+        source = source.origin
     names: tuple[str, ...] = getattr(getattr(source, "columns", None), "inputs", ())
     return names if len(names) == source.dim else ()
 

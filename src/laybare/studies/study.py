@@ -180,11 +180,14 @@ def run_cells(
 ) -> dict[Any, list[Any]]:
     """The runs of every cell, one per seed, with a tick after every run; in turns, cells without a seed are left out."""
     seeds = settings.seeds
-    pairs = [(cells[seed % len(cells)], seed) for seed in seeds] if in_turns else list(product(cells, seeds))
+    pairs = ((cell, seed) for cell in cells for seed in seeds)
+    if in_turns:
+        pairs = ((cells[seed % len(cells)], seed) for seed in seeds)
+    total = len(seeds) * (1 if in_turns else len(cells))
     runs: dict[Any, list[Any]] = {cell: [] for cell in cells}
     for done, (cell, seed) in enumerate(pairs, 1):
         runs[cell].append(run(cell, seed))
-        settings.tick("runs", done, len(pairs), spell(cell))
+        settings.tick("runs", done, total, spell(cell))
     return {cell: each for cell, each in runs.items() if each}
 
 

@@ -182,7 +182,7 @@ class Ledger:
         y, problem = self._ask(x, 0, purpose, drawn=False)
         usable = np.isfinite(y).all(axis=1)
         self.points.append(x[: len(y)][usable], y[usable], purpose)
-        if problem is not None and (not gaps or len(y) < len(x)):
+        if problem is not None and (not gaps or len(y) < len(x) or problem.values.get("outside")):
             raise problem
         return y
 

@@ -102,7 +102,7 @@ class Logit:
         return np.asarray(1.0 / (1.0 + np.exp(-np.clip(y, -700.0, 700.0))))
 
     def explain(self, given: Array, query: int) -> InvalidInput:
-        return _unusable_error(given, query, outside=bool(((given < 0) | (given > 1)).any()))
+        return _unusable_error(given, query, outside=bool((np.abs(given - 0.5) > 0.5 + LINKS.sum_tol).any()))
 
 
 @dataclass(eq=False)
@@ -113,6 +113,10 @@ class Softmax:
     seen: list[Array] = field(default_factory=list)
 
     def __call__(self, given: Array) -> Array:
+        if given.shape[1] == 1:
+            raise InvalidInput(
+                "The black box gives one answer to each input.", "A softmax has one probability for each of several classes.",
+                "Give link='logit' if it is the probability of one class, 'identity' if it is an output.")
         _remember(self.seen, given)
         usable = _sum_to_one(given, LINKS.sum_tol) & _has_digits(given).all(axis=1)
         p = np.where(usable[:, None], given, np.nan)
@@ -251,7 +255,8 @@ def _unusable_error(given: Array, query: int, *, outside: bool) -> InvalidInput:
         return InvalidInput(
             f"The black box answered ({shown}) to query {query}, which are not probabilities.",
             "They lie in [0, 1], and those of all classes sum to one.",
-            "Give link='identity' if these are outputs, 'logit' if every column is a probability of its own.", row=query)
+            "Give link='identity' if these are outputs, 'logit' if every column is a probability of its own.", row=query,
+            outside=True)
     return InvalidInput(
         f"The black box answered ({shown}) to query {query}: probabilities that are 0 or 1 to rounding.",
         "Their log-odds are infinite or noise and carry no information about weights; the answers before it are kept.",

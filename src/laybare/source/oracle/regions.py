@@ -141,7 +141,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _from_file(path: Path) -> GivenRows:
     if not path.is_file():
-        raise InvalidInput(f"{path} does not exist.", "It holds rows of inputs.", "Check the path.", path=str(path))
+        what = "is not a regular file" if path.exists() else "does not exist"
+        raise InvalidInput(f"{path} {what}.", "It should hold rows of inputs.", "Check the path.", path=str(path))
     ending = "".join(path.suffixes[-2:]).lower()
     if ending.endswith(".npy"):
         return GivenRows(np.asarray(map_array(path)))

@@ -22,7 +22,7 @@ import numpy as np
 from laybare.errors import InvalidInput
 from laybare.networks import Network, load
 from laybare.networks.state_dicts import STATE_DICT_REMARK, is_state_dict, load_state_dict
-from laybare.numerics.redaction import redact
+from laybare.numerics.redaction import describe_error, redact
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.endpoint import Endpoint
 from laybare.source.oracle.links import CLASSES_ARE_NOT_ENOUGH
@@ -200,10 +200,12 @@ def named_object(text: str) -> Any:
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a module is a program of its own, and may raise anything
+        do = f"Write {module.removesuffix('.py')}:{attribute}." if module.endswith(".py") else (
+            "Check both, and that the module can be imported from here (PYTHONPATH).")
         raise InvalidInput(
-            f"{text!r} cannot be imported ({redact(str(error))}).", "Before the colon stands a module, after it a name in it.",
-            "Check both, and that the module can be imported from here (PYTHONPATH).", target=text) from None
+            f"{text!r} cannot be imported: {describe_error(error)}.", "Before the colon stands a module, after it a name in it.",
+            do, target=text) from (None if isinstance(error, ImportError | AttributeError) else error)
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from laybare.errors import InvalidInput, LaybareError
-from laybare.numerics.redaction import redact
+from laybare.numerics.redaction import describe_error, message_of
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import as_float64, as_numeric, row_keys
 from laybare.source.dask_engine import CLUSTER, new_key
@@ -168,7 +168,7 @@ class QueryTransport:
             raise error.with_advice(self.cost_of_a_new_call) from error.__cause__
         except Exception as error:
             raise InvalidInput(
-                f"The black box raised {type(error).__name__} ({redact(str(error))}) when it was asked {len(x)} rows.",
+                f"The black box raised {describe_error(error)} when it was asked {len(x)} rows.",
                 "The pass needs these answers; those received so far are kept.",
                 f"Correct it and call again. {self.cost_of_a_new_call}") from error
         count(len(x))
@@ -273,7 +273,7 @@ def _ask_once(ask: Ask, x: Array) -> RemoteCall:
     try:
         return RemoteCall(np.asarray(ask(x)), "")
     except Exception as error:
-        return RemoteCall(None, redact(f"{type(error).__name__}: {error}"))
+        return RemoteCall(None, f"{type(error).__name__}: {message_of(error)}")
 
 
 def _hash_rows(x: Array) -> bytes:
