@@ -134,7 +134,8 @@ def check_files_written(options: Mapping[str, Any]) -> None:
     for name, path in written.items():
         lost = next((part for part in sorted(read) if os.path.isfile(path) and _holds(part, path)), None)
         if lost is not None:
-            raise click.BadParameter(f"this command reads {lost}, which would be lost. Give another file.", param_hint=f"--{name}")
+            raise click.BadParameter(
+                f"{lost} is read by this command, and would be lost. Give another file.", param_hint=f"--{name}")
 
 
 def _holds(read: str, path: str) -> bool:

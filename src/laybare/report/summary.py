@@ -330,7 +330,8 @@ class RecoveredParameters:
         slopes = np.outer(a, w)
         squared = a[:, None] ** 2 * variances[:d] + 2.0 * slopes * C[d + 1 :, :d] + w**2 * variances[d + 1 :, None]
         errors = np.where(np.isfinite(squared), np.sqrt(np.maximum(squared, 0.0)), np.nan)
-        return [[Quantity(*each) for each in zip(*one, strict=True)] for one in zip(slopes.tolist(), errors.tolist(), strict=True)]
+        rows = zip(slopes.tolist(), errors.tolist(), strict=True)
+        return [[Quantity(*each) for each in zip(*row, strict=True)] for row in rows]
 
     def _p_value(self, a: Array, C: Array) -> float:
         from scipy.stats import chi2
