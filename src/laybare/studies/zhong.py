@@ -36,8 +36,9 @@ from laybare.studies.columns import Value
 from laybare.studies.study import Study, StudyMeasurement, cross, gaussian_samples, table, timed
 
 RELU2 = power_relu(2)
-DESCENT = Descent(step=0.02, max_steps=6000, tol=1e-7)
-"""Descent ends early at a relative loss of 1e-7, where the weights are right to about 1e-3 or it has found another minimum."""
+DESCENT = Descent(step=0.02, max_steps=6000, tol=1e-7, flat=0.01)
+"""Descent ends early at a relative loss of 1e-7, where the weights are right to about 1e-3, and in another minimum, where the loss
+falls by less than a hundredth in 500 steps."""
 
 
 class DimensionGrid(NamedTuple):
@@ -320,7 +321,7 @@ def from_moments(route: Route) -> Arm:
     """(I): the start of `route`, then descent in W."""
 
     def run(source: Samples, truth: Network, steps: int, rng: Generator) -> tuple[Network, Array]:
-        descent = replace(DESCENT, tol=1e-28, max_steps=steps)
+        descent = replace(DESCENT, tol=1e-28, flat=0.0, max_steps=steps)
         ran = PrintedDescent(route=route, descent=descent, printed_step=False).run(source, WIDTH, RELU2, rng=rng)
         return ran.network, np.array([row.loss for row in ran.trace.rows])
 
@@ -335,7 +336,7 @@ def from_gaussian(*, narrow: bool, readout: bool) -> Arm:
         rows = scale * rng.standard_normal((WIDTH, source.dim))
         v = rng.standard_normal(WIDTH) if readout else truth.readout
         point = point_of(Network(Layer(rows, None, RELU2), v), biases=False, offset=False, linear=False)
-        descent = replace(DESCENT, tol=1e-28, max_steps=steps, readout=readout)
+        descent = replace(DESCENT, tol=1e-28, flat=0.0, max_steps=steps, readout=readout)
         ran = gradient_descent(source, point, total_variation(source), descent)
         return network_of(ran.point, vector=True), np.array([row.loss for row in ran.trace.rows])
 
