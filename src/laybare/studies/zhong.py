@@ -37,8 +37,8 @@ from laybare.studies.study import Study, StudyMeasurement, cross, gaussian_sampl
 
 RELU2 = power_relu(2)
 DESCENT = Descent(step=0.02, max_steps=6000, tol=1e-7, flat=0.01)
-"""Descent ends early at a relative loss of 1e-7, where the weights are right to about 1e-3, and in another minimum, where the loss
-falls by less than a hundredth in 500 steps."""
+"""Descent ends early at a relative loss of 1e-7, where the weights are right to about 1e-3, and in another minimum, where the
+loss falls by less than a hundredth in 500 steps."""
 
 
 class DimensionGrid(NamedTuple):
