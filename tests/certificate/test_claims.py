@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import laybare as lb
 from laybare.certificate import Claim, ClaimName, certify, standard_errors_at
+from laybare.lowest_layer.acceptance import LayerClaimName
+from laybare.methods.start import AssumptionName
 from laybare.numerics.shapes import Event
 from laybare.pipeline import Recovery
 from laybare.planted import orthonormal_weights, random_network
@@ -243,3 +247,17 @@ def test_a_check_that_comes_later_joins_its_statement(rng: np.random.Generator) 
 def test_yes_is_at_least_one() -> None:
     sides = [Claim("c", value, 1.0, passed, "tested", "").direction for value, passed in ((1.0, True), (0.0, False), (0.5, True))]
     assert sides == ["at least", "at least", "at most"]
+
+
+def test_every_claim_is_named_by_one_constant():
+    """No claim is made under a name that is written out, and no two names say the same: nothing depends on how one is spelt."""
+    source = Path(lb.__file__).parent
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in sorted(source.rglob("*.py"))]
+    calls = [
+        node for tree in trees for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim" and node.args]
+    written_out = [ast.unparse(call.args[0]) for call in calls if isinstance(call.args[0], ast.Constant)]
+    assert len(calls) > 50 and not written_out
+    classes = (ClaimName, AssumptionName, LayerClaimName)
+    names = [name for one in classes for key, name in vars(one).items() if key.isupper()]
+    assert len(names) > 50 and len(names) == len(set(names))

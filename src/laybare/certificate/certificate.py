@@ -53,6 +53,9 @@ class ClaimName:
     FRESH_ANSWERS = "fresh answers against predictions"
     UNITS_READ = "units read"
     LAYERS_READ = "layers read"
+    UNITS_OF_LAYER = "units of layer"  # and its number
+    FIRST_LOOK = "queries of the first look"
+    LINES_BEFORE = "queries of lines before samples"
     GIVEN_WIDTH = "width that was given"
     GIVEN_DEPTH = "depth that was given"
     QUIET_LINES = "last lines that showed nothing new"

@@ -25,6 +25,32 @@ from laybare.numerics.shapes import Array
 from laybare.source import Affine
 
 
+class LayerClaimName:
+    """Names of what is claimed of a lowest layer, beside those of every certificate."""
+
+    USED_MISMATCH = "active-set mismatch on used rows"
+    FRESH_MISMATCH = "active-set mismatch on held-out rows"
+    EXPECTED_ANGLE = "expected angle of the least certain unit (rad)"
+    OWN_ROWS = "active rows of the least seen unit"
+    NOISELESS = "outputs without noise"
+    TIED_ROWS = "held-out rows that tie at a level"
+    AT_UNIT_LEVEL = "held-out rows at their unit's level"
+    OFF_LINE = "held-out rows off their unit's line"
+    NOISE_RATIO = "held-out residual over noise"
+    TOP_R2 = "held-out R² of the top"
+    RESIDUAL = "held-out residual over the spread of y"
+    FEATURES = "answers that do not follow from the features"
+    FACET_MISFIT = "misfit of crossings to their facets"
+    FRESH_RAYS = "fresh rays that contradict the facets"
+    BOUNDARY_POWER = "power with which outputs rise beyond a boundary"
+    DRAWN_MISMATCH = "active-set mismatch on drawn rows"
+    AT_CELL_LEVEL = "held-out rows at their cell's level"
+    LEAST_JUMP = "least jump of a unit over its standard error"
+    PRINTED_MINIMUM = "units at a local minimum of the printed objective"
+    COORDINATE_BLOCKS = "units with a block of coordinates"
+    NORMAL_EIGENVALUE = "smallest eigenvalue of the normal matrix"
+
+
 class LayerFinding(NamedTuple):
     """A layer on the inputs of the source it was found from; claims; standard errors of each row (k, d + 1); noise; a top."""
 
@@ -89,7 +115,7 @@ def used_mismatch_claim(found: Mismatch) -> Claim:
     """On the rows that the half-spaces were fitted to."""
     limit = ACCEPTANCE.max_used_mismatch
     return Claim(
-        "active-set mismatch on used rows", found.share, limit, found.share <= limit, "tested",
+        LayerClaimName.USED_MISMATCH, found.share, limit, found.share <= limit, "tested",
         f"{found.uncovered} active rows that no unit explains and {found.intruding} silent rows that one claims, of "
         f"{found.rows:,}; a missing or wrong unit, another width or a bad start shows here.", decisive=True)
 
@@ -100,7 +126,7 @@ def fresh_mismatch_claim(found: Mismatch, spaces: HalfSpaces, used: int) -> Clai
     expected = ACCEPTANCE.allowed_rate * size / used
     limit = expected + ACCEPTANCE.sigmas * float(np.sqrt(max(expected, 1.0 / found.rows) / found.rows))
     return Claim(
-        "active-set mismatch on held-out rows", found.share, limit, found.share <= limit, "tested",
+        LayerClaimName.FRESH_MISMATCH, found.share, limit, found.share <= limit, "tested",
         f"{found.uncovered + found.intruding} of {found.rows:,} fresh rows; a boundary of {size} parameters fitted to "
         f"{used:,} labels errs on about {ACCEPTANCE.learning_rate * size / used:.1g} of them.", decisive=True)
 
@@ -118,7 +144,7 @@ def angle_claim(spaces: HalfSpaces, used: int) -> Claim:
     angles, limit = expected_angles(spaces, used), ACCEPTANCE.max_angle
     worst = int(np.argmax(angles))
     return Claim(
-        "expected angle of the least certain unit (rad)", float(angles[worst]), limit, bool(angles[worst] <= limit), "tested",
+        LayerClaimName.EXPECTED_ANGLE, float(angles[worst]), limit, bool(angles[worst] <= limit), "tested",
         f"from the number of rows near the boundary of unit {worst} (threshold {spaces.thresholds[worst]:.2f}, active in "
         f"{0.5 * float(erfc(spaces.thresholds[worst] / np.sqrt(2))):.1e} of rows).")
 
@@ -128,7 +154,7 @@ def own_rows_claim(found: Mismatch, need: int = ACCEPTANCE.min_rows_per_unit) ->
     worst = int(np.argmin(found.sole))
     least = int(found.sole[worst])
     return Claim(
-        "active rows of the least seen unit", float(least), need, least >= need, "tested",
+        LayerClaimName.OWN_ROWS, float(least), need, least >= need, "tested",
         f"unit {worst} alone explains {least} used rows; below about {need} its direction is not reliable.")
 
 
@@ -153,7 +179,7 @@ def common_claims(
 def noiseless_claim(exact: bool) -> Claim:
     """Whether the outputs of silent rows tie."""
     return Claim(
-        "outputs without noise", float(exact), 1.0, exact, "tested",
+        LayerClaimName.NOISELESS, float(exact), 1.0, exact, "tested",
         "silent rows tie exactly." if exact else "silent rows do not tie: activity is judged against the spread of the bulk, and "
         "a unit's rise just above its threshold is lost in it.")
 
@@ -163,11 +189,11 @@ def level_claim(lone: SingleUnitRows, activation: Activation) -> Claim:
     least, most = ACCEPTANCE.min_tied_share, ACCEPTANCE.max_tied_share
     if activation.degree == 0:
         return Claim(
-            "held-out rows at their unit's level", lone.share, least, lone.share >= least, "tested",
+            LayerClaimName.AT_UNIT_LEVEL, lone.share, least, lone.share >= least, "tested",
             f"{lone.tied:,} of {lone.rows:,} fresh rows with one active unit have the output that most such rows have: step "
             "units allow no other; units that rise from their thresholds, such as relu, have the same active set.", decisive=True)
     return Claim(
-        "held-out rows that tie at a level", lone.share, most, lone.share <= most, "tested",
+        LayerClaimName.TIED_ROWS, lone.share, most, lone.share <= most, "tested",
         f"{lone.tied:,} of {lone.rows:,} fresh rows with one active unit have one and the same output: {activation.name} units "
         "rise from their thresholds, and only a top that does not move with them, or step units, would keep the output there.")
 
@@ -176,14 +202,14 @@ def line_claim(off: int, rows: int) -> Claim:
     """Fresh rows with one active unit that do not lie on its line."""
     share, limit = off / max(rows, 1), ACCEPTANCE.max_off_line
     return Claim(
-        "held-out rows off their unit's line", share, limit, share <= limit and rows > 0, "tested",
+        LayerClaimName.OFF_LINE, share, limit, share <= limit and rows > 0, "tested",
         f"{off} of {rows:,} fresh rows in which one unit is active differ from c₀ + c(w·x - t).", decisive=True)
 
 
 def noise_ratio_claim(value: float, limit: float, rows: int) -> Claim:
     """Fresh residual of noisy lines against the noise."""
     return Claim(
-        "held-out residual over noise", value, limit, value <= limit, "tested",
+        LayerClaimName.NOISE_RATIO, value, limit, value <= limit, "tested",
         f"mean square deviation of {rows:,} fresh rows with one active unit from its line, over that of silent rows.",
         decisive=True)
 
@@ -191,7 +217,7 @@ def noise_ratio_claim(value: float, limit: float, rows: int) -> Claim:
 def top_claim(r2: float) -> Claim:
     """Noiseless outputs are a function of the units: where a top leaves much of them, it is wrong, or the layer is."""
     return Claim(
-        "held-out R² of the top", r2, ACCEPTANCE.min_top_r2, r2 >= ACCEPTANCE.min_top_r2, "tested",
+        LayerClaimName.TOP_R2, r2, ACCEPTANCE.min_top_r2, r2 >= ACCEPTANCE.min_top_r2, "tested",
         "what the fitted function of the units explains of fresh outputs, which have no noise; less means another activation, a "
         "missing unit, or a function above the layer that this kind of top cannot express.")
 
@@ -200,6 +226,6 @@ def residual_claim(relative: float, rows: int) -> Claim:
     """Whether a polynomial top leaves only rounding on fresh rows."""
     limit = ACCEPTANCE.max_residual
     return Claim(
-        "held-out residual over the spread of y", relative, limit, relative <= limit, "tested",
+        LayerClaimName.RESIDUAL, relative, limit, relative <= limit, "tested",
         f"root mean square on {rows:,} fresh rows; more than rounding means label noise, or a top of another form than the "
         "polynomial that was fitted, and then directions may be off by hundredths of a radian.")

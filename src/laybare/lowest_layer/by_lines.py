@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from laybare.certificate import Certificate, Claim, StandardErrors
+from laybare.certificate import Certificate, Claim, ClaimName, StandardErrors
 from laybare.certificate.repeatability import repeat_claims
 from laybare.errors import InvalidInput
 from laybare.lines.feature_space import RemainingBlackBox
 from laybare.lines.layer import LayerEstimate
 from laybare.lines.query import QueryCounter
 from laybare.lines.read import DeepReadResult
+from laybare.lowest_layer.acceptance import LayerClaimName
 from laybare.lowest_layer.tops import Top
 from laybare.methods.lines import MAX_ERROR_BAR, Lines, layer_claim
 from laybare.networks import Layer
@@ -65,7 +66,7 @@ def _width_claim(read: LayerEstimate, width: int | None) -> tuple[Claim, ...]:
         return ()
     count = len(read.biases)
     text = f"{count} units were read, {width} were given."
-    return (Claim("given width", float(count), float(width), count == width, "tested", text),)
+    return (Claim(ClaimName.GIVEN_WIDTH, float(count), float(width), count == width, "tested", text),)
 
 
 def _feature_claim(top: Top | None) -> tuple[Claim, ...]:
@@ -73,12 +74,12 @@ def _feature_claim(top: Top | None) -> tuple[Claim, ...]:
         return ()
     rest = 1.0 - top.r2
     return (Claim(
-        "answers that do not follow from the features", rest, MAX_UNEXPLAINED, rest <= MAX_UNEXPLAINED, "tested",
+        LayerClaimName.FEATURES, rest, MAX_UNEXPLAINED, rest <= MAX_UNEXPLAINED, "tested",
         f"1 - R² at {FRESH_INPUTS} fresh inputs, of the answers at other inputs that have the same features of this layer."),)
 
 
 def _error_bar_claim(found: DeepReadResult, read: LayerEstimate) -> Claim:
     bar = float(read.sd.max(initial=0.0))
     return Claim(
-        "largest error bar of a number", bar, MAX_ERROR_BAR, bar < MAX_ERROR_BAR, "tested",
+        ClaimName.PARAMETER_ERROR_BAR, bar, MAX_ERROR_BAR, bar < MAX_ERROR_BAR, "tested",
         f"standard deviation of a weight or bias; the answers are resolved as {found.rounding.kind}.")

@@ -20,7 +20,7 @@ from laybare.certificate import Claim
 from laybare.errors import AssumptionViolated, TooFewSamples
 from laybare.lines.query import QueryBox
 from laybare.lowest_layer import acceptance
-from laybare.lowest_layer.acceptance import LayerFinding, layer_from_spaces
+from laybare.lowest_layer.acceptance import LayerClaimName, LayerFinding, layer_from_spaces
 from laybare.lowest_layer.active_rows import ACTIVITY, Baseline, label_active_rows
 from laybare.lowest_layer.facets import RADII, RAYS, Facets, FacetSearch, SilentPoint, find_facets
 from laybare.lowest_layer.high_threshold import HighThreshold
@@ -152,7 +152,7 @@ def _draw_rows(oracle: Oracle, spaces: HalfSpaces, most: int, rng: Generator) ->
 
 def _planarity_claim(facets: Facets) -> Claim:
     return Claim(
-        "misfit of crossings to their facets", facets.misfit, RAYS.flat, facets.misfit < RAYS.flat, "proved",
+        LayerClaimName.FACET_MISFIT, facets.misfit, RAYS.flat, facets.misfit < RAYS.flat, "proved",
         f"largest |w·p/t - 1| over the points of the boundary from which {len(facets.spaces.weights)} facets were computed, with "
         f"{facets.queries:,} queries.", decisive=True)
 
@@ -183,7 +183,7 @@ def _check_fresh_rays(
 
 def _ray_claim(wrong: int, count: int) -> Claim:
     return Claim(
-        "fresh rays that contradict the facets", wrong / max(count, 1), 0.0, wrong == 0 and count > 0, "tested",
+        LayerClaimName.FRESH_RAYS, wrong / max(count, 1), 0.0, wrong == 0 and count > 0, "tested",
         f"{wrong} of {count} rays change before the predicted boundary or not right after it; a facet that was missed would show "
         "here unless its solid angle is tiny.", decisive=True)
 
@@ -193,7 +193,7 @@ def _power_claim(powers: Array, degree: float | None) -> Claim:
     wanted = float("nan") if degree is None else float(degree)
     power = float(np.median(powers)) if len(powers) else float("nan")
     return Claim(
-        "power with which outputs rise beyond a boundary", power, wanted, abs(power - wanted) <= QUERIES.power_tol, "tested",
+        LayerClaimName.BOUNDARY_POWER, power, wanted, abs(power - wanted) <= QUERIES.power_tol, "tested",
         f"median over {len(powers)} fresh rays, {QUERIES.check_step:g} and {2 * QUERIES.check_step:g} beyond the boundary: 0 for "
         "step units, 1 for relu, p for power_relu(p), whatever smooth function lies above them.", decisive=True)
 
@@ -201,7 +201,7 @@ def _power_claim(powers: Array, degree: float | None) -> Claim:
 def _active_set_claim(fresh: Source, rule: Baseline, spaces: HalfSpaces) -> Claim:
     found = count_mismatch(label_active_rows(fresh, rule), spaces)
     return Claim(
-        "active-set mismatch on drawn rows", found.share, 0.0, found.share <= 0.0, "tested",
+        LayerClaimName.DRAWN_MISMATCH, found.share, 0.0, found.share <= 0.0, "tested",
         f"{found.uncovered + found.intruding} of {found.rows:,} rows that were drawn at random.", decisive=True)
 
 

@@ -22,7 +22,7 @@ from laybare.activations import Activation
 from laybare.certificate import Claim
 from laybare.errors import LaybareError, TooFewSamples
 from laybare.lowest_layer import acceptance, tops
-from laybare.lowest_layer.acceptance import LayerFinding, errors_from_angles
+from laybare.lowest_layer.acceptance import LayerClaimName, LayerFinding, errors_from_angles
 from laybare.lowest_layer.layer_start import ThirdMoments
 from laybare.lowest_layer.printed.delta import ASCENT, DeltaOptions, JumpPlaces, ascend_jumps, random_places
 from laybare.lowest_layer.union_fit import HalfSpaces
@@ -121,7 +121,7 @@ class JumpSearch:
     def _score_claim(self, found: JumpPlaces) -> Claim:
         least, limit = float(found.scores.min()), self.least_score
         return Claim(
-            "least jump of a unit over its standard error", least, limit, least >= limit, "tested",
+            LayerClaimName.LEAST_JUMP, least, limit, least >= limit, "tested",
             "how far the mean output jumps, or bends, across the hyperplane of the least visible unit.", decisive=True)
 
 
@@ -191,7 +191,7 @@ def _step_layer(layer: Layer, used: Source, fresh: Source, claims: tuple[Claim, 
 
     share, least = float(fresh.sum(hits, stage="levels")[0]) / fresh.size, acceptance.ACCEPTANCE.min_tied_share
     level = Claim(
-        "held-out rows at their cell's level", share, least, share >= least, "tested",
+        LayerClaimName.AT_CELL_LEVEL, share, least, share >= least, "tested",
         "fresh rows whose output is the one that the polynomial of the units has in their cell, up to a tenth of the spread; "
         "step units allow no other.", decisive=True)
     widths = ASCENT.last_width(used.size, found.spaces.thresholds, 1)

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.certificate import Claim
+from laybare.certificate import Claim, ClaimName
 from laybare.errors import AssumptionViolated, NotSeparated, TooFewSamples
 from laybare.lowest_layer import acceptance, tops
-from laybare.lowest_layer.acceptance import LayerFinding, residual_claim
+from laybare.lowest_layer.acceptance import LayerClaimName, LayerFinding, residual_claim
 from laybare.lowest_layer.layer_start import LayerStart, ThirdMoments, count_visible_units
 from laybare.moments import Residual, fit_hermite, second_moment
 from laybare.networks import Layer
@@ -159,10 +159,10 @@ def _claims(joint: tops.JointModel, fit: tops.JointFit, used: Source, fresh: Sou
     return (
         residual_claim(relative, fresh.size),
         Claim(
-            "fresh residual over used residual", ratio, limit, ratio <= limit or relative < 1e-10, "tested",
+            ClaimName.FRESH_RESIDUAL, ratio, limit, ratio <= limit or relative < 1e-10, "tested",
             "root mean squares; larger means over-fitting.", decisive=True),
         Claim(
-            "smallest eigenvalue of the normal matrix", lowest, SMOOTH.min_eigenvalue, lowest > SMOOTH.min_eigenvalue, "proved",
+            LayerClaimName.NORMAL_EIGENVALUE, lowest, SMOOTH.min_eigenvalue, lowest > SMOOTH.min_eigenvalue, "proved",
             "diagonal scaled to 1; near zero some parameters trade against each other, as c and t do for high thresholds."),
         acceptance.separation_claim(directions))
 
@@ -176,7 +176,7 @@ def find_exponential_units(used: Source, fresh: Source, width: int | None, activ
     top = tops.fit_polynomial(used, layer)
     relative = tops.relative_residual(fresh, lambda x: top(layer(x)))
     covered = Claim(
-        "units with a block of coordinates", float(len(seen)), float(width or len(seen)), width is None or len(seen) == width,
+        LayerClaimName.COORDINATE_BLOCKS, float(len(seen)), float(width or len(seen)), width is None or len(seen) == width,
         "tested", f"cliques of sizes {', '.join(str(int(size)) for size in seen.sum(axis=1))}; the thresholds are in the top, "
         "where e^{-ρt} cannot be distinguished from the coefficients.", decisive=True)
     exact = replace(residual_claim(relative, fresh.size), decisive=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.certificate import Assurance, Certificate, Claim
+from laybare.certificate import Assurance, Certificate, Claim, ClaimName
 from laybare.certificate.repeatability import repeat_claims
 from laybare.errors import AssumptionViolated, BudgetExhausted, InvalidInput, NotSeparated
 from laybare.lines.assurance import AssuranceOptions
@@ -193,5 +193,5 @@ def _chosen_method(method: Lines | None, activation: Activation | None) -> Lines
 
 def _lines_refused_claim(refusal: AssumptionViolated, oracle: Oracle) -> Claim:
     return Claim(
-        "queries of lines before samples", float(oracle.spent), 0.0, True, "tested",
+        ClaimName.LINES_BEFORE, float(oracle.spent), 0.0, True, "tested",
         f"the black box was not read along lines: {refusal.seen} {refusal.why} Samples were drawn from it instead.")

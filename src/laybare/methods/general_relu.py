@@ -28,7 +28,7 @@ from laybare.certificate import Claim
 from laybare.decomposition import SubspacePower
 from laybare.decomposition.components import unit_rows
 from laybare.errors import AssumptionViolated, InvalidInput, LaybareError, TooFewSamples
-from laybare.methods.start import CountingRoute, Start, check_method, lift_network, required_network
+from laybare.methods.start import AssumptionName, CountingRoute, Start, check_method, lift_network, required_network
 from laybare.moments import (
     Measurement,
     Normality,
@@ -59,7 +59,7 @@ def conditioning_claims(source: Source, outcome: NetworkFit) -> tuple[Claim, ...
     if order is None or not weights.any(axis=1).all():
         return ()
     return (Claim(
-        "least singular value of the weights' powers", khatri_rao_gap(weights, order), 0.0, True, "proved",
+        AssumptionName.POWERS_SINGULAR_VALUE, khatri_rao_gap(weights, order), 0.0, True, "proved",
         f"of the Khatri-Rao power of order {order}: 1 for orthogonal weights, 0 for dependent ones; the error of moments grows "
         "with its inverse."),)
 
@@ -67,7 +67,7 @@ def conditioning_claims(source: Source, outcome: NetworkFit) -> tuple[Claim, ...
 def visible_units_claim(shown: int, text: str) -> Claim:
     """How many units of the start stand out of the noise. It decides speed, not truth, so it never fails."""
     return Claim(
-        "units that moments show above their noise", float(shown), 0.0, True, "tested",
+        AssumptionName.MOMENT_UNITS, float(shown), 0.0, True, "tested",
         f"{text}. The start decides the speed; what was found is judged by the other claims.")
 
 

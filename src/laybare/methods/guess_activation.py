@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, activation_named, relu
-from laybare.certificate import Claim
+from laybare.certificate import Claim, ClaimName
 from laybare.errors import AssumptionViolated, BudgetExhausted, InvalidInput, Unidentifiable
 from laybare.lines.look import KIND_SENTENCES, LOG_ODDS_SENTENCE, Insight, first_look
 from laybare.numerics.shapes import Array, Progress, report_progress
@@ -117,7 +117,7 @@ def _look_claim(seen: Insight, given: Activation | None) -> Claim:
         f" {name} units are {TWINS[name]} units, scaled and shifted: no query can tell them apart." for name in twins)
     if given is None and seen.kind in ("noisy", "unclear"):
         text += " Which units it has could not be seen: relu was taken; give activation= for others."
-    return Claim("queries of the first look", float(seen.queries), float(LOOK.queries), True, "tested", text)
+    return Claim(ClaimName.FIRST_LOOK, float(seen.queries), float(LOOK.queries), True, "tested", text)
 
 
 def _check_budget(oracle: Oracle) -> None:

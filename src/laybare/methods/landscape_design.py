@@ -20,7 +20,7 @@ from laybare.certificate import Claim
 from laybare.decomposition import margins
 from laybare.decomposition.components import unit_rows
 from laybare.errors import AssumptionViolated, InvalidInput, NotSeparated, TooFewSamples, Unidentifiable
-from laybare.methods.start import Route, Start, check_method
+from laybare.methods.start import AssumptionName, Route, Start, check_method
 from laybare.methods.tensor_init import check_size, measure_subspace_moments
 from laybare.moments import (
     PackedMoments,
@@ -139,7 +139,7 @@ def curvature_claim(minimum: landscape.Minimum | None) -> tuple[Claim, ...]:
     order = minimum.order
     share = order.smallest / max(abs(order.largest), 1e-300)
     return (Claim(
-        "curvature of the designed objective at the start", share, 0.0, not order.curved_down, "tested",
+        AssumptionName.DESIGN_CURVATURE, share, 0.0, not order.curved_down, "tested",
         f"smallest Hessian eigenvalue {order.smallest:.2e} of at most {order.largest:.2e}, gradient {order.gradient_norm:.1e}, "
         f"after {minimum.escapes} escapes from saddles; negative means that the descent did not end in a minimum."),)
 
@@ -148,7 +148,7 @@ def readout_sign_claim(seen: EvenMoments) -> Claim:
     """Whether all readouts are positive, as far as the second moment tells."""
     smallest, edge = float(seen.spectrum.min()), seen.edge
     return Claim(
-        "smallest eigenvalue of the second moment over its noise", smallest / max(edge, 1e-300), -1.0, True, "tested",
+        AssumptionName.SECOND_MOMENT, smallest / max(edge, 1e-300), -1.0, True, "tested",
         f"{smallest:.3g} with noise {edge:.3g}: clearly negative eigenvalues would mean negative readouts, and are refused.")
 
 
@@ -159,7 +159,7 @@ def kurtosis_claims(source: Source, outcome: NetworkFit) -> tuple[Claim, ...]:
     limit = LANDSCAPE.kurtosis_sigmas * float(np.sqrt(24.0 / (source.size * source.dim)))
     text = "moments of orders 2 and 4 are those of the network only for Gaussian inputs"
     return (Claim(
-        "excess kurtosis of the inputs", value, limit, outcome.exact or abs(value) <= limit, "tested",
+        AssumptionName.KURTOSIS, value, limit, outcome.exact or abs(value) <= limit, "tested",
         f"{text}; the data were fitted exactly, so that it does not matter here." if outcome.exact else f"{text}."),)
 
 

@@ -273,7 +273,7 @@ def _folded_layer_claim(report: LayerReport, level: int) -> Claim:
         f" Which side of each is active is one linear system, {report.orientation:.1e} from whole numbers.")
     always = f" {report.always_on} more stand for a part that is always active." if report.always_on else ""
     text = f"{report.lines} lines looked, {report.refused} surfaces belong to other layers.{rows}{sides}{always}"
-    return Claim(f"units of layer {level + 1}", float(report.units), float(report.units), True, "tested", text)
+    return Claim(f"{ClaimName.UNITS_OF_LAYER} {level + 1}", float(report.units), float(report.units), True, "tested", text)
 
 
 def _assurance(found: ReadResult | DeepReadResult, level: float) -> Assurance | None:
@@ -394,7 +394,7 @@ def layer_claim(layer: LayerEstimate, level: int) -> Claim:
         f"{_what_is_shown(layer, level)}{_always_active_note(layer)} {seen.lines} lines looked, the last {seen.quiet} brought no "
         f"unit; {len(seen.curved)} kinks belong to layers above." + (f" Incomplete: {layer.failure}." if layer.failure else ""))
     width = float(len(layer.biases))
-    return Claim(f"units of layer {level + 1}", width, width, not layer.failure, "tested", text)
+    return Claim(f"{ClaimName.UNITS_OF_LAYER} {level + 1}", width, width, not layer.failure, "tested", text)
 
 
 def _sides_claim(found: DeepReadResult) -> tuple[Claim, ...]:

@@ -23,6 +23,26 @@ from laybare.search.network_fit import NetworkFit
 from laybare.search.settings import Search
 from laybare.source import Source
 
+
+class AssumptionName:
+    """Names of what methods claim about their assumptions."""
+
+    MOMENT_UNITS = "units that moments show above their noise"
+    POWERS_SINGULAR_VALUE = "least singular value of the weights' powers"
+    SECOND_MOMENT = "smallest eigenvalue of the second moment over its noise"
+    DESIGN_CURVATURE = "curvature of the designed objective at the start"
+    KURTOSIS = "excess kurtosis of the inputs"
+    REGRESSION_GAP = "gap of the regression"
+    ASYMMETRY = "asymmetry of the inputs"
+    OUTPUT_UNITS = "units that the outputs show"
+    SEPARATED_PAIRS = "pairs of units that the inputs separate"
+    PURE_NEURON_GAP = "gap before the pure neurons"
+    POSSIBLE_BIASES = "biases that the units may have"
+    NOISE_OF_INPUTS = "noise that depends on the inputs"
+    MISSING_SIGN = "readouts of a sign that are missing"
+    DESCENT_STEPS = "steps of gradient descent"
+
+
 ClaimsAfterFit: TypeAlias = Callable[[Source, NetworkFit], tuple[Claim, ...]]
 """Claims that wait for the fit."""
 

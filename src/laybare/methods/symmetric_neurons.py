@@ -25,7 +25,7 @@ from laybare.certificate.error_propagation import ERRORS, information_matrix
 from laybare.decomposition import Decomposer, RankEstimate
 from laybare.decomposition.direction_fits import NormalEquations, minimise_misfit
 from laybare.errors import Unidentifiable
-from laybare.methods.start import ClaimsAfterFit
+from laybare.methods.start import AssumptionName, ClaimsAfterFit
 from laybare.moments import augmented_matrix, detector, distinguishability, smat, svec_products
 from laybare.networks import Layer, Network
 from laybare.numerics.levels import GRAM, ROUNDING
@@ -204,7 +204,7 @@ def symmetry_claim(source: Source) -> Claim:
     value = square * (n - p) / (p * max(n - square, float(np.finfo(float).tiny))) if n > p else 0.0
     limit = float(fdtri(p, max(n - p, 1), ndtr(RULES.sigmas)))
     return Claim(
-        "asymmetry of the inputs", value, limit, value <= limit, "tested",
+        AssumptionName.ASYMMETRY, value, limit, value <= limit, "tested",
         f"F ratio of {p} odd averages of x, about 1 if x and -x are equally likely. If they are not, the method's start has no "
         "guarantee; the other claims stand.")
 
@@ -213,7 +213,7 @@ def width_claim(counted: RankEstimate, width: int) -> Claim:
     """What the outputs say about the width; where they leave it open, the fit has decided."""
     open_text = "" if counted.exact is not None else f" The fit calls for {width}."
     return Claim(
-        "units that the outputs show", float(counted.at_least), float(width), counted.at_least <= width, "tested",
+        AssumptionName.OUTPUT_UNITS, float(counted.at_least), float(width), counted.at_least <= width, "tested",
         counted.explanation + open_text)
 
 
@@ -223,7 +223,7 @@ def distinguished_pairs_claim(source: Source, network: Network, exact: bool) -> 
     value = distinguishability(augmented_matrix(source, network.layer.weights, rows)) if network.width > 1 else 1.0
     limit = SYMMETRIC.min_separation
     return Claim(
-        "pairs of units that the inputs separate", value, limit, bool(value > limit or exact), "proved",
+        AssumptionName.SEPARATED_PAIRS, value, limit, bool(value > limit or exact), "proved",
         "smallest singular value of the distinguishing matrix, columns of length 1; at 0 the inputs never separate some pair."
         + " The fit is exact, which settles it." * exact)
 
@@ -237,7 +237,7 @@ def null_space_claim(gap: float, exact: bool, agreed: bool) -> Claim:
     else:
         text = "no second run of the solver ended at this fit; a small gap means noise, a wrong width, or nearly parallel units."
     return Claim(
-        "gap before the pure neurons", gap, SYMMETRIC.min_gap, bool(gap >= SYMMETRIC.min_gap or exact or agreed), "tested",
+        AssumptionName.PURE_NEURON_GAP, gap, SYMMETRIC.min_gap, bool(gap >= SYMMETRIC.min_gap or exact or agreed), "tested",
         f"by how much the space of pure neurons stands out in the detector; {text}")
 
 
@@ -259,7 +259,7 @@ def bias_claim(source: Source, network: Network) -> Claim | None:
     value = float(gradient @ solve_spd(information_matrix(step, point), gradient)) / (float(step.loss) / spare)
     limit = float(chdtri(k, ndtr(-RULES.sigmas)))
     return Claim(
-        "biases that the units may have", value, limit, value <= limit, "tested",
+        AssumptionName.POSSIBLE_BIASES, value, limit, value <= limit, "tested",
         f"gain of {k} biases in units of noise, about {k} if there are none. More means that the units have biases, for which "
         "RandomStart() is made, or are no ReLU units at all.")
 
@@ -283,7 +283,7 @@ def constant_noise_claim(source: Source, network: Network, loss: float) -> Claim
     value = source.size * (float(moment @ solve_spd(gram, moment)) - flat) / max(float(power) - flat, np.finfo(float).tiny)
     limit = float(chdtri(source.dim, ndtr(-RULES.sigmas)))
     return Claim(
-        "noise that depends on the inputs", value, limit, value <= limit, "tested",
+        AssumptionName.NOISE_OF_INPUTS, value, limit, value <= limit, "tested",
         f"n R² of squared residuals on squared inputs, about {source.dim} if the noise is the same everywhere. If it is not, the "
         "detector is biased and standard errors are off; the fit is still consistent.")
 

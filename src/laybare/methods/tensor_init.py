@@ -23,7 +23,7 @@ from laybare.certificate import Claim
 from laybare.decomposition import Components, Decomposer, JointDiagonalisation
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
 from laybare.landscape.first_order import Descent
-from laybare.methods.start import Route, Start, check_method, lift_network, required_network
+from laybare.methods.start import AssumptionName, Route, Start, check_method, lift_network, required_network
 from laybare.moments import (
     HermiteMoments,
     PackedMoments,
@@ -66,7 +66,7 @@ class ReadoutSignCheck:
         has = Inertia(int(np.sum(network.readout > 0)), int(np.sum(network.readout < 0)))
         excess = max(seen.positive - has.positive, seen.negative - has.negative, 0)
         return (Claim(
-            "readouts of a sign that are missing", float(excess), 0.0, excess == 0, "tested",
+            AssumptionName.MISSING_SIGN, float(excess), 0.0, excess == 0, "tested",
             f"the inertia of the second moment shows at least {seen.positive} positive and {seen.negative} negative readouts "
             f"beyond noise; the network has {has.positive} and {has.negative}."),)
 

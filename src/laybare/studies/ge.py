@@ -19,8 +19,8 @@ from numpy.random import Generator
 from laybare.activations import relu
 from laybare.landscape.first_order import adam, lbfgs
 from laybare.methods import Method, Route, SymmetricInputs
-from laybare.methods.printed.ge_2019 import DESCENT_STEPS, PracticalRoute, PrintedNeurons
-from laybare.methods.start import required_network
+from laybare.methods.printed.ge_2019 import PracticalRoute, PrintedNeurons
+from laybare.methods.start import AssumptionName, required_network
 from laybare.methods.symmetric_inputs import SpectralRoute
 from laybare.networks import Layer, Network, compare, mean_squared_error, normalised_squared_errors
 from laybare.numerics.shapes import Array
@@ -51,7 +51,7 @@ def as_printed(route: Route) -> Arm:
 
     def run(source: Samples, width: int, rng: Generator) -> ArmEnd:
         start = route(source, width, relu, rng=rng)
-        steps = [claim.value for claim in start.claims if claim.name == DESCENT_STEPS]
+        steps = [claim.value for claim in start.claims if claim.name == AssumptionName.DESCENT_STEPS]
         return ArmEnd(required_network(start), steps[0] if steps else np.nan)
 
     return run

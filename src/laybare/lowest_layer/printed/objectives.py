@@ -44,6 +44,7 @@ from numpy.random import Generator
 from laybare.activations import Activation, step
 from laybare.certificate import Claim
 from laybare.errors import TooFewSamples, Unidentifiable
+from laybare.lowest_layer.acceptance import LayerClaimName
 from laybare.lowest_layer.layer_start import Directions
 from laybare.moments import leading_directions, projected_tensors, second_moment
 from laybare.numerics.shapes import Array, Sums
@@ -247,7 +248,7 @@ def minima_claim(source: Source, columns: Array, constants: Constants) -> Claim:
         is_local_minimum(at, MINIMUM_TOL * scale / length, MINIMUM_TOL * scale / length**2)
         for at, length in zip(points, lengths, strict=True))
     return Claim(
-        "units at a local minimum of the printed objective", float(held), float(len(columns)), held == len(columns), "tested",
+        LayerClaimName.PRINTED_MINIMUM, float(held), float(len(columns)), held == len(columns), "tested",
         f"slope and negative curvature below {MINIMUM_TOL:g} of the penalty's, as Definition 1 asks of an approximate minimum.")
 
 

@@ -41,7 +41,7 @@ from laybare.certificate import Claim
 from laybare.decomposition import deduplicate, flattened_jennrich, flattened_spectrum
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.methods.general_relu import visible_units_claim
-from laybare.methods.start import Start
+from laybare.methods.start import AssumptionName, Start
 from laybare.moments import HermiteMoments, Measurement, PackedMoments, controlled_moments, least_squares, measure_with_noise
 from laybare.networks import Layer, Network
 from laybare.numerics.levels import ROUNDING
@@ -89,7 +89,7 @@ def truncated_network(source: Source, directions: Array, scalars: Scalars, accur
     folded = Network(layer, plus + minus, offset - minus @ scalars.biases, linear - minus @ directions)
     text = f"{fit.steps:,} steps of projected gradient descent, {fit.truncated:,} rows beyond τ = {sizes.truncation:.3g}"
     return absorb_linear(folded), (
-        Claim("gap of the regression", fit.gap, sizes.gap, fit.gap <= sizes.gap, "tested", f"{text}."),)
+        Claim(AssumptionName.REGRESSION_GAP, fit.gap, sizes.gap, fit.gap <= sizes.gap, "tested", f"{text}."),)
 
 
 def regress_in_ball(source: Source, features: UnitPairs, sizes: PrintedSizes) -> BallRegression:

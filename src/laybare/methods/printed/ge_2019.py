@@ -30,7 +30,7 @@ from laybare.decomposition import AlternatingLeastSquares, BestOf, Decomposer
 from laybare.decomposition.pencils import real_eigenvectors
 from laybare.errors import InvalidInput
 from laybare.landscape.first_order import Descent, gradient_descent, largest_curvature
-from laybare.methods.start import Start
+from laybare.methods.start import AssumptionName, Start
 from laybare.methods.symmetric_inputs import PURE_NEURONS, RouteNeeds
 from laybare.methods.symmetric_neurons import PureNeuronChecks, null_space
 from laybare.moments import PureNeuronDetector, least_squares, measure, smat
@@ -47,9 +47,6 @@ ELEMENTS_PER_UNIT = 10
 
 ALS_RESTARTS = 10
 """Restarts of alternating least squares. Paper: Ge et al. (2019), section 4, experiments."""
-
-DESCENT_STEPS = "steps of gradient descent"
-"""Name of the claim that says how many it took."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +113,7 @@ class PracticalRoute:
         """How many steps it took until the loss was flat."""
         steps = len(trace.rows) - 1
         why = {"steps": "all that it has", "flat": "the loss falls no more"}.get(trace.reason, trace.reason)
-        return Claim(DESCENT_STEPS, steps, self.max_steps, steps < self.max_steps, "tested", f"{why}.")
+        return Claim(AssumptionName.DESCENT_STEPS, steps, self.max_steps, steps < self.max_steps, "tested", f"{why}.")
 
 
 @dataclass(frozen=True)
