@@ -3,7 +3,7 @@
 On a row that no challenger g was fitted to, the network f is beaten by D = (y - f)² - (y - g)². A player who starts with 1 and
 bets a share of what he has on "E D < δ²" has, after all rows,
 
-    K(δ) = mean over λ of Π_n (1 + λ (δ² - D_n)),    0 < λ < 1/b,    |D| clipped to b.
+    K(δ) = mean over λ of Π_n (1 + λ (δ² - D_n)),    0 < λ < 1/b,    D counts up to b.
 
 If E D ≥ δ², no bet gains on average, so that K exceeds 1/α with probability α at most (Ville 1939), whatever the law of the rows,
 in finite samples, however g was found. The smallest δ with K(δ) ≥ 1/α bounds what the challenger is better by. The largest of
@@ -52,7 +52,6 @@ class ChallengerOptions:
     steps: int = 8  # Of these. Checked by `pytest tests/certificate/test_challengers.py`.
     waves: int = 192  # Checked by `make bench`.
     scales: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)  # Derived: octaves of frequencies, in white inputs.
-    clip: float = 6.0  # Gains count up to this number of root mean squares. Convention: a row in a thousand or fewer is beyond.
     bets: tuple[float, ...] = (0.9, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)  # Derived: shares of 1/b, about octaves.
 
 
@@ -78,29 +77,29 @@ class Contest(NamedTuple):
     capital: float
 
 
-def capital_against(d: Array, mean: float, clip: float) -> float:
-    """K, the capital of bets that E d < `mean`, for values within ±`clip`."""
-    bets = np.array(OPTIONS.bets) / max(clip, np.finfo(float).tiny)
-    gains = np.log1p(np.maximum(np.multiply.outer(bets, mean - np.clip(d, -clip, clip)), -1.0 + 1e-12)).sum(axis=1)
+def capital_against(d: Array, mean: float, most: float) -> float:
+    """K, the capital of bets that E d < `mean`, for values that count up to `most`."""
+    bets = np.array(OPTIONS.bets) / max(most, np.finfo(float).tiny)
+    gains = np.log1p(np.maximum(np.multiply.outer(bets, mean - np.minimum(d, most)), -1.0 + 1e-12)).sum(axis=1)
     return float(np.mean(np.exp(np.minimum(gains, 600.0))))
 
 
-def upper_bound(d: Array, clip: float, level: float) -> float:
-    """The smallest mean that bets at this level reject, or `clip` if none is."""
-    low, high = float(np.clip(d, -clip, clip).mean()) if len(d) else clip, clip
-    if not len(d) or capital_against(d, high, clip) < 1.0 / level:
-        return clip
+def upper_bound(d: Array, most: float, level: float) -> float:
+    """The smallest mean that bets at this level reject, or `most` if none is."""
+    low, high = float(np.minimum(d, most).mean()) if len(d) else most, most
+    if not len(d) or capital_against(d, high, most) < 1.0 / level:
+        return most
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if capital_against(d, middle, clip) >= 1.0 / level else (middle, high)
+        low, high = (low, middle) if capital_against(d, middle, most) >= 1.0 / level else (middle, high)
     return high
 
 
 def contest(name: str, adds: Differences, fitted: FittedNetwork, met: ResidualRows, seen: ResidualRows, level: float) -> Contest:
-    """The challenger on rows that it `met` first, and the size of its gains on rows it has `seen`."""
-    clip = max(OPTIONS.clip * float(np.sqrt(np.mean(_gains(adds, seen) ** 2))), fitted.rounding_variance / fitted.output_variance)
-    d = _gains(adds, met)
-    return Contest(name, float(np.sqrt(max(upper_bound(d, clip, level), 0.0))), capital_against(-d, 0.0, clip))
+    """The challenger on rows that it `met` first; gains and losses count up to the largest on rows that it has `seen`."""
+    before, d, least = _gains(adds, seen), _gains(adds, met), fitted.rounding_variance / fitted.output_variance
+    bound = upper_bound(d, max(float(before.max()), least), level)
+    return Contest(name, float(np.sqrt(max(bound, 0.0))), capital_against(-d, 0.0, max(float(-before.min()), least)))
 
 
 def challengers_claim(met: Sequence[Contest], wanted: AssuranceOptions, exact: bool) -> Claim:

@@ -3,12 +3,10 @@ is suspicious.
 
 Score tests against everything need many rows; a test against the right activation needs few: with as many units and a free
 linear part it explains the residual. It begins at the rows that were found. A rival that contains the given activation as a limit
-(GELU of large rows is ReLU) fits as well without being better, so only a gain after a penalty of two per additional parameter
-counts (Akaike 1974): a false alarm costs less here than a wrong network. The limit is higher for a *sharp* rival, most of whose
-units bend within a small part of the inputs and are nearly ReLUs: noise makes such rivals of every ReLU network, and other
-networks are hardly ever sharp (the sums in their units have standard deviations of one to three). A rival that fits about as well
-is also tried without the units that it does not need. Of many rows the screening rows are fitted first: a rival that is clearly
-worse there is dropped, and the others are compared on the residual rows.
+(GELU of large rows is ReLU) follows noise with its additional parameters and fits better without being right: its doubled
+log-likelihood ratio is χ² (Wilks 1938), and counts from where chance is below three in a thousand. A rival that fits about as
+well is also tried without the units that it does not need. Of many rows the screening rows are fitted first: a rival that is
+clearly worse there is dropped, and the others are compared on the residual rows.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ import numpy as np
 from laybare.activations import Activation, gelu, relu, softplus, tanh
 from laybare.assembly.sign_decoding import sign_free_model
 from laybare.certificate.certificate import RULES, Claim, ClaimName
-from laybare.certificate.evidence import bic_penalty_per_unit
 from laybare.certificate.explanations import Alternative
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array
@@ -48,15 +45,12 @@ class RivalOptions:
     always_cost: float = 1e7
     """n·P² up to which rivals are always tried: residuals of wrong activations on few rows look like noise. Checked by
     `laybare reproduce hostile`."""
-    min_gain: float = 0.0  # Gain from which a rival may be right. Paper: Akaike (1974).
-    min_gain_sharp: float = 8.0
-    """The same for a sharp rival. Derived: χ² of k degrees of freedom exceeds 2k + 8 in at most three of a thousand cases."""
+    min_gain: float = 8.0
+    """Gain from which a rival of ReLUs may be right. Derived: χ² of k degrees of freedom exceeds 2k + 8 in at most three of a
+    thousand cases."""
     min_gain_smooth: float = -9.0
     """The same beside smooth units, which no rival contains: one that fits about as well leaves the activation open.
     Derived: three standard deviations, squared."""
-    sharp_length: float = 3.5
-    """Standard deviations of a unit's sum, in widths of its bend, from which it is sharp. Checked by
-    `pytest tests/certificate/test_rival_activations.py`."""
     penalty_per_parameter: float = 2.0  # Paper: Akaike (1974).
     start_length: float = 2.0
     """Length of the first rows of smooth rivals of homogeneous units, in widths of their bend. Checked by
@@ -88,11 +82,8 @@ class Rivals(NamedTuple):
 
 
 def rival_activations(fitted: FittedNetwork, left: Alternative, more: Claim) -> Rivals:
-    """Whether another activation fits better; no claim where nothing is suspicious, where a unit is clearly missing, or where
-    the network has no rival.
-
-    A sharp rival is held to the limit of others where the gain of one unit `more` is suspicious: noise seldom makes both.
-    """
+    """Whether another activation fits better; no claim where nothing is suspicious, where a unit is clearly missing (by the claim
+    of one unit `more`), or where the network has no rival."""
     own = fitted.point.activation
     cheap = fitted.equations * fitted.unknowns**2 <= RIVALS.always_cost
     tried = cheap or (left.suspicious and not more.decisive)  # which refutes by itself
@@ -101,8 +92,6 @@ def rival_activations(fitted: FittedNetwork, left: Alternative, more: Claim) -> 
     own_loss = fitted.loss_on_screening_rows
     of_kinds = fitted.run_parallel(*(partial(_fit_rival, fitted, kind, own_loss) for kind in KINDS if kind != own))
     rivals: list[_Rival] = list(chain.from_iterable(of_kinds))
-    if more.value > RULES.suspicious_unit_gain * bic_penalty_per_unit(fitted):
-        rivals = [one._replace(limit=min(one.limit, RIVALS.min_gain)) for one in rivals]
     best, clear = max(rivals, key=lambda one: one.gain - one.limit), any(one.gain >= RULES.clear_gain for one in rivals)
     best_of = {one.name: one.point for one in sorted(rivals, key=lambda one: one.gain) if one.point is not None}
     return Rivals((Claim(
@@ -122,7 +111,7 @@ def _fit_rival(fitted: FittedNetwork, kind: Activation, own_loss: float) -> list
     free = sign_free_model(kind, biases=fitted.point.biases)
     start = _rival_start(fitted.point, free, fitted.used.outputs)
     if fitted.equations <= 2 * parameter_count(start):
-        return [_Rival(kind.name, -np.inf, _gain_limit(fitted.point, start))]
+        return [_Rival(kind.name, -np.inf, _gain_limit(fitted.point))]
     if fitted.screening_rows is fitted.used:
         refit = fitted.refit(start, _effort(fitted.used, start))
         rival = _score_rival(fitted, fitted.used, own_loss, refit)
@@ -186,7 +175,7 @@ def _score_rival(fitted: FittedNetwork, rows: Source, own: float, rival: FittedP
 
     The rival's residuals are added up: what least squares predicts is rounding where nearly straight units have huge readouts.
     """
-    name, limit = rival.point.activation.name, _gain_limit(fitted.point, rival.point)
+    name, limit = rival.point.activation.name, _gain_limit(fitted.point)
     loss = float(rows.sum(FitStatistic(rival.point), stage="certificate")[2])
     if not np.isfinite(loss):
         return _Rival(name, -np.inf, limit)
@@ -196,13 +185,9 @@ def _score_rival(fitted: FittedNetwork, rows: Source, own: float, rival: FittedP
     return _Rival(name, gain - RIVALS.penalty_per_parameter * (unknowns - fitted.unknowns), limit, rival.point)
 
 
-def _gain_limit(own: Point, rival: Point) -> float:
-    """The gain from which a rival may be right: low beside smooth units, high for a sharp rival of ReLUs."""
-    if own.activation.degree is None:
-        return RIVALS.min_gain_smooth
-    width = BEND_WIDTHS.get(rival.activation.name)
-    sharp = width is not None and np.median(_lengths(rival)) >= RIVALS.sharp_length * width
-    return RIVALS.min_gain_sharp if sharp else RIVALS.min_gain
+def _gain_limit(own: Point) -> float:
+    """The gain from which a rival may be right."""
+    return RIVALS.min_gain_smooth if own.activation.degree is None else RIVALS.min_gain
 
 
 def _lengths(point: Point) -> Array:

@@ -7,7 +7,7 @@ from laybare.studies.automatic import CHOOSE, FUZZ
 from laybare.studies.awasthi import ERROR, FACTORIAL, PHASE
 from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_LARGE, DEEP_TRAINED, DEEP_WIDE, LINES
 from laybare.studies.caution import CAUTION, SAME_DATA
-from laybare.studies.certificates import HOSTILE, HOSTILE_BOXES, PLAIN_NOISE
+from laybare.studies.certificates import HOSTILE, HOSTILE_BOXES, HOSTILE_SAMPLES, PLAIN_NOISE
 from laybare.studies.coverage import COVERAGE
 from laybare.studies.few_samples import NEAR_LIMIT, PHASE_DIAGRAM
 from laybare.studies.five_papers import FIVE
@@ -41,7 +41,7 @@ PAPERS = tuple(study.name for study in _OF_PAPERS)
 
 _ALL: tuple[Study[Any], ...] = (
     OVERWIDE, RATIO, LARGE, LINES, SCALING, SAMPLE_COMPLEXITY, PHASE_DIAGRAM, NEAR_LIMIT, FIVE, *_OF_PAPERS,
-    HOSTILE, HOSTILE_BOXES, PLAIN_NOISE, CAUTION, SAME_DATA, COVERAGE, HINGES, CHOOSE, FUZZ, DEEP, DEEP_LARGE,
+    HOSTILE, HOSTILE_SAMPLES, HOSTILE_BOXES, PLAIN_NOISE, CAUTION, SAME_DATA, COVERAGE, HINGES, CHOOSE, FUZZ, DEEP, DEEP_LARGE,
     DEEP_CASES, DEEP_WIDE, DEEP_TRAINED, LIKELIHOODS, REAL_DATA, DEFENCES,
 )
 
