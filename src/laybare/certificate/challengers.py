@@ -11,10 +11,11 @@ these bounds holds at the same level for the whole list: if some challenger is b
 1982). So one sentence follows for all of them: "beaten by none of these by more than δ". Bets the other way round show that a
 challenger *is* better.
 
-Two families are always tried on what the network leaves, and they are fitted to one half of the rows and meet the other:
-*ridge functions*, any profile along one direction (Friedman and Stuetzle 1981), which are what parallel units, waves, steps and
-bends of another activation add up to; and *waves* in random directions at several scales (Rahimi and Recht 2007), for what has
-no single direction. One unit more and units of other activations are fitted to all used rows, and meet the fresh ones.
+Three families are always tried on what the network leaves, and they are fitted to one half of the rows and meet the other:
+*ridge functions*, any profile along one direction (Friedman and Stuetzle 1981), which are what parallel units, steps and bends of
+another activation add up to; the *single wave* of many that explains most, at any frequency (Schuster 1898), which a profile of
+a few knots does not follow; and *waves* in random directions at several scales (Rahimi and Recht 2007), for what has no single
+direction. One unit more and units of other activations are fitted to all used rows, and meet the fresh ones.
 Source: Waudby-Smith and Ramdas (2024), section 4, for the bets.
 """
 
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -49,6 +50,9 @@ class ChallengerOptions:
     contractions: int = 4  # Of the third moment of the residual. Checked by `pytest tests/certificate/test_challengers.py`.
     eigenvectors: int = 3  # Of each, and of the second moment. Checked by `pytest tests/certificate/test_challengers.py`.
     followed: int = 2  # Of the best directions. Checked by `make bench`.
+    periodogram: int = 2048  # Frequencies whose power is compared. Checked by `make bench`.
+    octaves: tuple[float, float] = (-1.0, 5.0)
+    """Of their lengths, in white inputs. Derived: half a period to dozens between the largest and smallest of an input."""
     steps: int = 8  # Of these. Checked by `pytest tests/certificate/test_challengers.py`.
     waves: int = 192  # Checked by `make bench`.
     scales: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)  # Derived: octaves of frequencies, in white inputs.
@@ -97,9 +101,10 @@ def upper_bound(d: Array, most: float, level: float) -> float:
 
 def contest(name: str, adds: Differences, fitted: FittedNetwork, met: ResidualRows, seen: ResidualRows, level: float) -> Contest:
     """The challenger on rows that it `met` first; gains and losses count up to the largest on rows that it has `seen`."""
-    before, d, least = _gains(adds, seen), _gains(adds, met), fitted.rounding_variance / fitted.output_variance
-    bound = upper_bound(d, max(float(before.max()), least), level)
-    return Contest(name, float(np.sqrt(max(bound, 0.0))), capital_against(-d, 0.0, max(float(-before.min()), least)))
+    before, least = _gains(adds, seen), fitted.rounding_variance / fitted.output_variance
+    most, worst = max(float(before.max()), least), max(float(-before.min()), least)
+    d = np.clip(_gains(adds, met), -worst, most)
+    return Contest(name, float(np.sqrt(max(upper_bound(d, most, level), 0.0))), capital_against(-d, 0.0, worst))
 
 
 def challengers_claim(met: Sequence[Contest], wanted: AssuranceOptions, exact: bool) -> Claim:
@@ -169,7 +174,7 @@ def meet_challengers(
     met = ResidualRows(*(np.concatenate(pair) for pair in zip(other, fresh, strict=True)))
     found = [contest(one.name, one.adds, fitted, fresh, used, level) for one in points]
     if len(seen.x) >= 2 * OPTIONS.rows_per_knot:
-        family = (ridge_function(seen, fitted.point, rng), waves(seen, rng))
+        family = (ridge_function(seen, fitted.point, rng), single_wave(seen, rng), waves(seen, rng))
         found += [contest(one.name, one.adds, fitted, met, seen, level) for one in family]
     return tuple(found)
 
@@ -181,18 +186,88 @@ def ridge_function(seen: ResidualRows, point: Point, rng: Generator) -> Challeng
     fits = sorted((_Profile.fit(few, row) for row in _first_directions(seen, point, rng)), key=lambda one: one.loss(few))
     ended = [_moved(seen, _Profile.fit(seen, one.row)) for one in fits[: OPTIONS.followed]]
     best = min(ended, key=lambda one: one.loss(seen))
-    return Challenger("a function of one direction (parallel units, waves, another bend)", lambda x, outputs: best(x))
+    return Challenger("a function of one direction (parallel units, another bend)", lambda x, outputs: best(x))
 
 
-def _moved(rows: ResidualRows, here: _Profile) -> _Profile:
-    """The profile after Gauss-Newton steps of its direction."""
+def single_wave(seen: ResidualRows, rng: Generator) -> Challenger:
+    """The wave of most power among many frequencies, of directions and lengths by chance, then moved by Gauss-Newton steps."""
+    few = ResidualRows(*(part[: OPTIONS.screened_rows] for part in seen))
+    rows = rng.standard_normal((OPTIONS.periodogram, few.x.shape[1]))
+    rows *= (2.0 ** rng.uniform(*OPTIONS.octaves, len(rows)) / np.linalg.norm(rows, axis=1))[:, None]
+    phases, residual = few.x.astype(np.float32) @ rows.T.astype(np.float32), few.residual.astype(np.float32)
+    power = np.sum((np.cos(phases).T @ residual) ** 2 + (np.sin(phases).T @ residual) ** 2, axis=1)
+    ended = [_moved(seen, _Wave.fit(seen, rows[i])) for i in np.argsort(-power)[: OPTIONS.followed]]
+    best = min(ended, key=lambda one: one.loss(seen))
+    return Challenger("a wave along one direction", lambda x, outputs: best(x))
+
+
+class _Ridge(Protocol):
+    """A function of one direction, fitted to a residual."""
+
+    @property
+    def row(self) -> Array: ...
+
+    def refit(self, rows: ResidualRows, row: Array) -> Self:
+        """Along another direction."""
+        ...
+
+    def loss(self, rows: ResidualRows) -> float: ...
+
+    def step(self, rows: ResidualRows) -> Array:
+        """How the direction moves."""
+        ...
+
+
+Ridge = TypeVar("Ridge", bound=_Ridge)
+
+
+def _moved(rows: ResidualRows, here: Ridge) -> Ridge:
+    """The function after Gauss-Newton steps of its direction."""
     loss = here.loss(rows)
     for _ in range(OPTIONS.steps):
-        ahead = _Profile.fit(rows, here.row + here.step(rows))
+        ahead = here.refit(rows, here.row + here.step(rows))
         if not (now := ahead.loss(rows)) < loss:
             break
         here, loss = ahead, now
     return here
+
+
+def _row_step(z: Array, slope: Array, rest: Array) -> Array:
+    """Least squares for what is left, on slope times inputs."""
+    gram = (z * (slope**2).sum(axis=1)[:, None]).T @ z
+    gram += (np.trace(gram) / len(gram) * 1e-6 + 1e-300) * np.eye(len(gram))
+    return np.asarray(solve_spd(gram, (z * (slope * rest).sum(axis=1)[:, None]).sum(axis=0)[:, None])[:, 0])
+
+
+class _Wave(NamedTuple):
+    """A cosine and a sine of row·x: the row, and their heights (2, outputs)."""
+
+    row: Array
+    heights: Array
+
+    @staticmethod
+    def fit(rows: ResidualRows, row: Array) -> _Wave:
+        """Least squares for the residual."""
+        columns = _cosine_and_sine(rows.x @ row)
+        return _Wave(row, solve_spd(columns.T @ columns + np.eye(2), columns.T @ rows.residual))
+
+    def refit(self, rows: ResidualRows, row: Array) -> _Wave:
+        return _Wave.fit(rows, row)
+
+    def __call__(self, x: Array) -> Array:
+        return np.asarray(_cosine_and_sine(x @ self.row) @ self.heights)
+
+    def loss(self, rows: ResidualRows) -> float:
+        return float(np.sum((rows.residual - self(rows.x)) ** 2))
+
+    def step(self, rows: ResidualRows) -> Array:
+        """How the frequency moves."""
+        slope = _cosine_and_sine(rows.x @ self.row)[:, ::-1] * [-1.0, 1.0] @ self.heights
+        return _row_step(rows.x, slope, rows.residual - self(rows.x))
+
+
+def _cosine_and_sine(t: Array) -> Array:
+    return np.column_stack([np.cos(t), np.sin(t)])
 
 
 def _first_directions(rows: ResidualRows, point: Point, rng: Generator) -> Array:
@@ -233,6 +308,9 @@ class _Profile(NamedTuple):
         moment = np.stack([total(left, (1.0 - share) * r) + total(right, share * r) for r in rows.residual.T], axis=1)
         return _Profile(row, knots, solve_spd(gram, moment))
 
+    def refit(self, rows: ResidualRows, row: Array) -> _Profile:
+        return _Profile.fit(rows, row)
+
     def __call__(self, x: Array) -> Array:
         left, share = _place(self.knots, x @ self.row)
         right = np.minimum(left + 1, len(self.knots) - 1)
@@ -242,15 +320,11 @@ class _Profile(NamedTuple):
         return float(np.sum((rows.residual - self(rows.x)) ** 2))
 
     def step(self, rows: ResidualRows) -> Array:
-        """How the direction moves: least squares for what is left, on slope times inputs."""
+        """How the direction moves."""
         left, _ = _place(self.knots, rows.x @ self.row)
         slopes = np.diff(self.values, axis=0) / np.maximum(np.diff(self.knots), 1e-12)[:, None]
         slope = slopes[np.minimum(left, len(slopes) - 1)] if len(slopes) else np.zeros((len(left), self.values.shape[1]))
-        rest = rows.residual - self(rows.x)
-        z = rows.x - np.outer(rows.x @ self.row, self.row)
-        gram = (z * (slope**2).sum(axis=1)[:, None]).T @ z
-        gram += (np.trace(gram) / len(gram) * 1e-6 + 1e-300) * np.eye(len(gram))
-        return np.asarray(solve_spd(gram, (z * (slope * rest).sum(axis=1)[:, None]).sum(axis=0)[:, None])[:, 0])
+        return _row_step(rows.x - np.outer(rows.x @ self.row, self.row), slope, rows.residual - self(rows.x))
 
 
 def _place(knots: Array, t: Array) -> tuple[Array, Array]:

@@ -116,9 +116,10 @@ def is_right(found: Recovery, case: HostileCase) -> bool:
         return False
     if largest_miss(network, truth, found.certificate.standard_errors) <= 1.0:
         return True
-    if truth.width - network.width > 1:  # units that are missing may cancel each other
-        return unseen_part(network, truth, case.source) <= stated_resolution(found.certificate)
-    return network.width < truth.width and unseen_part(network, truth, case.source) <= found.certificate.visible
+    certificate, missing = found.certificate, truth.width - network.width
+    cancelling = missing > 1 and certificate.verdict == "verified"  # several may, so that the resolution counts
+    allowed = stated_resolution(certificate) if cancelling else certificate.visible
+    return missing > 0 and unseen_part(network, truth, case.source) <= allowed
 
 
 def share_of_differences(
