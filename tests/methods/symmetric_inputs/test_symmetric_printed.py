@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 import laybare as lb
 from laybare.decomposition import best_of, joint_diagonalisation
 from laybare.methods.printed.ge_2019 import (
-    DESCENT_STEPS,
     PracticalRoute,
     PrintedNeurons,
     leading_outputs,
@@ -18,6 +17,7 @@ from laybare.methods.printed.ge_2019 import (
     single_unit,
     solve_single_units,
 )
+from laybare.methods.start import AssumptionName
 from laybare.methods.symmetric_neurons import Frame, assemble_network, neurons_from_detector, output_frame, polish_neurons
 from laybare.moments import linear_product, population_detector
 from laybare.networks import mean_squared_error, normalised_squared_errors
@@ -154,9 +154,9 @@ def test_practical_descent_ends_where_the_loss_falls_no_more() -> None:
             for most in (20_000, 300)]
     whole, early = (mean_squared_error(end.network(problem.fresh), problem.truth(problem.fresh)) for end in ends)
     assert early > 1.5 * whole
-    (claim,) = (claim for claim in ends[0].claims if claim.name == DESCENT_STEPS)
+    (claim,) = (claim for claim in ends[0].claims if claim.name == AssumptionName.DESCENT_STEPS)
     assert claim.passed and 500 < claim.value < 20_000 and "the loss falls no more" in claim.explanation
-    assert not any(claim.passed for claim in ends[1].claims if claim.name == DESCENT_STEPS)
+    assert not any(claim.passed for claim in ends[1].claims if claim.name == AssumptionName.DESCENT_STEPS)
 
 
 def test_halves_are_disjoint(rng: np.random.Generator) -> None:
