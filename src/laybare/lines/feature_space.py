@@ -48,6 +48,8 @@ class SurfaceOptions:
     max_pairs: int = 20  # random points tried for one on the other side. Checked by `laybare reproduce deep-cases`.
     beyond: float = 3.0  # how far a surface's line is kept beside it. Checked by `laybare reproduce deep-cases`.
     max_normal_sd: float = 1e-7  # of a surface, with float64 answers. Checked by `laybare reproduce deep`.
+    rough_normal_sd: float = 0.1
+    """The same with coarse answers. Derived: places are then located over ten windows, which makes it exact."""
     blind_slope: float = 1e-7  # share of the steepest slope that is zero. Checked by `laybare reproduce deep`.
     accept_score: int = 5  # hits minus misses. Derived: a unit misses 1 time in 10, others hardly ever hit; errors are 1e-6.
     reject_score: int = -3  # the same. Derived: as accept_score.

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, BudgetExhausted, NotSeparated
+from laybare.lines.feature_space import SURFACE, FeatureSpace, input_space
 from laybare.lines.kinks import Kink, LineProfile, answers_along, end_piece, find_kinks
 from laybare.lines.line import KINK, Line, line_through, random_line
 from laybare.lines.model_fit import ask_random_points
@@ -232,24 +233,36 @@ def _complement(direction: Array, rng: Generator) -> Array:
 
 
 class _PlaneFit:
-    """(x - x0)·(n + r Q) = β by least squares on located places: n the rough normal, Q directions across it, (r, β) unknown."""
+    """(h - h0)·(n + r Q) = β by least squares on located places: n the rough normal, Q directions across it, (r, β) unknown.
 
-    def __init__(self, rough: Hyperplane, x0: Array, known: Sequence[Hyperplane], rng: Generator) -> None:
-        self.rough, self.x0, self.across = rough, x0, _complement(rough.normal, rng)
-        self.known = known
-        bars = np.append(np.full(len(x0) - 1, rough.normal_sd), rough.offset_sd)
-        self.precision, self.right = np.diag(1.0 / np.maximum(bars, 1e-12) ** 2), np.zeros(len(x0))
+    h are the features of a space, those of the inputs x; of the input space they are the inputs themselves.
+    """
+
+    def __init__(
+        self, rough: Hyperplane, x0: Array, space: FeatureSpace, known: Sequence[Hyperplane], rng: Generator
+    ) -> None:
+        self.rough, self.x0, self.space, self.across = rough, x0, space, _complement(rough.normal, rng)
+        self.h0, self.known = space.features(x0[None])[0], known
+        bars = np.append(np.full(space.width - 1, rough.normal_sd), rough.offset_sd)
+        self.precision, self.right = np.diag(1.0 / np.maximum(bars, 1e-12) ** 2), np.zeros(space.width)
+        self.places: list[_PlaneEquation] = []
         self._solve()
 
     def _solve(self) -> None:
         self.cov = np.linalg.inv(self.precision)
-        *r, beta = self.cov @ self.right
+        self.estimate = self.cov @ self.right
+        *r, beta = self.estimate
         normal = self.rough.normal + np.asarray(r) @ self.across
         length = float(np.linalg.norm(normal))
-        self.normal, self.offset = normal / length, float((normal @ self.x0 + beta) / length)
+        self.normal, self.offset = normal / length, float((normal @ self.h0 + beta) / length)
+        self.upwards = np.asarray(self.space.inverse @ self.normal)
+
+    def height(self, x: Array) -> float:
+        """How far an input is above the hyperplane, in features."""
+        return float(self.normal @ self.space.features(x[None])[0]) - self.offset
 
     def row(self, x: Array) -> Array:
-        return np.append(-self.across @ (x - self.x0), 1.0)
+        return np.append(-self.across @ (self.space.features(x[None])[0] - self.h0), 1.0)
 
     def sd(self, x: Array) -> float:
         """Standard deviation of where the hyperplane is at x, along its normal."""
@@ -257,42 +270,85 @@ class _PlaneFit:
         return float(np.sqrt(row @ self.cov @ row))
 
     def foot(self, x: Array) -> Array:
-        return np.asarray(x - (x @ self.normal - self.offset) * self.normal)
+        return np.asarray(x - self.height(x) * self.upwards)
+
+    def random_point(self, reach: float, rng: Generator) -> Array:
+        """A random input on the hyperplane, `reach` of the way to it; a space with boundaries is convex, so it is inside."""
+        if not self.space.layers:
+            z = self.space.random_point(rng)
+            return self.foot(z if reach >= 1.0 else self.x0 + reach * z)
+        x = self.space.random_point(rng)
+        others = (self.space.random_point(rng) for _ in range(SURFACE.max_pairs))
+        other = next((one for one in others if self.height(one) * self.height(x) < 0.0), None)
+        if other is None:  # beside the kink that was met there are inputs on both sides
+            low, high = self.space.interval(self.x0, self.upwards)
+            other = self.x0 + HYPERPLANE.far_share * (low if self.height(x) > 0.0 else high) * self.upwards
+        up, down = self.height(x), self.height(other)
+        on = x + up / (up - down) * (other - x) if up * down < 0.0 else self.x0
+        return self.foot(self.x0 + min(reach, 1.0) * (on - self.x0))
 
     def room(self, x: Array) -> float:
-        """How far the nearest known hyperplane is along the normal, within its error bars."""
+        """How far the nearest known hyperplane is along the normal, within its error bars, or the nearest boundary."""
+        low, high = self.space.interval(x, self.upwards)
+        inside = min(high, -low)
         if not self.known:
-            return np.inf
+            return inside
         normals, offsets, _, normal_sd, offset_sd, _ = (np.array(column) for column in zip(*self.known, strict=True))
         bar = HYPERPLANE.explained_sds * (offset_sd + normal_sd * np.linalg.norm(x))
         off = np.abs(normals @ x - offsets) - bar
-        return float((off / np.maximum(np.abs(normals @ self.normal), 1e-12)).min())
+        return min(inside, float((off / np.maximum(np.abs(normals @ self.normal), 1e-12)).min()))
 
     def add(self, x: Array, sd: float) -> None:
         """A place of the hyperplane."""
-        row = self.row(x)
-        self.precision += np.outer(row, row) / sd**2
-        self.right += row * float((x - self.x0) @ self.rough.normal) / sd**2
+        right = float((self.space.features(x[None])[0] - self.h0) @ self.rough.normal)
+        self.places.append(_PlaneEquation(self.row(x) / sd, right / sd))
+        self._count(self.places[-1], 1.0)
+
+    def drop_worst(self) -> bool:
+        """Drop the place that the others contradict most, if one is: another surface has passed there."""
+        rows, right = (np.array(column) for column in zip(*self.places, strict=True))
+        left = np.abs(right - rows @ self.estimate)
+        free = 1.0 - np.einsum("nk,kl,nl->n", rows, self.cov, rows)
+        off = left / np.sqrt(np.maximum(free, np.finfo(float).eps ** 0.5))
+        worst = int(np.argmax(off))
+        if off[worst] <= HYPERPLANE.explained_sds:
+            return False
+        self._count(self.places.pop(worst), -1.0)
+        return True
+
+    def _count(self, place: _PlaneEquation, weight: float) -> None:
+        self.precision += weight * np.outer(place.row, place.row)
+        self.right += weight * place.row * place.right
         self._solve()
 
 
+class _PlaneEquation(NamedTuple):
+    """What a place tells about a hyperplane, row · (r, β) = right, in standard deviations."""
+
+    row: Array
+    right: float
+
+
 def measure_hyperplane(
-    context: QueryContext, rough: Hyperplane, x0: Array, spread: float, *, known: Sequence[Hyperplane] = (), deep: bool = False
+    context: QueryContext, rough: Hyperplane, x0: Array, space: FeatureSpace, *, known: Sequence[Hyperplane] = (),
+    deep: bool = False,
 ) -> Hyperplane | None:
     """The hyperplane from places where its kink is located, as far apart as the domain; None if it is not there.
 
-    It is looked for where `known` ones leave room. `deep`: there are layers above, which change the jump from place to place and
+    It is a hyperplane of the features of a space, met at the input x0, and is looked for where `known` ones leave room. `deep`: there are layers above, which change the jump from place to place and
     may hide it. It then must be where it was predicted, within error bars: a surface that turns is met there by chance only.
     """
-    plane, hits, reach, widest = _PlaneFit(rough, x0, known, context.rng), 0, 1.0, 0
+    plane, hits, reach, widest = _PlaneFit(rough, x0, space, known, context.rng), 0, 1.0, 0
     misses = near_misses = unclear = 0
     jump, sum_of_weights = rough.jump / rough.jump_sd**2, 1.0 / rough.jump_sd**2
-    wanted = (len(x0) if deep else min(len(x0), HYPERPLANE.extra_places)) + HYPERPLANE.extra_places
+    wanted = (space.width if deep else min(space.width, HYPERPLANE.extra_places)) + HYPERPLANE.extra_places
     for _ in range(HYPERPLANE.looks_per_place * wanted):
         if hits == wanted:
-            break
+            if not plane.drop_worst():
+                break
+            hits -= 1
         expected = None if deep else KnownJump(jump / sum_of_weights, sum_of_weights**-0.5)
-        found = _look_at_random_place(context, plane, expected, spread, reach, widest)
+        found = _look_at_random_place(context, plane, expected, reach, widest)
         if not found.usable:
             reach *= HYPERPLANE.shrink
             if reach < HYPERPLANE.min_reach:
@@ -305,7 +361,7 @@ def measure_hyperplane(
             if refused or max(near_misses, unclear - hits) > 2 * HYPERPLANE.max_misses:
                 return None
         else:
-            plane.add(found.x + found.kink.offset * plane.normal, found.kink.sd)
+            plane.add(found.x + found.kink.offset * plane.upwards, found.kink.sd)
             reach, widest = min(1.0, reach / HYPERPLANE.shrink), max(widest - 1, 0)
             hits, jump = hits + found.far, jump + found.kink.jump / found.kink.jump_sd**2
             sum_of_weights += found.kink.jump_sd**-2
@@ -356,10 +412,9 @@ class _Place(NamedTuple):
     room: float
 
 
-def _random_place(plane: _PlaneFit, spread: float, reach: float, most: float, rng: Generator) -> _Place:
+def _random_place(plane: _PlaneFit, reach: float, most: float, rng: Generator) -> _Place:
     """A random place, no farther than the prediction, with an error of at most `most`, and the answers reach."""
-    z = spread * rng.standard_normal(len(plane.x0))
-    x = plane.foot(z if reach >= 1.0 else plane.x0 + reach * z)
+    x = plane.random_point(reach, rng)
     sd, far = plane.sd(x), reach >= HYPERPLANE.far_share
     if sd > most:
         x, far = plane.foot(plane.x0 + 0.9 * most / sd * (x - plane.x0)), far and most >= HYPERPLANE.far_share * sd
@@ -368,16 +423,16 @@ def _random_place(plane: _PlaneFit, spread: float, reach: float, most: float, rn
 
 
 def _look_at_random_place(
-    context: QueryContext, plane: _PlaneFit, jump: KnownJump | None, spread: float, reach: float, widest: int
+    context: QueryContext, plane: _PlaneFit, jump: KnownJump | None, reach: float, widest: int
 ) -> Look:
     """A random place of the hyperplane where known ones leave room; windows get smaller until nothing else bends there."""
-    windows = spread * np.array(HYPERPLANE.windows[widest:])
+    windows = plane.space.spread * np.array(HYPERPLANE.windows[widest:])
     most = HYPERPLANE.offset_share * float(windows[0]) / 4.0
-    place = _random_place(plane, spread, reach, most, context.rng)
+    place = _random_place(plane, reach, most, context.rng)
     for _ in range(HYPERPLANE.places - 1):
         if place.room >= windows[0]:
             break
-        place = max(place, _random_place(plane, spread, reach, most, context.rng), key=lambda one: one.room)
+        place = max(place, _random_place(plane, reach, most, context.rng), key=lambda one: one.room)
     x, sd, far, room = place
     if sd > most:
         return Look(x, True, None, far=False)
@@ -385,7 +440,7 @@ def _look_at_random_place(
     for half in windows[windows <= max(room, windows[-1])]:
         if sd > HYPERPLANE.offset_share * half / 4.0:
             break
-        asked = _all_usable(context, x + half * WINDOW[:, None] * plane.normal)
+        asked = _all_usable(context, x + half * WINDOW[:, None] * plane.upwards)
         if asked is None:
             continue
         seen, noise = True, float(context.rounding.sd(asked.x, asked.y).max())
@@ -525,7 +580,8 @@ class HyperplaneSearch:
         return PartialNetwork(origin, solution[-1].reshape(outputs), solution[k:-1], float(sds[k:-1].max()), units)
 
     def _add(self, rough: Hyperplane | None, x: Array) -> None:
-        plane = None if rough is None else measure_hyperplane(self.context, rough, x, self.spread, known=self.planes)
+        plane = None if rough is None else measure_hyperplane(
+            self.context, rough, x, input_space(self.dim, self.spread), known=self.planes)
         if plane is None:
             self.refused += 1
         elif not any(same_hyperplane(plane, known) for known in self.planes):

@@ -96,7 +96,7 @@ def follow_line(
     `doubt`: a known surface may be none of this layer, so what is in the span of all is measured too, where no refused surface
     passes.
     """
-    space, located = observed.space, not (context.rounding.fine or observed.space.layers)
+    space, located = observed.space, not context.rounding.fine
     try:
         profile = read_profile(context, _usable_part(context, observed, line))
     except (NotSeparated, AssumptionViolated):
@@ -120,7 +120,7 @@ def follow_line(
         if any(_is_same(surface, other) for other in fresh.known):
             fresh = replace(fresh, hyperplanes=tuple(_more_exact(surface, other) for other in fresh.hyperplanes))
         elif located:
-            fresh = _add_located(context, fresh, surface, profile.kinks[i])
+            fresh = _add_located(context, fresh, surface, profile.kinks[i], line.direction)
         else:
             fresh = _add_surface(context, fresh, surface)
     return fresh
@@ -241,10 +241,14 @@ def _add_surface(context: QueryContext, observed: LayerObservations, surface: Su
     return replace(observed, curved=(*observed.curved, surface))
 
 
-def _add_located(context: QueryContext, observed: LayerObservations, surface: Surface, kink: Kink) -> LayerObservations:
+def _add_located(
+    context: QueryContext, observed: LayerObservations, surface: Surface, kink: Kink, direction: Array
+) -> LayerObservations:
     """The same with coarse answers: the hyperplane is measured from located kinks far apart, which tests it as well."""
-    rough = Hyperplane(surface.normal, -surface.offset, kink.jump, surface.sd, kink.sd, float(np.linalg.norm(kink.jump)))
-    plane = measure_hyperplane(context, rough, surface.x, observed.space.spread, deep=True)
+    climb = abs(float(surface.normal @ (observed.space.matrix @ direction)))  # of the surface's height along its line
+    jump = kink.jump / climb
+    rough = Hyperplane(surface.normal, -surface.offset, jump, surface.sd, climb * kink.sd, float(np.linalg.norm(jump)))
+    plane = measure_hyperplane(context, rough, surface.x, observed.space, deep=True)
     if plane is None:
         return replace(observed, curved=(*observed.curved, surface))
     located = surface._replace(normal=plane.normal, offset=-plane.offset, sd=plane.normal_sd)

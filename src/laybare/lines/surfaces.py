@@ -62,7 +62,7 @@ def measure_gradient(
     queries, rounding, _ = context
     line, piece = profile.line, profile.pieces[k]
     left, right = _ends_of_piece(profile, k)
-    share = share or (SURFACE.step if rounding.fine else SURFACE.coarse_step)
+    share = share or (SURFACE.step if rounding.fine else SURFACE.coarse_step * 8.0)
     for turn in range(SURFACE.max_tries):
         tau = left + PLACES[turn] * (right - left)
         x = line(tau)[0]
@@ -165,7 +165,7 @@ def measure_surface(
 
 
 def _max_normal_sd(rounding: Rounding) -> float:
-    return float(SURFACE.max_normal_sd * max(1.0, rounding.unit / 2.0**-53) ** 0.5)
+    return SURFACE.max_normal_sd if rounding.fine else SURFACE.rough_normal_sd
 
 
 def _surface_between(
