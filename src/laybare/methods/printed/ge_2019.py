@@ -12,7 +12,7 @@ vectors, z the eigenvectors of XY⁻¹ for two random elements X, Y of their spa
 
 That exact moments give the network is stated by Theorems 4, 5 and 6 for Algorithms 2, 3 and 4, informally by Theorems 1 and 2;
 the pencil by Lemmas 5 and 8; what samples do, by Theorem 7 (`theory.symmetric_recovery`) and Theorem 8.
-On the same samples the term that Algorithm 3 adds is what makes f a covariance (the bracket that equation (11) lost is there).
+On the same samples the term that Algorithm 3 adds is what makes f a covariance (with a bracket that our copy of (11) lost).
 The printed algorithms are for ReLU. Deviations: least squares where the text inverts, so that a singular Y costs accuracy, not a
 crash; real and imaginary parts of complex eigenvectors, which the text does not expect.
 """
