@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.certificate import ClaimName
+from laybare.certificate import ClaimName, SearchRecord, certify
 from laybare.certificate.challengers import capital_against, upper_bound
+from laybare.lines.assurance import AssuranceOptions
 from laybare.planted import random_network
+from laybare.source.problem import pose
 
 LEVEL = 0.05
 
@@ -41,6 +43,24 @@ def test_bounds_shrink_with_rows() -> None:
 
 def test_no_rows_say_nothing() -> None:
     assert upper_bound(np.empty(0), 1.0, LEVEL) == 1.0
+
+
+def test_looks_at_the_same_rows_spend_one_level() -> None:
+    options = AssuranceOptions(level=LEVEL)
+    spent = [options.level_of_look(look) for look in range(50)]
+    assert spent == sorted(spent, reverse=True)
+    assert sum(spent) == pytest.approx(LEVEL)
+
+
+def test_a_later_network_for_the_same_data_has_less_of_the_level() -> None:
+    rng = np.random.default_rng(7)
+    net, x = random_network(3, 2, biases=0.7, readout="positive", rng=3), rng.standard_normal((400, 3))
+    y = net(x)
+    problem = pose(lb.Samples(x, y + 0.3 * y.std() * rng.standard_normal(len(y))), biases=True, rng=rng)
+    first, later = (
+        certify(net, problem, rng=np.random.default_rng(0), search=SearchRecord(looks=looks)).resolution for looks in (0, 3))
+    assert first is not None and later is not None
+    assert first.level == later.level and first.bound < later.bound
 
 
 W = np.array([0.6, 0.8, 0.0, 0.0, 0.0])

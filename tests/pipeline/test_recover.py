@@ -6,15 +6,19 @@ import contextlib
 import gc
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import laybare as lb
+from laybare.certificate import SearchRecord, certify
 from laybare.numerics.shapes import Array, Event
+from laybare.pipeline import main_loop
 from laybare.planted import random_network
 from laybare.source import Affine
+from laybare.source.problem import Problem
 from laybare.studies import trained_mlp
 
 EXACT = 1e-10
@@ -264,6 +268,23 @@ def test_rows_are_let_go_of_at_once(width: int | None, *, box: bool) -> None:
     finally:
         if enabled:
             gc.enable()
+
+
+def test_every_network_that_is_certified_for_the_same_rows_is_another_look(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product is no network: several methods are tried, each at a part of the level that those before it have left."""
+    looks: list[int] = []
+
+    def spy(network: lb.Network, problem: Problem, *, search: SearchRecord, **further: Any) -> lb.Certificate:
+        looks.append(search.looks)
+        return certify(network, problem, search=search, **further)
+
+    monkeypatch.setattr(main_loop, "certify", spy)
+    x = rng.standard_normal((150, 2))
+    found = lb.recover(x, x[:, 0] * x[:, 1] + 0.1 * rng.standard_normal(150), width=1, rng=0)
+    assert found.certificate.verdict != "verified"
+    assert len(looks) > 1 and len(set(looks)) == len(looks)
 
 
 def test_refine_needs_more_equations_than_unknowns(seed: int) -> None:

@@ -41,7 +41,6 @@ class ClaimName:
     BETWEEN_KINKS = "samples between the two closest kinks"
     BEND = "bend of the straightest unit"
     TIED_LABELS = "labels tied at their largest or smallest"
-    UNDETERMINED = "parameters that the samples leave open"
     RELATIVE_ERROR = "largest relative standard error of a unit"
     DISTANCE_TO_MINIMUM = "distance to the minimum in standard errors"
     NEARBY_MINIMA = "farthest refit that fits as well"
@@ -248,12 +247,13 @@ class Findings(NamedTuple):
 
 
 class SearchRecord(NamedTuple):
-    """What a certificate is told: claims of the search, runs until two agreed (0: none did; None: one is enough), and claims of
-    the method about its assumptions."""
+    """What a certificate is told: claims of the search, runs until two agreed (0: none did; None: one is enough), claims of the
+    method about its assumptions, and how many other networks for the same data were certified before."""
 
     claims: tuple[Claim, ...] = ()
     runs: int | None = None
     assumptions: tuple[Claim, ...] = ()
+    looks: int = 0
 
 
 class StandardErrors(NamedTuple):

@@ -26,7 +26,6 @@ from laybare.certificate.certificate import (
     ClaimName,
     Findings,
     SearchRecord,
-    StandardErrors,
     statement,
 )
 from laybare.certificate.error_propagation import (
@@ -39,6 +38,7 @@ from laybare.certificate.error_propagation import (
 )
 from laybare.certificate.fitted_network import with_unit_rows
 from laybare.certificate.local_minima import runs_agree_claim
+from laybare.certificate.standard_errors import as_standard_errors, relative_error_claim, relative_errors, with_infinite
 from laybare.networks import Network
 from laybare.numerics.levels import EPS
 from laybare.numerics.shapes import Array, Progress, Sums
@@ -140,7 +140,8 @@ def certify_likelihood(
     probes, structure = _score_claims(fitted, rng)
     covariance = robust_covariance(fitted)
     undetermined = fitted.inverse.undetermined | ~np.isfinite(covariance).all(axis=1)
-    errors = _given_errors(fitted, covariance, undetermined)
+    given = with_infinite(propagate_errors(covariance, point, problem.transform).errors, undetermined)
+    errors = as_standard_errors(given, network, point)
     fresh, held_out, held_out_error = _fresh_claim(fitted)
     visible = _smallest_visible(fitted)
     seen = Claim(
@@ -153,7 +154,7 @@ def certify_likelihood(
     claims = (
         *statement(ClaimName.FUNCTION, (fresh, structure, _more_claim(fitted, probes), seen)),
         *statement(ClaimName.UNITS, (_equations_claim(fitted), _fewer_claim(fitted), _crossing_claim(fitted))),
-        *statement(ClaimName.INTERVALS, (_cosine_claim(fitted), *_determination_claims(fitted, covariance, undetermined))),
+        *statement(ClaimName.INTERVALS, (_cosine_claim(fitted), _intervals_claim(fitted, covariance, undetermined))),
         *statement(ClaimName.MINIMUM, minimum))
     kept = None
     if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
@@ -333,36 +334,11 @@ def robust_covariance(fitted: LikelihoodFit) -> Array:
     return np.asarray(inverse @ sums @ inverse)
 
 
-def _given_errors(fitted: LikelihoodFit, covariance: Array, undetermined: Array) -> StandardErrors:
-    errors = _or_infinite(propagate_errors(covariance, fitted.point, fitted.problem.transform).errors, undetermined)
-    (k, p), network = fitted.point.units.shape, fitted.network
-    rows, rest = errors[: k * p].reshape(k, p), errors[k * p :].reshape(fitted.point.coefficients.shape)
-    return StandardErrors(
-        rows[:, :-1], rows[:, -1], rest[:k].reshape(np.shape(network.readout)), rest[k].reshape(np.shape(network.offset)))
-
-
-def _or_infinite(errors: Array, undetermined: Array) -> Array:
-    return np.where(undetermined | ~np.isfinite(errors), np.inf, errors)
-
-
-def _determination_claims(fitted: LikelihoodFit, covariance: Array, undetermined: Array) -> tuple[Claim, Claim]:
+def _intervals_claim(fitted: LikelihoodFit, covariance: Array, undetermined: Array) -> Claim:
     point, transform = fitted.point, standardising_transform(fitted.problem.transform)
-    propagated = propagate_errors(covariance, point, transform)
-    errors, there, (k, p) = _or_infinite(propagated.errors, undetermined), propagated.point, point.units.shape
-    pairs = (
-        (errors[: k * p].reshape(k, p), there.units),
-        (errors[k * p :].reshape(point.coefficients.shape)[:k], there.coefficients[:k]))
-    tiny = np.finfo(float).tiny
-    relative = np.maximum(*(
-        np.linalg.norm(error, axis=1) / np.maximum(np.linalg.norm(part, axis=1), tiny) for error, part in pairs))
-    worst, open_ones = float(relative.max(initial=0.0)), float(undetermined.sum())
-    return (
-        Claim(
-            ClaimName.UNDETERMINED, open_ones, 0.0, open_ones == 0.0, "proved",
-            "parameters that could change without any change at the rows; their standard errors are infinite."),
-        Claim(
-            ClaimName.RELATIVE_ERROR, worst, RULES.max_relative_se, worst <= RULES.max_relative_se, "proved",
-            "of the row or the readout of a unit, on columns of variance one; where it is large, other networks fit as well."))
+    relative = relative_errors(*propagate_errors(covariance, point, transform), undetermined)
+    worst = int(np.argmax(relative)) if len(relative) else 0
+    return relative_error_claim(float(relative.max(initial=0.0)), worst, int(undetermined.sum()), RULES.max_relative_se)
 
 
 def _minimum_claim(fitted: LikelihoodFit, covariance: Array) -> Claim:

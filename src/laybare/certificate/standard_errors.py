@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from laybare.certificate.certificate import RULES, StandardErrors
+from laybare.certificate.certificate import RULES, Claim, ClaimName, StandardErrors
 from laybare.certificate.error_propagation import (
     ERRORS,
     InverseInformation,
@@ -74,11 +74,11 @@ def standard_errors_at(network: Network, source: Source, noise: float, *, biases
     """
     point = point_of(network, biases=biases, offset=offset, linear=network.linear is not None)
     if _parameter_count(point) > ERRORS.max_parameters:
-        return _as_standard_errors(np.full(_parameter_count(point), np.nan), network, point)
+        return as_standard_errors(np.full(_parameter_count(point), np.nan), network, point)
     step = Step(*source.sum(StepStatistic(point), stage="standard errors"))
     inverse = constrained_inverse(information_matrix(step, point), point)
     errors = noise * np.sqrt(np.maximum(np.diag(inverse.matrix), 0.0))
-    return _as_standard_errors(np.where(inverse.undetermined, np.inf, errors), network, point)
+    return as_standard_errors(np.where(inverse.undetermined, np.inf, errors), network, point)
 
 
 def estimate_errors(
@@ -91,7 +91,7 @@ def estimate_errors(
     """
     unit, point = float(np.sqrt(fitted.output_variance)), _scaled_point(fitted)
     if information is None:
-        unknown = _as_standard_errors(np.full(_parameter_count(point), np.nan), fitted.network, point)
+        unknown = as_standard_errors(np.full(_parameter_count(point), np.nan), fitted.network, point)
         return ErrorEstimate(unknown, np.nan, 0, 0.0, NearbyMinima())
     gram, inverse, factor = information
     covariance = _covariance(fitted, point, unit, inverse) / factor
@@ -107,17 +107,28 @@ def estimate_errors(
     nearby = find_nearby_minima(fitted, gram, covariance, rng=rng) if at_minimum else NearbyMinima()
     covariance = covariance + nearby.covariance(len(covariance)) if len(nearby.moves) else covariance
     transform = fitted.problem.transform
-    given = _with_infinite(propagate_errors(covariance, point, transform).errors, undetermined)
+    given = with_infinite(propagate_errors(covariance, point, transform).errors, undetermined)
     given[point.units.size :] *= unit
-    relative = _relative_errors(*propagate_errors(covariance, point, standardising_transform(transform)), undetermined)
+    relative = relative_errors(*propagate_errors(covariance, point, standardising_transform(transform)), undetermined)
     worst = int(np.argmax(relative)) if len(relative) else 0
-    errors = _as_standard_errors(given, fitted.network, point)
+    errors = as_standard_errors(given, fitted.network, point)
     kept = None
     if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
         units = np.repeat([1.0, unit], [point.units.size, point.coefficients.size])
         kept = propagate_covariance(covariance, point, transform) * units[:, None] * units
     inflation = float(np.sqrt(np.median(factors)))
     return ErrorEstimate(errors, float(relative.max(initial=0.0)), worst, steps, nearby, kept, inflation)
+
+
+def relative_error_claim(value: float, unit: int, left_open: int, most: float) -> Claim:
+    """That errors are small against rows and readouts: the largest is `value`, of a `unit`, NaN if there are too many parameters
+    to tell. It is infinite where parameters are `left_open`."""
+    worst, known = np.inf if left_open else value, not np.isnan(value)
+    text = (
+        f"{left_open} weights, biases and readouts could change without any change at the samples." if left_open else
+        f"of the row or the readout of unit {unit + 1}, on columns of variance one; where it is large, other networks fit as "
+        "well, and error bars are no guide to them." if known else "there are too many parameters to look for it.")
+    return Claim(ClaimName.RELATIVE_ERROR, worst, most, not worst > most, "proved" if known else "assumed", text)
 
 
 def _factors_of_dependence(
@@ -283,17 +294,17 @@ def _steps_to_minimum(move: Array, errors: Array) -> float:
     return float(np.max(np.abs(move[known]) / errors[known], initial=0.0))
 
 
-def _relative_errors(errors: Array, point: Point, undetermined: Array) -> Array:
+def relative_errors(errors: Array, point: Point, undetermined: Array) -> Array:
     """For every unit: the standard error of its row over the row, or of its readout over the readout, whichever is larger."""
     k, p = point.units.shape
-    errors = _with_infinite(errors, undetermined)
+    errors = with_infinite(errors, undetermined)
     rows, rest = errors[: k * p].reshape(k, p), errors[k * p :].reshape(point.coefficients.shape)[:k]
     parts = ((rows, point.units), (rest, point.coefficients[:k]))
     sizes = [np.linalg.norm(error, axis=1) / np.maximum(np.linalg.norm(part, axis=1), 1e-300) for error, part in parts]
     return np.asarray(np.maximum(*sizes))
 
 
-def _with_infinite(errors: Array, undetermined: Array) -> Array:
+def with_infinite(errors: Array, undetermined: Array) -> Array:
     """Errors, infinite for undetermined parameters and where they overflowed: NaN would mean "not computed"."""
     return np.where(undetermined | ~np.isfinite(errors), np.inf, errors)
 
@@ -302,7 +313,7 @@ def _parameter_count(point: Point) -> int:
     return int(point.units.size + point.coefficients.size)
 
 
-def _as_standard_errors(errors: Array, network: Network, point: Point) -> StandardErrors:
+def as_standard_errors(errors: Array, network: Network, point: Point) -> StandardErrors:
     k, p = point.units.shape
     rows = errors[: k * p].reshape(k, p)
     rest = errors[k * p :].reshape(point.coefficients.shape)

@@ -31,7 +31,14 @@ from laybare.certificate.local_minima import limit_of_runs, runs_agree_claim
 from laybare.certificate.missing_unit import one_unit_more_claim
 from laybare.certificate.repeatability import lack_of_fit_claim, repeat_claims
 from laybare.certificate.rival_activations import are_clearly_worse, rival_activations
-from laybare.certificate.standard_errors import ErrorEstimate, Information, curvature_gram, estimate_errors, invert_information
+from laybare.certificate.standard_errors import (
+    ErrorEstimate,
+    Information,
+    curvature_gram,
+    estimate_errors,
+    invert_information,
+    relative_error_claim,
+)
 from laybare.certificate.unit_support import bend_claims, is_unsupported, one_unit_fewer_claim
 from laybare.lines.assurance import AssuranceOptions
 from laybare.networks import Network
@@ -44,7 +51,8 @@ def certify(
     network: Network, problem: Problem, *, rng: Generator, search: SearchRecord = SearchRecord(),
     progress: Progress | None = None, assurance: AssuranceOptions = AssuranceOptions(),
 ) -> Certificate:
-    """Certificate of `network`, fitted to the used rows of `problem`, with its fresh rows, at the level of `assurance`.
+    """Certificate of `network`, fitted to the used rows of `problem`, with its fresh rows, at the level of `assurance`: each
+    network for the same data spends a part of it.
 
     About eight passes; if there is noise, also the refits of one unit more and one fewer, each up to 40 steps.
     """
@@ -62,7 +70,7 @@ def certify(
     rivals = rival_activations(fitted, other, more)
     points = [point_challenger(f"a unit more ({wider.width})", wider, fitted)] if wider is not None else []
     points += [point_challenger(f"{name} units", point, fitted) for name, point in rivals.points]
-    met = meet_challengers(fitted, points, assurance.level, rng=rng)
+    met = meet_challengers(fitted, points, assurance.level_of_look(search.looks), rng=rng)
     basin = (_minimum_claim(errors), *(() if fitted.exact else (_nearby_minima_claim(errors),)))
     if search.runs is not None:
         basin = (*basin, runs_agree_claim(search.runs, limit_of_runs(fewer, fresh, structure)))
@@ -71,7 +79,7 @@ def certify(
             fresh, challengers_claim(met, assurance, fitted.exact), structure, *rivals.claims, more, _tied_labels_claim(fitted),
             *lack_of_fit_claim(noise, problem.repeats))),
         *statement(ClaimName.UNITS, (_equations_claim(fitted), fewer, *bend_claims(fitted))),
-        *statement(ClaimName.INTERVALS, (_separation_claim(fitted), *_determination_claims(fitted, errors))),
+        *statement(ClaimName.INTERVALS, (_separation_claim(fitted), _intervals_claim(fitted, errors))),
         *statement(ClaimName.MINIMUM, (*basin, *search.claims)),
         *statement(ClaimName.ROWS, (
             *dependence_claims(dependent, errors.inflation), *repeat_claims(problem.repeats, noise_allowed=True))))
@@ -176,19 +184,9 @@ def _separation_claim(fitted: FittedNetwork) -> Claim:
         "two units with nearly the same row (w, b) can trade weight without changing the fit.")
 
 
-def _determination_claims(fitted: FittedNetwork, errors: ErrorEstimate) -> tuple[Claim, Claim]:
-    """Whether the samples determine every parameter, at least locally, and how well at this noise."""
+def _intervals_claim(fitted: FittedNetwork, errors: ErrorEstimate) -> Claim:
+    """How well the samples determine every parameter at this noise; not at all where it can change without any change there."""
     parallel = _largest_cosine(fitted) >= RULES.nearly_parallel_cosine
-    most, value = RULES.max_relative_se_parallel if parallel else RULES.max_relative_se, errors.largest_relative
+    most = RULES.max_relative_se_parallel if parallel else RULES.max_relative_se
     parts = np.concatenate([np.ravel(part) for part in errors.errors])
-    undetermined, known = int(np.isinf(parts).sum()), not np.isnan(parts).any()
-    text = "that could change without any change at the samples; their standard errors are infinite."
-    kind = "proved" if known else "assumed"
-    return (
-        Claim(
-            ClaimName.UNDETERMINED, float(undetermined), 0.0, undetermined == 0, kind,
-            f"weights, biases and readouts {text}" if known else "too many parameters to look for those " + text),
-        Claim(
-            ClaimName.RELATIVE_ERROR, value, most, not value > most, kind,
-            f"of the row or the readout of unit {errors.worst_unit + 1}, on columns of variance one; where it is large, other "
-            "networks fit as well, and error bars are no guide to them."))
+    return relative_error_claim(errors.largest_relative, errors.worst_unit, int(np.isinf(parts).sum()), most)

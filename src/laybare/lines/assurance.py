@@ -29,9 +29,10 @@ from laybare.numerics.shapes import Array
 
 @dataclass(frozen=True, kw_only=True)
 class AssuranceOptions:
-    """How many fresh answers a network that was read must predict, as far as the budget goes."""
+    """How many fresh answers a network that was read must predict, as far as the budget goes; for samples how far none of the
+    challengers may be ahead."""
 
-    level: float = 0.05  # α, the chance of a larger share that goes unseen. Convention: 95 % confidence.
+    level: float = 0.05  # α, the chance that a larger share, or a better challenger, goes unseen. Convention: 95 % confidence.
     kept_for_later: float = 0.2  # share of α that every look leaves to those after it. Convention: the first has four fifths.
     max_share: float = 0.5  # ε from which a network is not called verified. Convention: more right than wrong.
     share: float = 0.01  # ε, the share of wrong inputs to rule out. Convention: one per cent.
@@ -58,8 +59,11 @@ class AssuranceOptions:
         A look has at least as many answers as the first, or it is the last that the budget allows, so that the levels of all
         looks add up to α at most.
         """
-        first = (1.0 - self.kept_for_later) * self.level
-        return float(first * self.kept_for_later ** (begun / answers_for(self.share, first)))
+        return self.level_of_look(begun / answers_for(self.share, self.level_of_look(0.0)))
+
+    def level_of_look(self, before: float) -> float:
+        """What a look spends of α after this number of others at the same data: of all looks together at most α."""
+        return float((1.0 - self.kept_for_later) * self.level * self.kept_for_later**before)
 
 
 class Assured(NamedTuple):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from os import PathLike
 from typing import Any, NamedTuple, overload
 
@@ -141,7 +143,7 @@ def recover(
 
 
 class _Call(NamedTuple):
-    """What every stage of one recovery needs; `begun` is when it started."""
+    """What every stage of one recovery needs; `begun` is when it started, `looks` counts networks certified before."""
 
     source: Source
     width: int | None
@@ -150,6 +152,7 @@ class _Call(NamedTuple):
     progress: Progress | None
     begun: float
     assurance: AssuranceOptions | None = None
+    looks: int = 0
 
 
 def _dispatch(call: _Call, method: Method | None, seconds: float | None) -> Recovery:
@@ -182,15 +185,15 @@ def _recover_from_samples(
     start = method.start(posed.used, call.width, rng=call.rng, progress=call.progress)
     first, fit = _fit_from(call, method, posed, start)
 
-    def certified(fit: NetworkFit) -> Recovery:
-        later = () if start.later is None or fit.interrupted else start.later(posed.used, fit)
-        return _certify(call, posed, fit, posed.given(first), method, (*claims, *start.claims, *later))
+    def certified(fit: NetworkFit, look: int) -> Recovery:
+        later, now = () if start.later is None or fit.interrupted else start.later(posed.used, fit), call.looks + look
+        return _certify(call._replace(looks=now), posed, fit, posed.given(first), method, (*claims, *start.claims, *later))
 
-    found = certified(fit)
+    found = certified(fit, 0)
     searched = call.width is None and fit.searched is not None and not fit.interrupted
     if searched and found.certificate.findings.unit_unsupported:
         try:
-            return certified(fit_narrower(posed, fit, progress=call.progress))
+            return certified(fit_narrower(posed, fit, progress=call.progress), 1)
         except KeyboardInterrupt:
             return found
     return found
@@ -221,7 +224,8 @@ def _certify(
     call: _Call, problem: Problem, fit: NetworkFit, start: Network, method: Method | None = None, claims: tuple[Claim, ...] = ()
 ) -> Recovery:
     """The fit in canonical form on the given inputs, with its certificate; after an interrupt without tests."""
-    network, record, profile = problem.given(fit.network).canonical(), SearchRecord(fit.claims, fit.runs, claims), None
+    record = SearchRecord(fit.claims, fit.runs, claims, call.looks)
+    network, profile = problem.given(fit.network).canonical(), None
     if fit.interrupted and not stopped_by_clock(call.progress):
         certificate = unfinished_certificate(network, (*fit.claims, *claims))
     else:
@@ -262,11 +266,18 @@ def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
     report_progress(clock.progress, "looking")
     summary = summarise_data(problem.used, call.source, rng=np.random.default_rng(0))
 
+    looks = _looks()
+
     def fit(method: Method) -> Recovery:
-        return _recover_from_samples(call, method, problem=problem if method.biases else None)
+        return _recover_from_samples(call._replace(looks=next(looks)), method, problem=problem if method.biases else None)
 
     choice = choose_from_summary(summary, call.width, call.activation)
     return try_methods(choice, fit, clock, width_given=call.width is not None, progress=clock.progress)
+
+
+def _looks() -> Iterator[int]:
+    """Networks certified before each fit: a fit may certify two, the second one without units that are not supported."""
+    return count(0, 2)
 
 
 def _recover_by_lines(
@@ -289,8 +300,11 @@ def _recover_by_lines(
 def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal) -> Recovery:
     """Lines do not apply, for this reason: guess the activation, fit samples."""
 
+    looks = _looks()
+
     def fit(source: Source, method: Method, progress: Progress) -> Recovery:
-        return _recover_from_samples(call._replace(source=source, progress=progress), method, claims=reason.claims)
+        this = call._replace(source=source, progress=progress, looks=next(looks))
+        return _recover_from_samples(this, method, claims=reason.claims)
 
     candidates = candidate_activations(oracle, call.activation, refused=bool(reason.claims), rng=call.rng, progress=call.progress)
     with single_blas_thread():
