@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -201,6 +201,7 @@ def single_wave(seen: ResidualRows, rng: Generator) -> Challenger:
     return Challenger("a wave along one direction", lambda x, outputs: best(x))
 
 
+@runtime_checkable
 class _Ridge(Protocol):
     """A function of one direction, fitted to a residual."""
 
