@@ -89,17 +89,19 @@ def forked(action: Callable[[], int], meanwhile: Callable[[], object] = lambda: 
 
 
 def signalled(
-    words: Sequence[str], folder: Path, after: float, *, signals: Sequence[int] = (signal.SIGINT,), apart: float = 0.5
+    words: Sequence[str], folder: Path, after: float, *, once: str = "", signals: Sequence[int] = (signal.SIGINT,),
+    apart: float = 0.5
 ) -> Ended:
-    """Start it, send the signals, the first after so many seconds (of `TELLING_PROGRAM` itself), and wait.
+    """Start it, send the signals, and wait. The first is sent `after` seconds, counted from when the file `once` is there (of
+    `TELLING_PROGRAM` from its own start).
 
     Its output goes to files: a pipe that nobody reads is full after 64 kB, and the program would wait.
     """
-    marker = folder / STARTED
-    marker.unlink(missing_ok=True)
+    marker = STARTED if words[:len(TELLING_PROGRAM)] == TELLING_PROGRAM else once
+    (folder / STARTED).unlink(missing_ok=True)
     with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
         running = start(words, folder, stdout=out, stderr=err)
-        while words[:len(TELLING_PROGRAM)] == TELLING_PROGRAM and not marker.exists() and running.poll() is None:
+        while marker and not (folder / marker).exists() and running.poll() is None:
             time.sleep(0.0005)
         return _signalled(running, after, signals, apart, (out, err))
 
