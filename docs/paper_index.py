@@ -219,7 +219,7 @@ Parts by their printed names, each with its call:
 import numpy as np
 
 import laybare as lb
-from laybare.assembly.magnitudes import rec_mag_sign
+from laybare.assembly.unit_scalars import rec_mag_sign
 from laybare.assembly.unit_scalars import fix_signs, recover_scalars
 from laybare.lowest_layer.layer_start import measure_profile, slab_estimate
 from laybare.lowest_layer.printed.searches import refine_estimate

@@ -42,7 +42,7 @@ equation (3) | printed | theory.expected_risk |
 PowerMethod | corrected: reconstructed, the text leaves it to a full version | decomposition.shifted_power | tensor-init
     algorithm-1
 KCL | printed | decomposition.KCL | tensor-init algorithm-1
-RecMagSign | corrected: reconstructed, the text leaves it to a full version | assembly.magnitudes.rec_mag_sign | tensor-init
+RecMagSign | corrected: reconstructed, the text leaves it to a full version | assembly.unit_scalars.rec_mag_sign | tensor-init
     algorithm-1""",
     "landscape-design": f"""
 Algorithm 1 | printed | landscape.algorithm_1, methods.printed.ge_lee_ma_2018.PrintedDesign |
@@ -101,7 +101,7 @@ equation (2.9) | corrected: the mixed term has a minus sign, as in (A.6) | momen
 equation (2.10) | corrected: half of the printed constants | landscape.population_g |
 equation (3.5) | printed | landscape.pairs_on_spheres | glm-appendix-f
 equation (4.1) | corrected: a maximum, the printed minimum is 0 if one unit was found k times |
-    networks.metrics.landscape_error | glm-fig3
+    networks.matching.landscape_error | glm-fig3
 equation (A.6) | printed | moments.quartic |
 equation (C.1) | corrected: lacks a factor and a constant | landscape.NormPenalty, landscape.SampledPenalty | landscape-design F
 equation (C.4) | corrected: WWᵀ is the inverse of M | landscape.whitening |

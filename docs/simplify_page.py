@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 import laybare as lb
-from laybare.networks.intervals import Interval, activation_bounds, affine_bounds
+from laybare.networks.simplification import Interval, activation_bounds, affine_bounds
 
 PAGE = Path(__file__).parent / "simplify.md"
 BEGIN, END = "<!-- table -->\n", "<!-- end of table -->\n"

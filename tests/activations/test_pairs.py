@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from laybare.activations import Activation, erf, gelu, power_relu, relu, sigmoid, tanh
-from laybare.activations.quadrature import Factor, pair_moments
+from laybare.activations.hermite_coefficients import Factor, pair_moments
 
 ANGLES = [0.0, 1e-6, 0.3, 1.2, np.pi / 2, 2.5, np.pi]
 

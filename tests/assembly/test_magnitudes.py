@@ -7,7 +7,7 @@ import pytest
 from sample_networks import SQUARE_SIGNED
 
 import laybare as lb
-from laybare.assembly.magnitudes import rec_mag_sign, with_unit_readout
+from laybare.assembly.unit_scalars import rec_mag_sign, with_unit_readout
 from laybare.moments import PackedMoments, population_moments
 
 CUBE = lb.Activation.custom("cube", lambda t: t**3, lambda t: 3 * t**2, degree=3, parity="odd")

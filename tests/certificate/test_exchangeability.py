@@ -10,7 +10,7 @@ from laybare.certificate import ClaimName
 from laybare.certificate.exchangeability import DEPENDENCE, variance_inflation
 from laybare.certificate.exchangeability import _dependence as dependence_of
 from laybare.planted import random_network
-from laybare.studies.coverage import KINDS, count_covered
+from laybare.studies.caution import KINDS, count_covered
 
 NEIGHBOURS = 20
 

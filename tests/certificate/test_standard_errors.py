@@ -16,7 +16,6 @@ from laybare.certificate.fitted_network import ROWS, FittedNetwork, evaluate_fit
 from laybare.certificate.local_minima import NearbyMinima
 from laybare.certificate.standard_errors import estimate_errors, invert_information
 from laybare.certificate.unit_support import drop_least_needed_unit
-from laybare.numerics import cost
 from laybare.numerics.shapes import Array
 from laybare.planted import random_network
 from laybare.solver import options
@@ -127,7 +126,7 @@ def test_refits_that_begin_with_a_known_curvature_end_at_the_same_loss(
     assert noisy_fit.search_rows is not noisy_fit.used and noisy_fit.curvature_on_search_rows(np.arange(3)) is None
     again = replace(noisy_fit)
     change_options(monkeypatch, options, "SOLVER", single_metric_from=1)
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     assert again.curvature_on_search_rows(np.arange(3)) is not None
     assert_allclose(again.fit_on_search_rows.loss, plain, rtol=1e-3)
     assert_allclose(drop_least_needed_unit(again).unit_gain, unit_less, rtol=0.02)

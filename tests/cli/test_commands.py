@@ -328,9 +328,9 @@ def test_extract_writes_by_the_ending(ending: str, folder: Path, truth: lb.Netwo
 
 @pytest.mark.parametrize("command", [("recover", "data.npz"), ("extract", "truth.safetensors")], ids=lambda command: command[0])
 def test_json_is_one_object(command: tuple[str, ...], folder: Path) -> None:
-    told = json.loads(run(*command, "--json", "--out", "found.npz").output)
-    assert told["verdict"] == "verified" and told["width"] == 3 and told["out"] == "found.npz"
-    assert bool(told["queries"]) == (command[0] == "extract")
+    stated = json.loads(run(*command, "--json", "--out", "found.npz").output)
+    assert stated["verdict"] == "verified" and stated["width"] == 3 and stated["out"] == "found.npz"
+    assert bool(stated["queries"]) == (command[0] == "extract")
 
 
 def test_extract_is_doubtful_where_the_budget_ends(folder: Path) -> None:
@@ -383,13 +383,13 @@ def test_ctrl_c_keeps_what_was_found(target: str, dim: str, tmp_path: Path) -> N
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130 and "interrupted" in err and "Traceback" not in err
-    told = json.loads(out)
-    assert told["status"] == 130
-    if "error" in told:
-        assert "nothing was found yet" in told["error"]
+    stated = json.loads(out)
+    assert stated["status"] == 130
+    if "error" in stated:
+        assert "nothing was found yet" in stated["error"]
     else:
-        assert told["interrupted"] and told["verdict"] != "verified"
-        assert lb.export.from_npz(tmp_path / "found.npz").width == told["width"]
+        assert stated["interrupted"] and stated["verdict"] != "verified"
+        assert lb.export.from_npz(tmp_path / "found.npz").width == stated["width"]
 
 
 def _interrupted_at_once() -> None:

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 import laybare as lb
 from laybare import cli
 from laybare.cli import planning
+from laybare.cli.program import in_command_line_words
 from laybare.cli.results import WRITERS
-from laybare.cli.wording import in_command_line_words
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
 from laybare.studies import trained_mlp
 
@@ -76,9 +76,9 @@ def documented(command: str) -> set[str]:
 
 @pytest.mark.parametrize("command", CALLS)
 def test_json_has_the_documented_keys(command: str) -> None:
-    told = json.loads(run(CALLS[command], "--json").stdout)
-    assert set(told) == documented(command)
-    assert told["command"] == command and told["version"] == lb.__version__
+    given = json.loads(run(CALLS[command], "--json").stdout)
+    assert set(given) == documented(command)
+    assert given["command"] == command and given["version"] == lb.__version__
 
 
 @pytest.mark.parametrize("command", CALLS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from laybare.decomposition.pencils import flattened_jennrich, flattened_spectrum
+from laybare.decomposition.joint import flattened_jennrich, flattened_spectrum
 from laybare.moments import veronese
 from laybare.planted import random_unit_rows
 

@@ -32,10 +32,8 @@ from laybare.decomposition import (
     tensor_power,
 )
 from laybare.decomposition.components import in_canonical_form, powers, unit_rows
-from laybare.decomposition.cp import power_iterations
-from laybare.decomposition.joint import isolating_weights
-from laybare.decomposition.pencils import real_eigenvectors, split_plane
-from laybare.decomposition.spm import draw_starts, gradient, newton_steps, power_steps, span_overlap
+from laybare.decomposition.cp import draw_starts, gradient, newton_steps, power_iterations, power_steps, span_overlap
+from laybare.decomposition.joint import isolating_weights, real_eigenvectors, split_plane
 
 NOISY = {
     "joint": joint_diagonalisation,

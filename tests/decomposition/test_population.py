@@ -131,7 +131,7 @@ def test_subspace_power_finds_more_parts_than_dimensions(order, rank, dim, rng):
 def test_subspace_power_joins_orders_of_both_signs(rng):
     """Order 3 sees units 0-4, order 4 the others, both with signed weights: only the joint span holds all."""
     from laybare.decomposition import joint_span
-    from laybare.decomposition.spm import span_overlap
+    from laybare.decomposition.cp import span_overlap
 
     u, c = planted.directions(8, 8, 5, rng), planted.coefficients(8, rng)
     third = planted.tensor(np.where(np.arange(8) < 5, c, 0.0), u, 3)

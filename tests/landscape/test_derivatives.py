@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.landscape import LocalDerivatives, ReLURisk, Teacher, UnitRows
-from laybare.landscape.fourth_moment import RankOneQuartic, TurnedQuartic
+from laybare.landscape.objective import RankOneQuartic, TurnedQuartic
 from laybare.moments import PackedQuartic, population_moments, quartic
 
 NAMES = tuple(objectives(np.random.default_rng(0)))

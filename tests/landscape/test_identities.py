@@ -35,7 +35,7 @@ from laybare.landscape import (
     tensor_risk,
     trust_region,
 )
-from laybare.landscape.fourth_moment import RankOneQuartic
+from laybare.landscape.objective import RankOneQuartic
 from laybare.moments import quartic, second_moment
 from laybare.networks import landscape_error, unsigned_error
 from laybare.numerics.shapes import Array

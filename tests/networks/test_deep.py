@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import save as safetensors_bytes
 
 from laybare.activations import Activation, absolute, leaky_relu, relu, sigmoid, tanh
-from laybare.assembly.magnitudes import with_unit_readout
+from laybare.assembly.unit_scalars import with_unit_readout
 from laybare.errors import InvalidInput
 from laybare.moments import population_moments
 from laybare.networks import Layer, Network, load, normalised_squared_errors, recovered, sign_free

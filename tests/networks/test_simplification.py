@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.networks.intervals import Interval, activation_bounds, affine_bounds
+from laybare.networks.simplification import Interval, activation_bounds, affine_bounds
 
 ACTIVATIONS = (lb.relu, lb.leaky_relu(0.1), lb.absolute)
 

@@ -11,10 +11,10 @@ from interrupted_fits import best_when_interrupted
 from planted_problems import full_point, planted
 
 import laybare as lb
-from laybare.numerics import cost
 from laybare.search import settings, wide
 from laybare.search.settings import Search, SearchContext, SearchStart
 from laybare.search.wide import same_minimum, search_with_spares
+from laybare.solver import options
 from laybare.solver.point import Model, keep_units, network_of
 from laybare.studies.hostile_cases import FAMILIES
 
@@ -26,12 +26,12 @@ def calls(monkeypatch):
     """(what, units, thread) of every run and every pruning."""
     seen = []
     for name in ("minimise", "prune"):
-        def told(source, start, scale, *, name=name, plain=getattr(settings, name), **options):
+        def stated(source, start, scale, *, name=name, plain=getattr(settings, name), **options):
             point = start if name == "minimise" else start.point
             seen.append((name, point.width, threading.get_ident()))
             return plain(source, start, scale, **options)
 
-        monkeypatch.setattr(settings, name, told)
+        monkeypatch.setattr(settings, name, stated)
     return seen
 
 
@@ -48,7 +48,7 @@ def bits(refined):
 
 def test_two_runs_from_units_of_their_own_agree(rng, monkeypatch, calls):
     """On two threads at once; on one, one after the other, with the same bits. No run is repaired."""
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     problem = planted(5, 3, 4000, rng, noise=0.05)
     alone = beside(problem, 1)
     assert alone.agreed and [name for name, *_ in calls] == ["minimise", "minimise", "prune", "prune"]
@@ -62,7 +62,7 @@ def test_few_rows_and_units_that_are_known_have_one_run_at_first(rng, monkeypatc
     problem, stages = planted(5, 3, 4000, rng, noise=0.05), []
     beside(problem, 2, progress=lambda event: stages.append(event.stage))
     assert "repairing" in stages
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     stages.clear()
     context = SearchContext.of(problem.source, SIGN_FREE, rng=rng, progress=lambda event: stages.append(event.stage))
     search_with_spares(context, 3, SearchStart(problem.truth.layer.rows))
@@ -70,7 +70,7 @@ def test_few_rows_and_units_that_are_known_have_one_run_at_first(rng, monkeypatc
 
 
 def test_the_second_run_is_dropped_where_the_first_fits(rng, monkeypatch, calls):
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     problem = planted(5, 3, 4000, rng)
     alone = beside(problem, 1)
     assert lb.compare(network_of(alone.point, vector=True), problem.truth).max_error < 1e-10
@@ -82,7 +82,7 @@ def test_the_second_run_is_dropped_where_the_first_fits(rng, monkeypatch, calls)
 @pytest.mark.parametrize("step", [1, 4, 30])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupt_of_either_ends_both(step, workers, rng, monkeypatch):
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     problem, left = planted(5, 3, 4000, rng, noise=0.05), [step]
 
     def interrupt(event):
@@ -98,15 +98,15 @@ def test_an_interrupt_of_a_thread_that_waits_for_both_keeps_the_start(rng, monke
     def interrupted(source, progress, *parts):
         raise KeyboardInterrupt
 
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     monkeypatch.setattr(wide, "run_until_interrupted", interrupted)
     problem = planted(5, 3, 4000, rng, noise=0.05)
     assert 0.0 < best_when_interrupted(beside, problem, 2).loss < problem.scale
 
 
 def test_a_run_that_needs_its_spares_is_widened_at_once(rng, calls, monkeypatch):
-    """Seven units, not told: one run at 6 and one at 10, which needs no more than 7, and a second one that agrees."""
-    change_options(monkeypatch, cost, "COST", cheap=0.0)
+    """Seven units, not given: one run at 6 and one at 10, which needs no more than 7, and a second one that agrees."""
+    change_options(monkeypatch, options, "COST", cheap=0.0)
     problem = planted(6, 7, 6000, rng, noise=0.05)
     refined = search_with_spares(SearchContext.of(problem.source, SIGN_FREE, rng=rng), None)
     assert refined.point.width == 7 and refined.agreed
@@ -114,8 +114,8 @@ def test_a_run_that_needs_its_spares_is_widened_at_once(rng, calls, monkeypatch)
 
 
 def test_a_wider_run_that_ends_where_a_narrower_one_did_needs_no_other(rng, calls, monkeypatch):
-    """Nine units, not told: the run of 8 and two spares needs nine, the one of 16 and three ends at the same fit."""
-    change_options(monkeypatch, cost, "COST", cheap=0.0)
+    """Nine units, not given: the run of 8 and two spares needs nine, the one of 16 and three ends at the same fit."""
+    change_options(monkeypatch, options, "COST", cheap=0.0)
     problem = planted(8, 9, 8000, rng, noise=0.05)
     refined = search_with_spares(SearchContext.of(problem.source, SIGN_FREE, rng=rng), None)
     assert refined.point.width == 9 and refined.agreed
@@ -124,7 +124,7 @@ def test_a_wider_run_that_ends_where_a_narrower_one_did_needs_no_other(rng, call
 
 def test_few_equations_are_repaired_rather_than_widened(rng, calls, monkeypatch):
     """At twice the width there would be fewer than four equations for each number."""
-    change_options(monkeypatch, cost, "COST", cheap=0.0)
+    change_options(monkeypatch, options, "COST", cheap=0.0)
     problem = planted(6, 7, 240, rng, noise=0.05)
     search_with_spares(SearchContext.of(problem.source, SIGN_FREE, rng=rng), None)
     widths = [units for name, units, _ in calls if name == "minimise"]
@@ -168,7 +168,7 @@ def test_a_told_width_that_is_too_small_ends_all_the_same(rng, calls):
 
 
 def test_an_interrupt_of_the_last_look_is_not_forgotten(rng, monkeypatch):
-    """A width that was not told is looked at again, told, if no two runs agreed: whoever interrupts that ends the search."""
+    """A width that was not given is looked at again, given, if no two runs agreed: whoever interrupts that ends the search."""
     problem, plain, looked = planted(5, 3, 400, rng, noise=0.05), wide.search_at_width, []
 
     def interrupted(context, trial, start):

@@ -6,10 +6,10 @@ from changed_options import change_options
 
 import laybare as lb
 from laybare.assembly.sign_decoding import sign_free_model
-from laybare.numerics import cost
 from laybare.search import network_fit as fits
+from laybare.search.network_fit import estimate_subspace, search_in_subspace
 from laybare.search.settings import SearchContext
-from laybare.search.subspace import estimate_subspace, search_in_subspace
+from laybare.solver import options
 from laybare.source.problem import pose
 
 
@@ -70,7 +70,7 @@ def test_a_recovery_by_way_of_them_is_the_same_network(width, rng, monkeypatch):
     asked = []
     look = fits.search_in_subspace
     monkeypatch.setattr(fits, "search_in_subspace", lambda *given, **named: asked.append(1) or look(*given, **named))
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     led = lb.recover(samples, lb.RandomStart(), width, rng=0)
     assert asked and led.certificate.verdict == "verified"
     assert lb.compare(led.network, plain.network).max_error < 0.02
@@ -81,14 +81,14 @@ def test_inputs_that_are_not_normal_do_no_harm(rng, monkeypatch):
     """Heavy tails make the second moment useless; the search with all inputs still finds the network."""
     truth = lb.random_network(16, 4, rng=rng)
     x = rng.standard_t(2.5, (12_000, 16))
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     found = lb.recover(lb.Samples(x, truth(x), law=lb.Unknown()), lb.RandomStart(), 4, rng=0)
     assert lb.compare(found.network, truth).max_error < 1e-9
 
 
 def test_an_interrupt_there_keeps_what_there_is(rng, monkeypatch):
     _, problem = posed(16, 5, 20_000, rng)
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     left = 3
 
     def interrupt(event):

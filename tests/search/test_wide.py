@@ -13,11 +13,10 @@ from planted_problems import full_point, planted
 
 import laybare as lb
 from laybare.errors import TooFewSamples
-from laybare.numerics import cost
 from laybare.search import settings
 from laybare.search.settings import Search, SearchContext, SearchStart
 from laybare.search.wide import search_with_spares
-from laybare.solver import FitInterrupt
+from laybare.solver import FitInterrupt, options
 from laybare.solver import minimise as solving
 from laybare.solver.dense import levenberg_marquardt
 from laybare.solver.minimise import minimise, prune
@@ -79,7 +78,7 @@ def searched_beside(problem, workers, *, progress=None):
 
 def test_a_run_is_pruned_while_the_next_one_is_under_way(rng, monkeypatch):
     """On two threads; where there is one, afterwards, with the same bits."""
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     problem, threads = planted(5, 3, 4000, rng, noise=0.05), []
     plain = settings.prune
 
@@ -101,7 +100,7 @@ def test_a_run_is_pruned_while_the_next_one_is_under_way(rng, monkeypatch):
 
 @pytest.mark.parametrize("step", [2, 9])
 def test_an_interrupt_of_either_ends_both(step, rng, monkeypatch):
-    change_options(monkeypatch, cost, "COST", expensive=0.0)
+    change_options(monkeypatch, options, "COST", expensive=0.0)
     problem, left, repairing = planted(5, 3, 4000, rng, noise=0.05), [step], []
 
     def interrupt(event):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from laybare.studies.random_start import LargeCell, LargeSize, refine_large
+from laybare.studies.scaling import LargeCell, LargeSize, refine_large
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laybare.solver.nested_models import log_likelihood_gain, schwarz_penalty
+from laybare.solver.minimise import log_likelihood_gain, schwarz_penalty
 
 
 def test_parameters_that_follow_noise_gain_less_than_their_penalty():

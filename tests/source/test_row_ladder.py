@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.source import row_ladder
-from laybare.source.row_ladder import RUNG_FACTOR, ladder_from, prefix, prefix_and_next, prefix_and_rest, prefix_or_all
+from laybare.source import problem
+from laybare.source.problem import RUNG_FACTOR, ladder_from, prefix, prefix_and_next, prefix_and_rest, prefix_or_all
 
 
 def numbered(size: int) -> lb.Samples:
@@ -40,7 +40,7 @@ def test_a_prefix_is_random_and_the_same_in_every_call() -> None:
 @pytest.mark.parametrize("rows", [1, 37, 999])
 def test_keys_are_drawn_in_blocks_of_any_size(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = numbers_of(prefix(numbered(1000), rows))
-    monkeypatch.setattr(row_ladder, "KEY_BLOCK", 64)
+    monkeypatch.setattr(problem, "KEY_BLOCK", 64)
     assert numbers_of(prefix(numbered(1000), rows)) == whole
 
 

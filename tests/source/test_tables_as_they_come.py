@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 import laybare as lb
 from laybare import cli
 from laybare.errors import InvalidInput
-from laybare.methods.data_summary import name_labels
+from laybare.methods.choosing import name_labels
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.studies import coverage
-from laybare.studies.coverage import COVERAGE, LARGE_NETWORK, CoverageRun, count_covered, cover_once, plant
+from laybare.studies import caution
+from laybare.studies.caution import COVERAGE, LARGE_NETWORK, CoverageRun, count_covered, cover_once, dependent_rows
 
 
 def test_numbers_are_counted_by_part_modulo_symmetry():
@@ -30,7 +30,7 @@ def test_a_verified_network_counts_and_others_do_not(kind, monkeypatch):
     def refused(*given, **named):
         raise lb.LaybareError("Seen.", "Why.", "What to do.")
 
-    monkeypatch.setattr(coverage, "recover", refused)
+    monkeypatch.setattr(caution, "recover", refused)
     assert cover_once(kind, 0).numbers == (0, 0, 0, 0)
 
 
@@ -44,7 +44,7 @@ def test_shares_are_over_all_networks_of_a_kind():
 def test_rows_are_as_dependent_as_they_are_said_to_be(kind):
     """Noise has variance one, give or take 4 standard deviations, 0.07 for 1,680 rows with a memory of .8; and it repeats itself
     from row to row, within groups or at equal inputs only where it should."""
-    _, drawn, y = plant(kind, 0)
+    _, drawn, y = dependent_rows(kind, 0)
     assert len(y) == len(drawn.x) == len(drawn.noise) and abs(drawn.noise.var() - 1.0) < 0.35
     after = np.corrcoef(drawn.noise[1:], drawn.noise[:-1])[0, 1]
     assert (after > 0.3) == (kind in ("groups", "groups, given", "time series"))

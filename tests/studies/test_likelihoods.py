@@ -5,8 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laybare.studies.likelihoods import KINDS, LIKELIHOODS, LikelihoodCell, LikelihoodRun, judge, plant
-from laybare.studies.real_data import DATA, REAL_DATA, RealRun, estimators, load
+from laybare.studies.real_data import (
+    DATA,
+    KINDS,
+    LIKELIHOODS,
+    REAL_DATA,
+    LikelihoodCell,
+    LikelihoodRun,
+    RealRun,
+    estimators,
+    judge,
+    load,
+    plant,
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,8 +13,7 @@ import laybare as lb
 from laybare.cli import commands
 from laybare.report.study_figures import Curve, LinesFigure, Panel
 from laybare.studies import PAPERS, STUDIES, Study, StudyResult, columns, zhong
-from laybare.studies.reading import StudyReading, commit
-from laybare.studies.study import table
+from laybare.studies.study import StudyReading, commit, table
 
 FOLDER = Path(__file__).parents[2] / "docs" / "studies"
 FIGURE = LinesFigure([Panel("left", "n", "error", [Curve("ours", [1, 2], [0.1, 1e-16])])], "two points")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from laybare.report.study_figures import Curve, LinesFigure, Panel
-from laybare.studies import STUDIES, StudyResult, ge, random_start
-from laybare.studies.random_start import LargeCell, LargeSize, OverwideCell, OverwideRun
+from laybare.studies import STUDIES, StudyResult, ge, scaling
+from laybare.studies.scaling import LargeCell, LargeSize, OverwideCell, OverwideRun
 
 
 def test_every_study_has_a_name_a_title_and_a_claim():
@@ -18,7 +18,7 @@ def test_every_study_has_a_name_a_title_and_a_claim():
 
 
 def test_one_run_of_random_start_is_exact_and_verified(seed):
-    run = random_start.recover_once(OverwideCell(6, 3, 200, "spares, 8 repairs"), seed)
+    run = scaling.recover_once(OverwideCell(6, 3, 200, "spares, 8 repairs"), seed)
     assert run.error < 1e-10 and run.verdict == "verified"
 
 
@@ -26,22 +26,22 @@ def test_rows_count_runs_and_failures():
     """Three seeds of one size and one arm: the counts must be those of the runs."""
     grid = ((4, 2, 100),)
     ends = [(1e-14, "verified"), (0.3, "refuted"), (0.2, "verified")]
-    cells = [cell for cell in random_start.OVERWIDE.cells(grid) if cell.arm == "spares, 8 repairs"]
+    cells = [cell for cell in scaling.OVERWIDE.cells(grid) if cell.arm == "spares, 8 repairs"]
     runs = {cell: [OverwideRun(error, verdict, 0.1) for error, verdict in ends] for cell in cells}
-    (row,) = random_start.OVERWIDE.summary(grid, runs).rows
+    (row,) = scaling.OVERWIDE.summary(grid, runs).rows
     assert (row.arm, row.exact, row.runs, row.verified_but_wrong) == ("spares, 8 repairs", 1, 3, 1)
 
 
 @pytest.mark.parametrize("arm", ["cosine 0.9", "random, 16 spares", "moments"])
 def test_large_network_arms_on_a_small_network(arm, seed):
-    run = random_start.refine_large(LargeCell(LargeSize(12, 3, 3000, 6000), arm), seed)
+    run = scaling.refine_large(LargeCell(LargeSize(12, 3, 3000, 6000), arm), seed)
     assert run.error < 1e-8 and run.found == 3
 
 
 def test_moment_start_finds_all_units(rng):
     """The start by itself: cosine above 0.95 to every unit (0.98-0.999 were measured at twice the dimension, fewer samples)."""
-    truth, source = random_start.plant_large(30, 5, 40_000, rng)
-    rows = random_start.moment_start(source, 5, rng)[:, :-1]
+    truth, source = scaling.plant_large(30, 5, 40_000, rng)
+    rows = scaling.moment_start(source, 5, rng)[:, :-1]
     cosines = np.abs(truth.layer.weights @ (rows / np.linalg.norm(rows, axis=1)[:, None]).T)
     assert cosines.max(axis=1).min() > 0.95
 

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from laybare.activations.hermite_coefficients import at_zero_bias
+from laybare.activations.hermite_coefficients import at_zero_bias, expected_product
 from laybare.activations.properties import Properties, measure
-from laybare.activations.quadrature import expected_product
 from laybare.errors import InvalidInput, LaybareError
 from laybare.numerics.checks import as_reals, check_number, check_whole, show_value
 from laybare.numerics.shapes import Array

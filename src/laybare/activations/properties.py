@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laybare.activations.quadrature import gaussian_nodes
+from laybare.activations.hermite_coefficients import gaussian_nodes
 from laybare.numerics.levels import ROUNDING
 from laybare.numerics.shapes import Array
 

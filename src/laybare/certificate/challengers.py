@@ -35,7 +35,7 @@ from laybare.numerics.linear_algebra import solve_spd
 from laybare.numerics.shapes import Array
 from laybare.solver.point import Point
 from laybare.source import Source
-from laybare.source.row_ladder import prefix_or_all
+from laybare.source.problem import prefix_or_all
 
 
 @dataclass(frozen=True, kw_only=True)

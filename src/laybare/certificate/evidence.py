@@ -32,9 +32,8 @@ import numpy as np
 
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array, Sums
-from laybare.solver import Effort, nested_models
-from laybare.solver.minimise import stop_when_decided
-from laybare.solver.nested_models import schwarz_penalty
+from laybare.solver import Effort, minimise
+from laybare.solver.minimise import schwarz_penalty, stop_when_decided
 from laybare.solver.point import Point, parameters_per_unit
 from laybare.source import Source
 
@@ -51,7 +50,7 @@ def log_likelihood_gain(fitted: FittedNetwork, narrow: float, wide: float, wider
     """LR from the losses of both networks, rounding apart; the wider one has `wider` units more than the fitted one."""
     rounding = fitted.rounding_variance * fitted.equations
     spare = max(1, fitted.equations - fitted.unknowns - wider * parameters_per_unit(fitted.point))
-    return nested_models.log_likelihood_gain(spare, narrow, wide, rounding)
+    return minimise.log_likelihood_gain(spare, narrow, wide, rounding)
 
 
 def refit_effort(fitted: FittedNetwork) -> Effort:

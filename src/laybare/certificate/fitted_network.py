@@ -28,9 +28,8 @@ from laybare.solver.point import FittedPoint, Point, columns_of, keep_units, par
 from laybare.solver.subsampled import ReducedNormal, fits_single_precision, reduced_normal
 from laybare.source import Source
 from laybare.source.parallel import run_parallel
-from laybare.source.problem import Problem
+from laybare.source.problem import Problem, prefix_and_next, prefix_and_rest, prefix_or_all
 from laybare.source.protocol import SplitSources
-from laybare.source.row_ladder import prefix_and_next, prefix_and_rest, prefix_or_all
 from laybare.source.sums import balance_two_blocks
 
 

@@ -51,7 +51,7 @@ from laybare.numerics.shapes import Array, Sums
 from laybare.solver.normal import InPrecision, outputs_of, pre_activations, with_ones
 from laybare.solver.point import Point, add_units, keep_units, parameters_per_unit
 from laybare.source import Source
-from laybare.source.row_ladder import prefix_or_all
+from laybare.source.problem import prefix_or_all
 from laybare.source.sums import balance_two_blocks
 from laybare.source.views import RowsInMemory, map_blocks
 

@@ -48,7 +48,7 @@ from laybare.solver.normal import (
 )
 from laybare.solver.point import Point, Split, point_of
 from laybare.source import Source
-from laybare.source.row_ladder import prefix_or_all
+from laybare.source.problem import prefix_or_all
 
 
 class ErrorEstimate(NamedTuple):

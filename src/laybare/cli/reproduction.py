@@ -98,7 +98,7 @@ def _run(
     study: Study[Any], seeds: range | None, out: Path, *, full: bool, arm: str | None, output: Output
 ) -> dict[str, Any]:
     """Measure, print, write."""
-    from laybare.studies.reading import StudyReading
+    from laybare.studies.study import StudyReading
 
     begun, chosen = time.process_time(), range(study.seeds) if seeds is None else seeds
     with output.bar() as progress:

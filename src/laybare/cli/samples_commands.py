@@ -14,6 +14,7 @@ import laybare as lb
 from laybare.cli.interrupts import keep_on_interrupt, results_saved
 from laybare.cli.literal_forms import check_literal, literal_layer, literal_method
 from laybare.cli.output import LISTED_UNITS, Output, examples, layer_table, print_path, print_summary
+from laybare.cli.program import in_command_line_words
 from laybare.cli.results import (
     WRITERS,
     ResultOptions,
@@ -24,9 +25,8 @@ from laybare.cli.results import (
     status_of,
     with_typed_command,
 )
-from laybare.cli.wording import in_command_line_words
 from laybare.methods import Method
-from laybare.methods.data_summary import name_labels
+from laybare.methods.choosing import name_labels
 from laybare.networks.storage import write_atomically
 from laybare.pipeline.arguments import METHOD_NAMES
 from laybare.source import as_law
@@ -134,7 +134,7 @@ def _column(data: str, name: str, reading: dict[str, Any], meaning: str) -> Any:
 @click.option("--activation", default="relu", show_default=True, help="For example relu, step, sigmoid, exponential(0.5).")
 @click.option("--literal", is_flag=True, help="The paper's own algorithm, with nothing after it.")
 @FORM
-@click.option("--threshold", type=click.FloatRange(0.0), help="Told to --literal; smooth units need it.")
+@click.option("--threshold", type=click.FloatRange(0.0), help="For --literal; smooth units need it.")
 @click.option("--starts", type=click.IntRange(1), help="Random starts of --literal --form section-3.")
 @click.option("--epsilon", type=click.FloatRange(0.0, min_open=True),
               help="Width of the delta of --literal --form section-3 or delta; from the number of rows if not given.")
@@ -182,8 +182,8 @@ def _finish_layer(found: lb.lowest_layer.LayerRecovery, result: ResultOptions) -
 def _save_layer(found: lb.lowest_layer.LayerRecovery, out: str) -> None:
     parts = {"weights": np.asarray(found.layer.weights), "biases": -found.thresholds, "thresholds": found.thresholds}
     if Path(out).suffix == ".json":
-        told = {name: values.tolist() for name, values in parts.items()} | {"activation": found.layer.activation.name}
-        write_atomically(Path(out), (json.dumps(told) + "\n").encode())
+        stated = {name: values.tolist() for name, values in parts.items()} | {"activation": found.layer.activation.name}
+        write_atomically(Path(out), (json.dumps(stated) + "\n").encode())
         return
     contents = BytesIO()
     np.savez(contents, weights=parts["weights"], biases=parts["biases"], thresholds=parts["thresholds"])

@@ -12,12 +12,15 @@ from laybare.decomposition.components import (
     BestOf,
     Components,
     Decomposer,
+    StackSpan,
     best_of,
+    condense,
     deduplicate,
     fit_components,
     fit_stack_components,
     fit_tensor_components,
     loadings,
+    project,
     separation,
     tensor_coefficients,
 )
@@ -25,8 +28,11 @@ from laybare.decomposition.cp import (
     AfterWhitening,
     AlternatingLeastSquares,
     GaussNewton,
+    SubspacePower,
     TensorPower,
     alternating_least_squares,
+    joint_span,
+    subspace_power,
     tensor_power,
 )
 from laybare.decomposition.diagonalisers import (
@@ -45,10 +51,20 @@ from laybare.decomposition.direction_fits import (
     polish_tensor,
     shrink_to_orthogonal,
 )
-from laybare.decomposition.joint import KCL, DefiniteJacobi, JointDiagonalisation, definite_jacobi, joint_diagonalisation, kcl
-from laybare.decomposition.pencils import Jennrich, RankOneParts, flattened_jennrich, flattened_spectrum, jennrich
+from laybare.decomposition.joint import (
+    KCL,
+    DefiniteJacobi,
+    Jennrich,
+    JointDiagonalisation,
+    RankOneParts,
+    definite_jacobi,
+    flattened_jennrich,
+    flattened_spectrum,
+    jennrich,
+    joint_diagonalisation,
+    kcl,
+)
 from laybare.decomposition.relations import Relations, annihilator, rank_one_elements
-from laybare.decomposition.slices import StackSpan, condense, project
 from laybare.decomposition.spectra import (
     Eigenspace,
     RankEstimate,
@@ -57,7 +73,6 @@ from laybare.decomposition.spectra import (
     margins,
     shifted_power,
 )
-from laybare.decomposition.spm import SubspacePower, joint_span, subspace_power
 
 __all__ = [
     "Components", "Decomposer", "deduplicate", "separation",

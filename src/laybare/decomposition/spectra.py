@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.random import Generator
 
-from laybare.decomposition.slices import MAX_ASYMMETRY
+from laybare.decomposition.components import MAX_ASYMMETRY
 from laybare.errors import InvalidInput
 from laybare.numerics.levels import ROUNDING
 from laybare.numerics.shapes import Array

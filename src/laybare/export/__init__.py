@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from laybare.export.json_npz import from_json, from_npz, to_json, to_npz
 from laybare.export.onnx import from_onnx, to_onnx
+from laybare.export.recovery_files import from_json, from_npz, to_json, to_npz
 from laybare.export.sklearn import from_sklearn, to_sklearn
 from laybare.export.torch import from_torch, to_torch
 from laybare.numerics.lazy import on_demand

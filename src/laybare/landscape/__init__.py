@@ -17,30 +17,71 @@
 """
 
 from laybare.landscape.designs import (
+    Bounds,
     Design,
+    DesignParameters,
+    LandscapeUnits,
+    NearMinimum,
     NormPenalty,
     Penalty,
     SampledPenalty,
+    algorithm_1,
+    algorithm_2,
+    corrected_readout,
+    from_inverse,
     general_design,
     orthogonal_design,
     pairs_on_spheres,
     population_f,
     population_g,
+    theorem_2_3,
+    theorem_b_1,
+    theorem_b_1_nearness,
+    theorem_c_4,
+    theorem_c_5,
     whitened_design,
 )
-from laybare.landscape.explorer import CriticalPoint, CriticalPoints, critical_points
-from laybare.landscape.first_order import Descent, adam, gradient_descent
-from laybare.landscape.fourth_moment import (
+from laybare.landscape.first_order import (
+    Descent,
+    DescentPath,
+    Response,
+    SampledRisk,
+    StepSchedule,
+    Stream,
+    adam,
+    batch_stream,
+    even_response,
+    gradient_descent,
+    response_of,
+    stochastic_descent,
+)
+from laybare.landscape.minimisers import (
+    CriticalPoint,
+    CriticalPoints,
+    Minimum,
+    SecondOrder,
+    StoppingPoint,
+    critical_points,
+    descend,
+    lbfgs,
+    second_order,
+    trust_region,
+)
+from laybare.landscape.objective import (
+    Domain,
     FourthMoment,
+    FreeSpace,
+    LocalDerivatives,
+    Objective,
     RankOneQuartic,
     Teacher,
     TurnedQuartic,
+    UnitRows,
+    ValueAndGradient,
     coefficient,
     polar_iteration,
     whitening,
 )
-from laybare.landscape.minimisers import Minimum, SecondOrder, StoppingPoint, descend, lbfgs, second_order, trust_region
-from laybare.landscape.objective import Domain, FreeSpace, LocalDerivatives, Objective, UnitRows, ValueAndGradient
 from laybare.landscape.risks import (
     ReLURisk,
     SeriesRisk,
@@ -50,32 +91,6 @@ from laybare.landscape.risks import (
     population_tensor_risk,
     series_risk,
     tensor_risk,
-)
-from laybare.landscape.stochastic import (
-    DescentPath,
-    Response,
-    SampledRisk,
-    StepSchedule,
-    Stream,
-    batch_stream,
-    even_response,
-    response_of,
-    stochastic_descent,
-)
-from laybare.landscape.theorems import (
-    Bounds,
-    DesignParameters,
-    LandscapeUnits,
-    NearMinimum,
-    algorithm_1,
-    algorithm_2,
-    corrected_readout,
-    from_inverse,
-    theorem_2_3,
-    theorem_b_1,
-    theorem_b_1_nearness,
-    theorem_c_4,
-    theorem_c_5,
 )
 
 __all__ = [

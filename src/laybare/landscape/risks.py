@@ -37,8 +37,16 @@ from numpy.random import Generator
 
 from laybare.activations import Activation
 from laybare.decomposition.components import unit_rows
-from laybare.landscape.fourth_moment import FourthMoment, Teacher, coefficient
-from laybare.landscape.objective import Domain, FreeSpace, UnitRows, ValueAndGradient, random_rows
+from laybare.landscape.objective import (
+    Domain,
+    FourthMoment,
+    FreeSpace,
+    Teacher,
+    UnitRows,
+    ValueAndGradient,
+    coefficient,
+    random_rows,
+)
 from laybare.numerics.shapes import Array
 
 PARALLEL_SINE = 1e-12

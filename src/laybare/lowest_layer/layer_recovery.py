@@ -21,8 +21,7 @@ from laybare.activations import step
 from laybare.certificate import Certificate, StandardErrors
 from laybare.errors import AssumptionViolated, InvalidInput, NotSeparated
 from laybare.lowest_layer.acceptance import LayerFinding, top_claim
-from laybare.lowest_layer.by_lines import layer_by_lines
-from laybare.lowest_layer.by_queries import layer_by_queries
+from laybare.lowest_layer.by_queries import layer_by_lines, layer_by_queries
 from laybare.lowest_layer.high_threshold import HighThreshold
 from laybare.lowest_layer.tops import Top, held_out_r2
 from laybare.lowest_layer.union_fit import HalfSpaces

@@ -20,21 +20,25 @@ from laybare.moments.contractions import (
     Quartic,
     SecondMoment,
     ThirdSlices,
+    WeightSpan,
     fourth_slices,
+    leading_directions,
     projected_tensors,
     quartic,
+    refine_subspace,
     second_moment,
     third_slices,
 )
-from laybare.moments.control_variates import Control, controlled_moments, fit_control, pair_units
-from laybare.moments.density_scores import ScoreMoments, independent_score, score_moments
 from laybare.moments.hermite_moments import (
     HermiteMoments,
     RankOneSum,
+    ScoreMoments,
     hermite_features,
+    independent_score,
     packed_moments,
     population_moments,
     population_tensor,
+    score_moments,
 )
 from laybare.moments.measurement import MEMORY_LIMIT, Measurement, Moment, measure, measure_with_noise
 from laybare.moments.packed import (
@@ -65,8 +69,18 @@ from laybare.moments.pure_neuron_detector import (
     opposite_products,
     population_detector,
 )
-from laybare.moments.regression import HermiteFit, Regression, Residual, affordable_degree, fit_hermite, least_squares
-from laybare.moments.weight_span import WeightSpan, leading_directions, refine_subspace
+from laybare.moments.regression import (
+    Control,
+    HermiteFit,
+    Regression,
+    Residual,
+    affordable_degree,
+    controlled_moments,
+    fit_control,
+    fit_hermite,
+    least_squares,
+    pair_units,
+)
 
 __all__ = [
     "HermiteMoments", "PackedMoments", "packed_moments", "hermite_features", "flatten", "unpack", "veronese",

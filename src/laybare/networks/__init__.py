@@ -1,8 +1,8 @@
 """Networks: layers, canonical forms, files, comparison modulo every symmetry, each paper's error metric."""
 
-from laybare.networks.matching import compare
-from laybare.networks.metrics import (
+from laybare.networks.matching import (
     SquaredErrors,
+    compare,
     landscape_error,
     max_angle,
     max_relative_error,

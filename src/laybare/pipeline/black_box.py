@@ -20,8 +20,8 @@ from laybare.errors import TooFewSamples
 from laybare.lines.assurance import AssuranceOptions, AssurancePlan
 from laybare.lines.model_fit import FIT
 from laybare.methods import RandomStart
+from laybare.methods.black_box_reading import with_named_misfit
 from laybare.methods.guess_activation import Candidates
-from laybare.methods.misfit import with_named_misfit
 from laybare.networks import Network
 from laybare.numerics.levels import NOISELESS
 from laybare.numerics.shapes import Progress, report_progress

@@ -259,8 +259,10 @@ def _ended_by_time(certificate: Certificate, call: _Call) -> Certificate:
 
 def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
     """Summarise the data, then try the methods that suit them. Methods with biases share the problem that was summarised."""
-    from laybare.methods.choosing import choose_from_summary  # imports every method
-    from laybare.methods.data_summary import summarise_data
+    from laybare.methods.choosing import (
+        choose_from_summary,  # imports every method
+        summarise_data,
+    )
 
     problem = _pose(call._replace(progress=clock.progress), biases=True)
     report_progress(clock.progress, "looking")

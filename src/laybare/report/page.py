@@ -165,7 +165,7 @@ def unit_images(weights: Array) -> str:
 
 def _as_json(network: Network) -> str:
     """The network as `to_json` writes it, safe inside of a script element; empty if it is too large, or not all known."""
-    from laybare.export.json_npz import to_json
+    from laybare.export.recovery_files import to_json
 
     try:
         text = to_json(network)

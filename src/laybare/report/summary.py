@@ -27,8 +27,7 @@ import numpy as np
 from laybare.certificate.prediction import covered_point
 from laybare.errors import printable
 from laybare.numerics.shapes import Array
-from laybare.report.quantities import Quantity
-from laybare.report.tables import format_digits
+from laybare.report.tables import Quantity, format_digits
 
 if TYPE_CHECKING:
     from laybare.pipeline import Recovery

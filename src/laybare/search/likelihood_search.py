@@ -31,8 +31,7 @@ from laybare.solver.likelihood import (
     outputs_at,
     sums_at,
 )
-from laybare.solver.minimise import stop_when_decided
-from laybare.solver.nested_models import schwarz_penalty
+from laybare.solver.minimise import schwarz_penalty, stop_when_decided
 from laybare.solver.normal import Fit, elimination_order
 from laybare.solver.point import (
     FittedPoint,

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import TooFewSamples
-from laybare.numerics import cost
 from laybare.numerics.checks import check_fields, show_choices
 from laybare.numerics.levels import SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress
-from laybare.solver import Effort, Trace
+from laybare.solver import Effort, Trace, options
 from laybare.solver.minimise import minimise, prune
 from laybare.solver.point import FittedPoint, Model, Point, parameter_count
 from laybare.source import Source
@@ -161,10 +160,10 @@ class SearchContext(NamedTuple):
         return self.prune(found._replace(trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
 
     def is_expensive(self, point: Point) -> bool:
-        return cost.COST.is_expensive(self.source.size, parameter_count(point))
+        return options.COST.is_expensive(self.source.size, parameter_count(point))
 
     def is_cheap(self, point: Point) -> bool:
-        return cost.COST.is_cheap(self.source.size, parameter_count(point))
+        return options.COST.is_cheap(self.source.size, parameter_count(point))
 
     def effort(self, point: Point) -> Effort:
         """Of one run: where steps are expensive, runs with noise end early, since all rows come later."""
@@ -209,10 +208,10 @@ class SearchContext(NamedTuple):
         limit = self.largest_width()
         if limit < width:
             enough = int(3 * self.source.size * width / max(limit, 1))
-            told = f"at most width {limit} could be told from noise" if limit else "no width could be told from noise"
+            given = f"{f'at most width {limit}' if limit else 'no width'} could be distinguished from noise"
             raise TooFewSamples(
                 f"{self.source.size:,} samples for width {width} in dimension {self.source.dim}, beside those that are held out.",
-                f"They leave too few equations to check the free parameters: {told}.",
+                f"They leave too few equations to check the free parameters: {given}.",
                 f"About {enough:,} samples would do{', or ask for a smaller width' if limit else ''}.",
                 samples=self.source.size, width=width, largest_width=limit)
 

@@ -13,8 +13,7 @@ from laybare.networks import Network, compare
 from laybare.numerics.levels import NOISELESS_LOSS
 from laybare.search import settings
 from laybare.solver import Effort
-from laybare.solver.minimise import minimise
-from laybare.solver.nested_models import log_likelihood_gain, schwarz_penalty
+from laybare.solver.minimise import log_likelihood_gain, minimise, schwarz_penalty
 from laybare.solver.point import FittedPoint, network_of, point_of
 from laybare.source import Source
 from laybare.source.problem import Problem

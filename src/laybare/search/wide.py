@@ -29,15 +29,13 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.errors import Interrupted
-from laybare.numerics import cost
 from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, Event, Progress, Sums, report_progress
 from laybare.search import settings
 from laybare.search.hops import search_by_hops
 from laybare.search.settings import SearchContext, SearchStart
-from laybare.solver import FitInterrupt, Trace, TraceRow, best_so_far
-from laybare.solver.minimise import removal_pays
-from laybare.solver.nested_models import log_likelihood_gain, schwarz_penalty
+from laybare.solver import FitInterrupt, Trace, TraceRow, best_so_far, options
+from laybare.solver.minimise import log_likelihood_gain, removal_pays, schwarz_penalty
 from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
 from laybare.solver.options import SOLVER
 from laybare.solver.point import FittedPoint, Point, add_units, keep_units, overfit, parameter_count, parameters_per_unit
@@ -362,7 +360,7 @@ def _count_hops(context: SearchContext, width: int) -> int:
 
 
 def _affordable_hops(context: SearchContext, width: int) -> float:
-    return settings.SEARCH.hop_seconds / cost.COST.step_seconds(context.source.size, context.count_parameters(width))
+    return settings.SEARCH.hop_seconds / options.COST.step_seconds(context.source.size, context.count_parameters(width))
 
 
 def _has_few_equations(context: SearchContext, width: int) -> bool:

@@ -7,8 +7,16 @@
 
 Fewer units: backward elimination by the exact increase of the squared error.
 
-`elimination_order` ranks the units. A removal stands only if, after a refit, the loss has risen by less than Schwarz's penalty
-(`nested_models.py`).
+`elimination_order` ranks the units. A removal stands only if, after a refit, the loss has risen by less than Schwarz's penalty.
+
+Is the model with more parameters better? Twice the log of a likelihood ratio, and what it must exceed.
+
+For N equations with equal normal noise, its variance fitted, the ratio of two fits is that of their squared errors,
+
+    gain = N log((loss without + floor) / (loss with + floor)),
+
+where `floor` is rounding, so that exact fits compare as well: any true unit raises the loss 1e10-fold. A model with q more
+parameters is better if the gain exceeds the penalty q log N (Schwarz 1978). Pruning, widths, signs and the certificate ask this.
 """
 
 from __future__ import annotations
@@ -17,19 +25,30 @@ from dataclasses import replace
 
 import numpy as np
 
-from laybare.numerics import cost
 from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, best_so_far, options
 from laybare.solver.dense import levenberg_marquardt
 from laybare.solver.matrix_free import matrix_free_newton
-from laybare.solver.nested_models import log_likelihood_gain, schwarz_penalty
 from laybare.solver.normal import Fit, FitStatistic, elimination_order
 from laybare.solver.point import FittedPoint, Point, keep_units, overfit, parameter_count, parameters_per_unit
 from laybare.solver.subsampled import ReducedNormal, SubsampledCurvature, subsampled_newton
 from laybare.source import Source
-from laybare.source.row_ladder import prefix
+from laybare.source.problem import prefix
 from laybare.source.sums import balance_two_blocks
+
+TINY = float(np.finfo(float).tiny)
+"""The floor where none is given. Derived: the least number whose logarithm keeps all digits."""
+
+
+def log_likelihood_gain(equations: float, without: float, loss: float, floor: float = TINY) -> float:
+    """Twice the log-likelihood ratio of a fit with squared error `loss` over one with squared error `without`."""
+    return equations * float(np.log((max(without, 0.0) + floor) / (max(loss, 0.0) + floor)))
+
+
+def schwarz_penalty(parameters: float, equations: float) -> float:
+    """The largest gain of this number of parameters by chance."""
+    return parameters * float(np.log(equations))
 
 
 def minimise(
@@ -105,7 +124,7 @@ def _is_worth_a_part(source: Source, point: Point) -> bool:
 
 def is_expensive(source: Source, point: Point) -> bool:
     """Whether one set of normal equations should serve several steps."""
-    return cost.COST.is_expensive(source.size, point.size)
+    return options.COST.is_expensive(source.size, point.size)
 
 
 def _gained_only_noise(begun: FittedPoint, share: float) -> bool:

@@ -14,10 +14,10 @@ from numpy.random import Generator
 
 from laybare.errors import InvalidInput
 from laybare.numerics.shapes import Array, Progress, Statistic, Sums, report_progress
+from laybare.source.laws import whitening_map
 from laybare.source.protocol import Affine, Law, Rows, Source, SplitSources, WhitenedSource
 from laybare.source.sums import GRAIN, Engine, Schedule, block_rows, evaluate_block, plan_block_rows, sum_blocks
 from laybare.source.threads import map_in_order
-from laybare.source.whitening import whitening_map
 
 
 class SourceMethods(Protocol):

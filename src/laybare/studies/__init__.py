@@ -6,9 +6,8 @@ from laybare.studies.audits import DEFENCES
 from laybare.studies.automatic import CHOOSE, FUZZ
 from laybare.studies.awasthi import ERROR, FACTORIAL, PHASE
 from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_LARGE, DEEP_TRAINED, DEEP_WIDE, LINES
-from laybare.studies.caution import CAUTION, SAME_DATA
+from laybare.studies.caution import CAUTION, COVERAGE, SAME_DATA
 from laybare.studies.certificates import HOSTILE, HOSTILE_BOXES, HOSTILE_SAMPLES, PLAIN_NOISE
-from laybare.studies.coverage import COVERAGE
 from laybare.studies.few_samples import NEAR_LIMIT, PHASE_DIAGRAM
 from laybare.studies.five_papers import FIVE
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
@@ -17,12 +16,10 @@ from laybare.studies.glm_squared_loss import RELU_LOSS, SIGMOID_LOSS
 from laybare.studies.goel_layers import ACTIVATION_PROBABILITY, DEEPER_CUT, LAYER_ERROR, LAYER_STARTS, TAN_ALPHA
 from laybare.studies.goel_theorems import GENERAL_DEGREE, THEOREM_8, THEOREM_9, THEOREM_13
 from laybare.studies.hinges import HINGES
-from laybare.studies.likelihoods import LIKELIHOODS
 from laybare.studies.perturbations import DECOMPOSITION_NOISE, SMOOTHED
-from laybare.studies.random_start import LARGE, OVERWIDE, RATIO
-from laybare.studies.real_data import REAL_DATA
+from laybare.studies.real_data import LIKELIHOODS, REAL_DATA
 from laybare.studies.sample_complexity import SAMPLE_COMPLEXITY
-from laybare.studies.scaling import SCALING
+from laybare.studies.scaling import LARGE, OVERWIDE, RATIO, SCALING
 from laybare.studies.study import Settings, Study, StudyResult
 from laybare.studies.zhong import FIGURE_1A, FIGURE_1B, FIGURE_1C
 

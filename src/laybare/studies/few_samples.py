@@ -145,7 +145,7 @@ def draw_data(cell: FewCell, seed: int) -> PlantedData:
 
 
 def _stop_at(end: float) -> Progress:
-    """A listener that interrupts once so much CPU time of the process is spent."""
+    """A listener that interrupts after this much CPU time of the process."""
     def stop(event: Event) -> None:
         if event.stage == "refining" and time.process_time() > end:
             raise KeyboardInterrupt

@@ -20,7 +20,7 @@ from numpy.random import Generator
 
 from laybare import landscape
 from laybare.activations import relu
-from laybare.landscape.stochastic import Response
+from laybare.landscape.first_order import Response
 from laybare.moments import HermiteFit, Residual, fit_hermite, quartic
 from laybare.networks import unsigned_error
 from laybare.numerics.shapes import Array

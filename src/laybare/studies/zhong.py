@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import power_relu
-from laybare.assembly.magnitudes import with_unit_readout
+from laybare.assembly.unit_scalars import with_unit_readout
 from laybare.decomposition import dense_subspace
 from laybare.errors import LaybareError
 from laybare.landscape.first_order import Descent, gradient_descent

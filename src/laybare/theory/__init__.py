@@ -31,6 +31,8 @@ from laybare.theory.high_threshold_forms import (
     empirical_shifted_mean,
     even_coefficients,
     gaussian_tail,
+    layer_closeness,
+    linear_part_gap,
     penalised_objective,
     population_correlations,
     printed_product_bound,
@@ -42,7 +44,6 @@ from laybare.theory.high_threshold_forms import (
     step_unit_slope,
     threshold_coefficient,
 )
-from laybare.theory.layer_guarantees import layer_closeness, linear_part_gap
 from laybare.theory.relu_guarantees import LinearStandIn, linear_stand_in, relu_approximation, relu_recovery, relu_units
 from laybare.theory.risk_curvature import (
     Curvature,

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from laybare.activations.quadrature import Factor, PairMoments, pair_moments
+from laybare.activations.hermite_coefficients import Factor, PairMoments, pair_moments
 from laybare.errors import InvalidInput
 from laybare.networks import Network
 from laybare.numerics.shapes import Array, Sums

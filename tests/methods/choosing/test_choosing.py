@@ -12,8 +12,7 @@ import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.certificate.certificate import Findings
 from laybare.certificate.rival_activations import are_clearly_worse
-from laybare.methods.choosing import DataSummary, check_suitability, summarise_data
-from laybare.methods.data_summary import kernels_of_orders, order_signals
+from laybare.methods.choosing import DataSummary, check_suitability, kernels_of_orders, order_signals, summarise_data
 from laybare.numerics.shapes import Array
 from laybare.pipeline.monitor import Clock
 from laybare.pipeline.portfolio import try_methods
@@ -139,15 +138,15 @@ def test_a_fit_that_nothing_rivals_is_not_looked_for_in_other_ways(verdict: str,
     assert min(claim.value, 2.0) == tried
 
 
-@pytest.mark.parametrize(("told", "runs", "tried"), [(True, 2, 1), (True, 0, 2), (False, 2, 2)])
-def test_a_told_width_that_is_too_small_is_too_small_for_every_method(told: bool, runs: int, tried: int) -> None:
-    """Unless no two searches agree that this is the best network of that width, or the width was not told."""
+@pytest.mark.parametrize(("given", "runs", "tried"), [(True, 2, 1), (True, 0, 2), (False, 2, 2)])
+def test_a_told_width_that_is_too_small_is_too_small_for_every_method(given: bool, runs: int, tried: int) -> None:
+    """Unless no two searches agree that this is the best network of that width, or the width was not given."""
     x = np.random.default_rng(0).standard_normal((3000, 20))
     choice = lb.choose(lb.Samples(x, np.maximum(x @ np.eye(20)[:, :4], 0.0).sum(axis=1)), 3, lb.relu)
     assert len(choice.candidates) > 1 and {one.method.activation for one in choice.candidates} == {lb.relu}
     refuted = outcome(lb.relu, "refuted", 0.3)
     ended = replace(refuted, certificate=replace(refuted.certificate, findings=Findings(runs, unit_missing=True)))
-    found = try_methods(choice, lambda method: ended, Clock(None, np.inf), width_given=told)
+    found = try_methods(choice, lambda method: ended, Clock(None, np.inf), width_given=given)
     claim = next(one for one in found.certificate.checks if one.name == "methods tried")
     assert min(claim.value, 2.0) == tried
 

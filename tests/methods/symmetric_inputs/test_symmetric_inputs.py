@@ -17,7 +17,7 @@ from laybare.studies.ge import conditioned
 EXACT = 1e-10
 
 
-@pytest.mark.parametrize("width", [10, None], ids=["told", "counted"])
+@pytest.mark.parametrize("width", [10, None], ids=["given", "counted"])
 def test_few_samples_without_noise(width: int | None, rng: np.random.Generator) -> None:
     truth = orthonormal(10, rng)
     found = lb.recover(samples(truth, rng.standard_normal((200, 10))), lb.SymmetricInputs(), width, rng=rng)
@@ -139,11 +139,11 @@ def test_offset_is_left_to_the_solver(rng: np.random.Generator) -> None:
     assert lb.compare(found.network, shifted).max_error < EXACT
 
 
-@pytest.mark.parametrize("told", [4, 6])
-def test_wrong_widths_are_not_verified(told: int, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("given", [4, 6])
+def test_wrong_widths_are_not_verified(given: int, rng: np.random.Generator) -> None:
     truth = lb.Network(lb.Layer(orthonormal_weights(6, 5, rng=rng)), orthonormal_weights(6, 5, rng=rng))
     source = samples(truth, rng.standard_normal((1000, 6)), 0.1, rng)
-    found = lb.recover(source, lb.SymmetricInputs(search=Search(hops=1)), told, rng=rng)
+    found = lb.recover(source, lb.SymmetricInputs(search=Search(hops=1)), given, rng=rng)
     assert found.certificate.verdict != "verified"
 
 

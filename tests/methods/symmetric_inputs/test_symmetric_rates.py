@@ -129,9 +129,9 @@ def test_laws(law: str) -> None:
         found = lb.recover(source, lb.SymmetricInputs(), 9, rng=rng)
         errors.append(error(found, truth))
         controls.append(error(lb.recover(source, ONE_RUN, 9, rng=rng), truth) < 1e-10)
-        told = claim(found, "told apart").value
+        given = claim(found, "told apart").value
         assert found.certificate.verdict == "verified", found.certificate.explain()
-    print(f"{law}: largest error {max(errors):.1e}, pairs told apart {told:.2g}; random directions, one run: {sum(controls)}/5")
+    print(f"{law}: largest error {max(errors):.1e}, pairs told apart {given:.2g}; random directions, one run: {sum(controls)}/5")
     assert max(errors) < 1e-10
 
 

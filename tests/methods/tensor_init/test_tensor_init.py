@@ -177,7 +177,7 @@ def test_other_shapes(dim: int, width: int, outputs: int, rng: np.random.Generat
     assert lb.compare(found.network, truth).max_error < EXACT
 
 
-@pytest.mark.parametrize("law", [lb.Gaussian(), None], ids=["estimated", "told"])
+@pytest.mark.parametrize("law", [lb.Gaussian(), None], ids=["estimated", "given"])
 @pytest.mark.parametrize("activation", [RELU2, lb.relu, lb.tanh], ids=lambda activation: activation.name)
 def test_correlated_inputs_are_whitened(activation: lb.Activation, law: lb.Gaussian | None, rng: np.random.Generator) -> None:
     """A covariance of condition 100, known or not."""

@@ -27,7 +27,7 @@ from numpy.random import Generator
 from laybare.activations import Activation, relu
 from laybare.certificate import Claim
 from laybare.decomposition import AlternatingLeastSquares, BestOf, Decomposer
-from laybare.decomposition.pencils import real_eigenvectors
+from laybare.decomposition.joint import real_eigenvectors
 from laybare.errors import InvalidInput
 from laybare.landscape.first_order import Descent, gradient_descent, largest_curvature
 from laybare.methods.start import AssumptionName, Start

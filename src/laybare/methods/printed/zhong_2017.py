@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.assembly.magnitudes import rec_mag_sign, with_unit_readout
+from laybare.assembly.unit_scalars import rec_mag_sign, with_unit_readout
 from laybare.decomposition import KCL, Decomposer, shifted_power
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.landscape.first_order import Descent, gradient_descent
