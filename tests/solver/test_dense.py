@@ -126,19 +126,6 @@ def test_overflowing_start_is_refused(rng):
         levenberg_marquardt(problem.source, full_point(lb.Network(layer, problem.truth.readout)), problem.scale)
 
 
-@pytest.mark.parametrize("activation", [lb.softplus, lb.tanh, lb.gelu], ids=lambda a: a.name)
-def test_unit_rows_stay_unit_rows(activation, rng):
-    """Ge, Lee and Ma's model: |w| = 1 is known, rows move in their tangent spaces."""
-    problem = planted(6, 4, 800, rng, activation=activation)
-    start = perturbed(problem.truth, 0.1, rng)
-    rows = start.layer.weights / np.linalg.norm(start.layer.weights, axis=1)[:, None]
-    start = lb.Network(lb.Layer(rows, start.layer.biases, activation), start.readout)
-    point = point_of(start, biases=True, offset=True, linear=False, unit=True)
-    refined = levenberg_marquardt(problem.source, point, problem.scale)
-    assert np.allclose(np.linalg.norm(refined.point.units[:, :6], axis=1), 1.0, atol=1e-14)
-    assert lb.compare(network_of(refined.point, vector=True), problem.truth).max_error < 1e-10
-
-
 def test_data_that_turn_bad_midway_are_a_sentence(rng):
     """A file that changes under the solver: the pass that meets the NaN says so."""
     problem = planted(4, 2, 300, rng)

@@ -49,7 +49,7 @@ class Layer:
     @np.errstate(all="ignore")
     def __call__(self, x: Array) -> Array:
         """Activations of the units, (n, width)."""
-        return self.activation(self.before(as_rows("x", x, self.dim, "layer")))
+        return self.activation(self.before(as_rows(x, self.dim, "layer")))
 
     def before(self, x: Array) -> Array:
         """Pre-activations x Wᵀ + b, (n, width)."""
@@ -134,7 +134,7 @@ class Network:
     @np.errstate(all="ignore")
     def __call__(self, x: Array) -> Array:
         """Outputs at the rows of x: (n,) if the readout is a vector, else (n, outputs)."""
-        x = as_rows("x", x, self.dim, "network")
+        x = as_rows(x, self.dim, "network")
         h = self.features(x)
         y: Array = h @ self.readout
         if self.linear is not None:

@@ -171,7 +171,7 @@ def check_path(name: str, given: Any) -> Path:
     return Path(text)
 
 
-def as_generator(given: Any, name: str = "rng") -> Generator:
+def as_generator(given: Any) -> Generator:
     """The generator of a seed, or the one given; None draws a seed."""
     try:
         numbers_of_another_kind = isinstance(given, np.ndarray) and given.dtype.kind not in "iu"
@@ -180,7 +180,7 @@ def as_generator(given: Any, name: str = "rng") -> Generator:
         return np.random.default_rng(given)
     except Exception:
         raise InvalidInput(
-            f"{name} is {show_value(given)}.", "It is the seed of all random draws: the same seed gives the same bits.",
+            f"rng is {show_value(given)}.", "It is the seed of all random draws: the same seed gives the same bits.",
             "Give a whole number of at least 0, or numpy.random.default_rng(seed).") from None
 
 
@@ -217,7 +217,7 @@ def check_dtype(name: str, dtype: np.dtype[Any]) -> None:
 
 
 def check_memory(what: str, floats: float, do: str = "Give smaller sizes.") -> None:
-    """Raise InvalidInput, before anything is allocated, if so many floats are more than this machine's memory."""
+    """Raise InvalidInput, before anything is allocated, if this number of floats exceeds this machine's memory."""
     have, need = memory_bytes(), 8 * floats
     if need > have:
         raise InvalidInput(
@@ -332,11 +332,11 @@ def _refuse(name: str, given: Any, wanted: str) -> NoReturn:
         f"{name} is {show_value(given)}.", f"It should be {wanted}.", "Leave it out, or give such an object.", given=given)
 
 
-def as_rows(name: str, given: Any, dim: int, owner: str) -> Array:
+def as_rows(given: Any, dim: int, owner: str) -> Array:
     """Rows of inputs as floats, (n, dim)."""
-    x = cast(Array, np.asarray(as_reals(name, given), dtype=float))
+    x = cast(Array, np.asarray(as_reals("x", given), dtype=float))
     if x.ndim != 2 or x.shape[1] != dim:
         raise InvalidInput(
-            f"{name} has shape {x.shape}.", f"This {owner} takes rows of dimension {dim}.",
+            f"x has shape {x.shape}.", f"This {owner} takes rows of dimension {dim}.",
             f"Give an array of shape (n, {dim}).", shape=x.shape)
     return x

@@ -193,7 +193,7 @@ class Recovery:
     def predict(self, x: ArrayLike, interval: float = 0.95) -> Prediction:
         """Means of y at the rows of x, with intervals of the mean (delta method) and of new answers (conformal, fresh rows)."""
         level = check_number("interval", interval, most=1.0 - 1e-9, above=0)
-        return predict_rows(self, as_rows("x", x, self.network.dim, "network"), level)
+        return predict_rows(self, as_rows(x, self.network.dim, "network"), level)
 
     def summary(self) -> Summary:
         """Where every unit bends, in the columns and units of the data, and what it adds, with standard errors."""

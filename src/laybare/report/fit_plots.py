@@ -23,8 +23,8 @@ from laybare.certificate.prediction import covered_point
 from laybare.errors import InvalidInput
 from laybare.numerics.shapes import Array
 from laybare.report.drawings import ACCENT, DRAWING, INK, LINE, SOFT, plain_name
-from laybare.report.quantities import Quantity
 from laybare.report.summary import RecoveredParameters
+from laybare.report.tables import Quantity
 from laybare.solver.likelihood import output_gradients
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def pictures_of(found: Recovery, x: Any, y: Any, output: int) -> FitPictures:
     if x is not None:
         from laybare.numerics.checks import as_rows
 
-        rows = as_rows("x", x, found.network.dim, "network")
+        rows = as_rows(x, found.network.dim, "network")
         return FitPictures(found, rows, None if y is None else np.asarray(y, dtype=float), output)
     kept = None if found.profile is None else found.profile.rows
     if kept is None:

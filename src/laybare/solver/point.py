@@ -18,8 +18,7 @@ from laybare.source import Source
 class Point:
     """Hidden rows `units` (k, p), p = dim + 1 with biases, and `coefficients` (q, m).
 
-    `unit` says that |w| = 1 for every unit, so that rows move in tangent spaces: a constraint for most activations (Ge, Lee and
-    Ma's model), a choice of gauge for homogeneous ones, which always have it.
+    Units of homogeneous activations have |w| = 1, a choice of gauge: their rows move in tangent spaces.
     """
 
     units: Array
@@ -28,7 +27,6 @@ class Point:
     biases: bool
     offset: bool
     linear: bool
-    unit: bool = False
 
     @property
     def width(self) -> int:
@@ -41,14 +39,11 @@ class Point:
 
     @property
     def normals(self) -> Array | None:
-        """Directions in which rows do not move, (k, p) of length 1: along (w, b) if homogeneous, along w if unit, else none."""
-        if self.activation.degree is None and not self.unit:
+        """Directions in which rows do not move, (k, p) of length 1: along (w, b) if homogeneous, else none."""
+        if self.activation.degree is None:
             return None
-        rows = self.units.copy()
-        if self.activation.degree is None and self.biases:
-            rows[:, -1] = 0.0
-        lengths = np.linalg.norm(rows, axis=1)
-        return np.asarray(rows / np.where(lengths > 0.0, lengths, 1.0)[:, None])
+        lengths = np.linalg.norm(self.units, axis=1)
+        return np.asarray(self.units / np.where(lengths > 0.0, lengths, 1.0)[:, None])
 
     def moved(self, units: Array, coefficients: Array) -> Point:
         """The same model at other parameters."""
@@ -75,7 +70,6 @@ class Model(NamedTuple):
     biases: bool = True
     offset: bool = True
     linear: bool = False
-    unit: bool = False
 
     def start(self, units: Array, outputs: int) -> Point:
         """Units whose coefficients are still to be fitted (zero)."""
@@ -104,12 +98,12 @@ class FittedPoint(NamedTuple):
         return self.runs > 0
 
 
-def point_of(network: Network, *, biases: bool, offset: bool, linear: bool, unit: bool = False) -> Point:
+def point_of(network: Network, *, biases: bool, offset: bool, linear: bool) -> Point:
     """The solver's view of a network; parts that are not free must be zero in it."""
     readout, shift, slope = network.columns
     units = network.layer.rows if biases else np.array(network.layer.weights)
     rows = [readout, *([shift[None]] if offset else []), *([slope] if linear else [])]
-    return Point(units, np.vstack(rows), network.activation, biases, offset, linear, unit)
+    return Point(units, np.vstack(rows), network.activation, biases, offset, linear)
 
 
 def network_of(point: Point, *, vector: bool) -> Network:
@@ -184,15 +178,13 @@ def tangent(rows: Array, normals: Array | None) -> Array:
 
 
 def unit_rows(point: Point, units: Array, coefficients: Array) -> Point:
-    """|w| = 1 where rows have a fixed length; for homogeneous activations the length goes into the readout."""
-    if point.normals is None:
+    """|w| = 1 for homogeneous activations: the length goes into the readout."""
+    degree = point.activation.degree
+    if degree is None:
         return point.moved(units, coefficients)
     dim = units.shape[1] - point.biases
     lengths = np.linalg.norm(units[:, :dim], axis=1)[:, None]
     lengths[lengths == 0.0] = 1.0
-    degree = point.activation.degree
-    if degree is None:
-        return point.moved(np.hstack([units[:, :dim] / lengths, units[:, dim:]]), coefficients)
     scaled = coefficients.copy()
     scaled[: len(units)] *= lengths**degree
     return point.moved(units / lengths, scaled)

@@ -101,13 +101,12 @@ class ObjectiveCurvature(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Contractions:
-    """Statistic: Σr, Σrs², Σrs⁴, Σrsx, Σrs³x for r = y - baseline, s = z·x."""
+    """Statistic: Σr, Σrs², Σrs⁴, Σrsx, Σrs³x for r = y, s = z·x."""
 
     z: Array
-    baseline: float
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        r, s = y[:, 0] - self.baseline, x @ self.z
+        r, s = y[:, 0], x @ self.z
         return np.asarray(r.sum()), np.asarray(r @ s**2), np.asarray(r @ s**4), x.T @ (r * s), x.T @ (r * s**3)
 
 
@@ -116,25 +115,24 @@ class _SquaredContractions:
     """Statistic: Σr, Σrs², Σrsx, Σr xxᵀ, Σrs² xxᵀ."""
 
     z: Array
-    baseline: float
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        r, s = y[:, 0] - self.baseline, x @ self.z
+        r, s = y[:, 0], x @ self.z
         return (np.asarray(r.sum()), np.asarray(r @ s**2), x.T @ (r * s), x.T @ (x * r[:, None]), x.T @ (x * (r * s**2)[:, None]))
 
 
-def hermite_correlation(source: Source, z: Array, baseline: float = 0.0) -> Correlation:
+def hermite_correlation(source: Source, z: Array) -> Correlation:
     """Both correlations at z with their slopes, in one pass; `source` is white and has one output."""
-    S0, m2, m4, v1, v3 = (part / source.size for part in source.sum(_Contractions(z, baseline), stage="objective"))
+    S0, m2, m4, v1, v3 = (part / source.size for part in source.sum(_Contractions(z), stage="objective"))
     N = float(z @ z)
     return Correlation(
         float(m2 - N * S0) / sqrt(2), float(m4 - 6 * N * m2 + 3 * N**2 * S0) / sqrt(24),
         sqrt(2) * (v1 - S0 * z), (4 * v3 - 12 * m2 * z - 12 * N * v1 + 12 * N * S0 * z) / sqrt(24))
 
 
-def hermite_curvature(source: Source, z: Array, baseline: float = 0.0) -> ObjectiveCurvature:
+def hermite_curvature(source: Source, z: Array) -> ObjectiveCurvature:
     """Second derivatives of both correlations at z, in one pass."""
-    S0, m2, v1, M0, Ms = (part / source.size for part in source.sum(_SquaredContractions(z, baseline), stage="curvature"))
+    S0, m2, v1, M0, Ms = (part / source.size for part in source.sum(_SquaredContractions(z), stage="curvature"))
     N, eye = float(z @ z), np.eye(len(z))
     cross = np.outer(z, v1)
     return ObjectiveCurvature(
@@ -176,21 +174,21 @@ def one_by_one_constants(activation: Activation, threshold: float, *, factor: fl
     return Constants(u2, u4, factor * abs(u4) / (u2**2 * smallest))
 
 
-def one_by_one_slope(source: Source, z: Array, constants: Constants, baseline: float = 0.0) -> tuple[float, Array]:
+def one_by_one_slope(source: Source, z: Array, constants: Constants) -> tuple[float, Array]:
     """G(z) and its gradient; one pass."""
     u2, u4, penalty = constants
-    c, sign = hermite_correlation(source, z, baseline), float(np.sign(u4))
+    c, sign = hermite_correlation(source, z), float(np.sign(u4))
     gap = c.second - u2
     return -sign * c.fourth + penalty * gap**2, -sign * c.fourth_gradient + 2 * penalty * gap * c.second_gradient
 
 
-def one_by_one_objective(source: Source, z: Array, constants: Constants, baseline: float = 0.0) -> PrintedObjective:
+def one_by_one_objective(source: Source, z: Array, constants: Constants) -> PrintedObjective:
     """G(z) with both derivatives; three passes."""
     u2, u4, penalty = constants
-    c, curved = hermite_correlation(source, z, baseline), hermite_curvature(source, z, baseline)
+    c, curved = hermite_correlation(source, z), hermite_curvature(source, z)
     across = np.outer(c.second_gradient, c.second_gradient)
     hessian = -float(np.sign(u4)) * curved.fourth + 2 * penalty * ((c.second - u2) * curved.second + across)
-    return PrintedObjective(*one_by_one_slope(source, z, constants, baseline), hessian)
+    return PrintedObjective(*one_by_one_slope(source, z, constants), hessian)
 
 
 def is_local_minimum(found: PrintedObjective, gradient: float, curvature: float) -> bool:
@@ -277,14 +275,13 @@ class _LayerSums:
     """Statistic: what G and its gradient are made of; W (k, d) are the rows."""
 
     W: Array
-    baseline: float
 
     @property
     def row_floats(self) -> int:
         return 8 * len(self.W)
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        r, a = y[:, 0] - self.baseline, x @ self.W.T
+        r, a = y[:, 0], x @ self.W.T
         N, G = np.sum(self.W**2, axis=1), self.W @ self.W.T - np.diag(np.sum(self.W**2, axis=1))
         h = (a**2 - N) / sqrt(2)
         total = h.sum(axis=1)
@@ -297,12 +294,10 @@ class _LayerSums:
             (a * r[:, None]).T @ x, (a**3 * r[:, None]).T @ x)
 
 
-def simultaneous_objective(
-    source: Source, W: Array, constants: Constants, gamma: float = 0.01, baseline: float = 0.0
-) -> tuple[float, Array]:
+def simultaneous_objective(source: Source, W: Array, constants: Constants, gamma: float = 0.01) -> tuple[float, Array]:
     """G(W) and its gradient (k, d); one pass."""
     u2, u4, penalty = constants
-    sums = source.sum(_LayerSums(W, baseline), stage="objective")
+    sums = source.sum(_LayerSums(W), stage="objective")
     pairs, S0, h, m2, m4, rest, rest0, aa, others, v1, v3 = (part / source.size for part in sums)
     N, G = np.sum(W**2, axis=1), W @ W.T - np.diag(np.sum(W**2, axis=1))
     quartic = (m4 - 6 * N * m2 + 3 * N**2 * S0) / sqrt(24)
