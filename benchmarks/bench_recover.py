@@ -20,7 +20,7 @@ SEEDS = range(1, 9)
 """Of the teachers that ratios are taken over."""
 
 BEFORE = {0.0: 99, 0.1: 615}
-"""Passes of version 0.1 at d=6, k=4, n=1500 with the width not told, without and with noise."""
+"""Passes of version 0.1 at d=6, k=4, n=1500 with the width not given, without and with noise."""
 
 
 def bench_recover_noiseless() -> Iterator[Row]:
@@ -49,19 +49,19 @@ def bench_recover_threads() -> Iterator[Row]:
 
 
 def bench_recover_untold() -> Iterator[Row]:
-    """A width that is not told costs at most twice the time of one that is: the sums over several teachers, and the worst."""
+    """A width that is not given costs at most twice the time of one that is: the sums over several teachers, and the worst."""
     import laybare as lb
 
     _warm()
-    for name, (dim, width, size) in {"recover-untold": (DIM, WIDTH, SIZE), "recover-untold-small": SMALL}.items():
-        told, untold = [], []
+    for name, (dim, width, size) in {"recover-not given": (DIM, WIDTH, SIZE), "recover-not given-small": SMALL}.items():
+        stated, not_given = [], []
         for seed in SEEDS:
             samples = lb.Samples(*_planted(NOISE, dim, width, size, seed)[1:])
-            told.append(seconds(partial(lb.recover, samples, width=width, rng=0)))
-            untold.append(seconds(partial(lb.recover, samples, width=None, rng=0)))
-        yield row(name, ours=sum(untold), baseline=sum(told), need=0.5)
-        worst = int(np.argmax(np.array(untold) / told))
-        yield row(f"{name}-worst", ours=untold[worst], baseline=told[worst], need=0.0)
+            stated.append(seconds(partial(lb.recover, samples, width=width, rng=0)))
+            not_given.append(seconds(partial(lb.recover, samples, width=None, rng=0)))
+        yield row(name, ours=sum(not_given), baseline=sum(stated), need=0.5)
+        worst = int(np.argmax(np.array(not_given) / stated))
+        yield row(f"{name}-worst", ours=not_given[worst], baseline=stated[worst], need=0.0)
 
 
 def bench_recover_small() -> Iterator[Row]:
@@ -162,7 +162,7 @@ def bench_recover_wide() -> Iterator[Row]:
 
 
 def bench_passes() -> Iterator[Row]:
-    """Passes over the data of a recovery with the width not told, against version 0.1; with noise many are refits of other
+    """Passes over the data of a recovery with the width not given, against version 0.1; with noise many are refits of other
     activations, which that version did not try."""
     import laybare as lb
 

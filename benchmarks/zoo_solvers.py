@@ -123,7 +123,7 @@ def samples(network: RealNetwork, form: str, limits: Limits) -> tuple[Array, Arr
 
 
 def art(network: RealNetwork, form: str, limits: Limits) -> Outcome | None:
-    """ART's FunctionallyEquivalentExtraction, where it is installed: one hidden layer, one output; it is told the width."""
+    """ART's FunctionallyEquivalentExtraction, where it is installed: one hidden layer, one output; it is given the width."""
     if find_spec("art") is None or network.truth.depth != 1 or network.truth.outputs != 1:
         return None
     from art.attacks.extraction import FunctionallyEquivalentExtraction

@@ -189,9 +189,9 @@ def test_literal_layer_by_python_and_by_command(units: str, form: str, limit: fl
     print(f"{units}, {form}: {angle:.3g} rad in {found.seconds:.2f} s")
     assert found.literal and "literal" in str(found) and angle < limit
     out = str(tmp_path / "layer.npz")
-    told = [] if threshold is None else ["--threshold", threshold]
+    stated = [] if threshold is None else ["--threshold", threshold]
     said = command("recover-layer", str(tmp_path / "data.npz"), "--width", str(width), "--activation",
-                   target.layer.activation.name, "--literal", "--form", form, *told, "--out", out)
+                   target.layer.activation.name, "--literal", "--form", form, *stated, "--out", out)
     assert "HighThreshold, literal," in said
     with np.load(out) as saved:
         assert np.array_equal(saved["weights"], found.layer.weights)

@@ -6,7 +6,7 @@
 3. Collapse: one unit for each such cluster, readout by least squares, then train this network from there.
 
 Deviation: the paper trains with its own second-order solver; here scikit-learn's L-BFGS trains students and the last network. The
-truth's width is told, as to every system of this comparison: of the clusters the most crowded so many are kept.
+truth's width is given, as to every system of this comparison: of the clusters the most crowded so many are kept.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from tasks import Array, Given, Outcome, System
 import laybare as lb
 
 
-def sampled(method: lb.Method | None, *, told: bool = False) -> System:
+def sampled(method: lb.Method | None, *, stated: bool = False) -> System:
     """`recover` on the samples."""
 
     def system(given: Given) -> Outcome:
         found = lb.recover(
-            lb.Samples(given.x, given.y), method, given.task.width if told else None, rng=given.seed)
+            lb.Samples(given.x, given.y), method, given.task.width if stated else None, rng=given.seed)
         return Outcome(found.network, given.task.samples)
 
     return system
@@ -40,5 +40,5 @@ class Box:
 def literal() -> dict[str, System]:
     """Papers as printed, for units without biases and one output."""
     return {
-        "Zhong et al. 2017, as printed": sampled(lb.TensorInit.literal(partition=False), told=True),
-        "Ge, Lee, Ma 2018, as printed": sampled(lb.LandscapeDesign.literal(), told=True)}
+        "Zhong et al. 2017, as printed": sampled(lb.TensorInit.literal(partition=False), stated=True),
+        "Ge, Lee, Ma 2018, as printed": sampled(lb.LandscapeDesign.literal(), stated=True)}

@@ -48,11 +48,11 @@ def systems_for(task: Task) -> dict[str, System]:
     elif task.name == "outputs":
         named |= {
             "laybare SymmetricInputs": ours.sampled(lb.SymmetricInputs()),
-            "Ge et al. 2019, as printed": ours.sampled(lb.SymmetricInputs.literal(noise=False, halves=False), told=True)}
+            "Ge et al. 2019, as printed": ours.sampled(lb.SymmetricInputs.literal(noise=False, halves=False), stated=True)}
     else:
         named |= {
             "laybare GeneralReLU": ours.sampled(lb.GeneralReLU()),
-            "Awasthi et al. 2021, as printed": ours.sampled(lb.GeneralReLU.literal(), told=True),
+            "Awasthi et al. 2021, as printed": ours.sampled(lb.GeneralReLU.literal(), stated=True),
             "expand-and-cluster": expand_and_cluster}
     return named | {
         name: system for name, system in trained.systems().items() if any(word in name for word in TRAINED[task.name])}

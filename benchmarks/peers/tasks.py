@@ -16,7 +16,7 @@ Array = np.ndarray
 class Task(NamedTuple):
     """A kind of network, how many samples there are, and how close every number must come to count as recovered.
 
-    `noise` is relative to the spread of y. Inputs are N(0, I). Everybody but laybare is told the width.
+    `noise` is relative to the spread of y. Inputs are N(0, I). Everybody but laybare is given the width.
     """
 
     name: str

@@ -36,7 +36,7 @@ def extract(given: Given) -> Outcome:
     attack = FunctionallyEquivalentExtraction(classifier, num_neurons=given.task.width)
     try:
         attack.extract(x)
-    except (AssertionError, RuntimeError):  # it counts the kinks that it found against the units that were told
+    except (AssertionError, RuntimeError):  # it counts the kinks that it found against the units that were given
         return Outcome(None, box.asked)
     readout = np.asarray(attack.a_1)[:1].T
     network: lb.Network = of_parts(np.asarray(attack.a_0), np.ravel(attack.b_0), readout, np.ravel(attack.b_1)[:1])

@@ -49,7 +49,7 @@ class TooFewSamples(LaybareError, ValueError):
 
 
 class NotSeparated(LaybareError):
-    """Two things that must be told apart are closer than their noise."""
+    """Two things that must be distinguished are closer than their noise."""
 
 
 class AssumptionViolated(LaybareError):

@@ -170,9 +170,9 @@ def test_ctrl_c_at_any_moment_ends_with_130(tmp_path: Path, moment: int, tally: 
     assert "Traceback" not in err and "interrupt" in err
     rows = 0
     if (tmp_path / "a.json").exists():
-        told, page = json.loads(out), json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+        stated, page = json.loads(out), json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
         validate_document(page, "audit-1")
         rows = len(page["rows"])
-        assert page["interrupted"] and told["rows"] == page["rows"]
+        assert page["interrupted"] and stated["rows"] == page["rows"]
         assert [row["budget"] for row in page["rows"]] == [4, 10, 30, 100, 1000, 3000, 10_000][:rows]
     tally.append(rows)

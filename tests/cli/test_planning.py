@@ -33,8 +33,8 @@ def test_the_command_says_what_a_billion_rows_take() -> None:
     assert shown.exit_code == 0, shown.output
     for word in ("1,000,000,000 rows", "100 workers", "passes over all rows", "bytes moved", "memory of a worker", "time"):
         assert word in shown.output
-    told = json.loads(plan_of("--rows", "1e9", "--dim", "20", "--width", "10", "--workers", "100", "--json").output)
-    assert told["rows"] == 10**9 and told["seconds"] > 0 and told["data_bytes"] == 8e9 * 21
+    given = json.loads(plan_of("--rows", "1e9", "--dim", "20", "--width", "10", "--workers", "100", "--json").output)
+    assert given["rows"] == 10**9 and given["seconds"] > 0 and given["data_bytes"] == 8e9 * 21
     assert float(plan_of("--rows", "1e4", "--dim", "5", "--width", "2", "--quiet").output) > 0
 
 

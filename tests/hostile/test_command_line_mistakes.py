@@ -80,7 +80,7 @@ def test_nothing_is_written_over_what_is_read(say: Say, words: tuple[str, ...]) 
     (("recover", "constant.csv"), "--drop-columns 'one'"),
     (("recover", "missing.csv"), "column a (rows are counted from 0)"),
     (("recover", "missing.csv"), "--drop-missing leaves such rows"),
-    (("recover", "copies.csv"), "no width could be told from noise"),
+    (("recover", "copies.csv"), "no width could be distinguished from noise"),
     (("recover", "https://host/data.csv?key=abc"), "https://host/data.csv?key=*** is an address"),
     (("recover", "data.csv", "--drop-columns", "y"), "y is named as an output and as a column to leave out"),
     (("recover", "data.csv", "--weights", "w"), "--weights: data.csv has no column w"),

@@ -111,15 +111,15 @@ def check_end(name: str, end: Ended, folder: Path) -> str:
     if not end.out:
         assert end.err == "laybare: interrupted\n", end  # before a command had begun
         return "early"
-    told = json.loads(end.out)
-    if "error" in told:
-        assert "nothing was found yet" in told["error"] and not (folder / "found.npz").exists()
+    stated = json.loads(end.out)
+    if "error" in stated:
+        assert "nothing was found yet" in stated["error"] and not (folder / "found.npz").exists()
         return "early"
-    assert told["interrupted"]
+    assert stated["interrupted"]
     if name == "audit":
-        assert told["rows"] or "before its first budget" in told["headline"]
+        assert stated["rows"] or "before its first budget" in stated["headline"]
     else:
-        assert lb.export.from_npz(folder / "found.npz").width == told["width"]
+        assert lb.export.from_npz(folder / "found.npz").width == stated["width"]
     return "saved"
 
 

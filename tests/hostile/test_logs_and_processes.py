@@ -134,7 +134,7 @@ def test_another_process_cannot_open_the_log(tmp_path: Path, kind: str) -> None:
 
 
 def _open_in_child(folder: Path) -> None:
-    """Raise here what a forked child was told."""
+    """Raise here what a forked child was given."""
     reading, writing = os.pipe()
 
     def child() -> int:

@@ -91,7 +91,7 @@ def test_any_regressor_on_top(rng):
 
 
 def test_powers_of_units(rng):
-    """Appendix B.8: the top has X². ReLU units are no longer straight, so the union takes over; smooth ones are told `powers`."""
+    """Appendix B.8: the top has X². ReLU units are no longer straight, so the union takes over; smooth ones get `powers`."""
     top = Polynomial(with_powers(multilinear(3, 2), 2), np.concatenate([rng.uniform(0.5, 1.5, 7), [0.4, 0.5, 0.6]]))
     bent = PlantedTarget(threshold_layer(4, 3, lb.relu, 2.0, rng=rng), top)
     found = lb.recover_layer(samples(bent, 15_000, rng), width=3, rng=rng)
@@ -266,13 +266,13 @@ def test_relu_units_are_not_verified_where_step_units_are(rng):
 
 
 @pytest.mark.parametrize(
-    ("told", "true"), [(lb.step, lb.relu), (lb.relu, lb.step), (lb.power_relu(2), lb.relu)], ids=lambda a: a.name)
+    ("given", "true"), [(lb.step, lb.relu), (lb.relu, lb.step), (lb.power_relu(2), lb.relu)], ids=lambda a: a.name)
 @pytest.mark.parametrize("budget", [20_000, 3500], ids=["plenty", "no rows left"])
-def test_queries_tell_how_units_rise(told, true, budget, rng):
+def test_queries_tell_how_units_rise(given, true, budget, rng):
     target = planted(true, "cubic", 4, 3, 2.0, rng)
     right, wrong = (
         lb.recover_layer(lb.Oracle(target, dim=4, budget=budget, rng=0), lb.HighThreshold(activation=units), 3, rng=0)
-        for units in (true, told))
+        for units in (true, given))
     assert right.certificate.verdict == "verified", right.certificate.explain()
     assert wrong.certificate.verdict == "refuted"
     assert next(claim for claim in wrong.certificate.checks if "rise" in claim.name).value == pytest.approx(true.degree, abs=1e-3)

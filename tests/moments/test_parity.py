@@ -19,13 +19,13 @@ def samples(
     return lb.Samples(x, truth(x), law=lb.Gaussian(0, 1))
 
 
-@pytest.mark.parametrize(("told", "true"), [
+@pytest.mark.parametrize(("given", "true"), [
     (lb.absolute, lb.tanh), (lb.absolute, lb.relu), (COSINE, lb.sigmoid), (lb.tanh, lb.absolute), (lb.sigmoid, lb.relu),
     (lb.erf, COSINE)], ids=str)
-def test_mismatch_is_refused(told, true, rng):
-    has = "odd" if told.mirror == 0 else "even"
+def test_mismatch_is_refused(given, true, rng):
+    has = "odd" if given.mirror == 0 else "even"
     with pytest.raises(lb.errors.AssumptionViolated, match=f"The outputs have an {has} part.*another kind"):
-        lb.recover(samples(true, rng), lb.TensorInit(activation=told), 3, rng=rng)
+        lb.recover(samples(true, rng), lb.TensorInit(activation=given), 3, rng=rng)
 
 
 def test_biases_of_odd_units_are_noticed(rng):

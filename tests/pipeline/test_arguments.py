@@ -92,8 +92,8 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_the_rest_is_one_sentence(name: str) -> None:
-    arguments, options, told = WRONG[name]
-    with pytest.raises(lb.errors.InvalidInput, match=told):
+    arguments, options, given = WRONG[name]
+    with pytest.raises(lb.errors.InvalidInput, match=given):
         lb.recover(*arguments, **options)
 
 

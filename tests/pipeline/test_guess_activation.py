@@ -1,4 +1,4 @@
-"""`recover` says what a black box is within 300 queries and 5 seconds (of the processor), with nothing told."""
+"""`recover` says what a black box is within 300 queries and 5 seconds (of the processor), with nothing given."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def test_blocks_are_told_of_under_the_step_that_waits_for_them(monkeypatch: pyte
     listener = PassReporter(heard.append)
     listener.step(Event("refining", 4, 150, "relative loss 1e-2"))
     listener.block(Event("normal equations", 1, 9))
-    assert len(heard) == 1  # a quick pass is not told of
+    assert len(heard) == 1  # a quick pass is not reported
     monkeypatch.setattr(monitor, "SILENT_SECONDS", -1.0)
     listener.block(Event("normal equations", 2, 9))
     assert heard[-1] == Event("refining", 2, 9, "blocks, relative loss 1e-2")
@@ -39,7 +39,7 @@ def test_the_same_bits_whether_somebody_listens_or_not() -> None:
     truth = lb.random_network(3, 2, rng=1)
     x = np.random.default_rng(0).standard_normal((400, 3))
     source = lb.Samples(x, truth(x), schedule=lb.source.Schedule(1, 1 << 12, keep_bytes=0))
-    alone, watched = (lb.recover(source, width=2, rng=0, progress=told) for told in (None, lambda event: None))
+    alone, watched = (lb.recover(source, width=2, rng=0, progress=given) for given in (None, lambda event: None))
     assert np.array_equal(alone.network.layer.rows, watched.network.layer.rows)
     assert alone.provenance == watched.provenance
 

@@ -37,7 +37,7 @@ def numbers(network: lb.Network) -> Array:
     return np.concatenate([np.ravel(part) for part in parts])
 
 
-@pytest.mark.parametrize("width", [5, None], ids=["width told", "width detected"])
+@pytest.mark.parametrize("width", [5, None], ids=["width given", "width detected"])
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_relu_networks_are_recovered_exactly(width: int | None, outputs: int, rng: np.random.Generator) -> None:
     truth = random_network(6, 5, outputs=outputs, readout="random", rng=rng)
@@ -62,7 +62,7 @@ def test_other_activations_are_recovered_exactly(activation: lb.Activation, rng:
 
 
 def test_trained_network_is_recovered_from_queries() -> None:
-    """The demonstration, smaller: a network that nobody planted, behind a callable, its width not told."""
+    """The demonstration, smaller: a network that nobody planted, behind a callable, its width not given."""
     truth = trained_mlp.train(8, seed=0)
     asked = 0
 
@@ -251,7 +251,7 @@ def test_interrupt_gives_what_there_is_and_says_so(seed: int) -> None:
     assert found.certificate.verdict != "verified" and seen.count("refining") == 3
 
 
-@pytest.mark.parametrize("width", [2, 40, None], ids=["told", "refused", "untold"])
+@pytest.mark.parametrize("width", [2, 40, None], ids=["given", "refused", "not given"])
 @pytest.mark.parametrize("box", [False, True], ids=["samples", "black box"])
 def test_rows_are_let_go_of_at_once(width: int | None, *, box: bool) -> None:
     """No cycle keeps them until somebody collects cycles: three recoveries of 0.7 GB each had taken 4.2 GB."""

@@ -32,14 +32,14 @@ class Counted:
     "name", ["tanh", "sigmoid", "gelu", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("softplus", "erf"))])
 def test_smooth_units_are_named_early_and_recovered(name: str, seed: int) -> None:
     truth = lb.random_network(6, 4, activation=lb.activations.activation_named(name), rng=seed)
-    box, told, begun = Counted(truth), [], time.process_time()
+    box, given, begun = Counted(truth), [], time.process_time()
 
     def listen(event: Event) -> None:
         if event.stage == "first look" and event.detail and not event.detail.startswith("queries"):
-            told.append((event.detail, box.queries, time.process_time() - begun))
+            given.append((event.detail, box.queries, time.process_time() - begun))
 
     found = lb.recover(lb.Oracle(box, 6, rng=seed), rng=seed, progress=listen)
-    ((kind, queries, seconds),) = told
+    ((kind, queries, seconds),) = given
     assert kind == "smooth" and queries <= 300 and seconds < 5.0
     assert found.network.activation.name == SMOOTH[name]
     assert found.certificate.verdict == "verified" and found.network.width == 4

@@ -151,7 +151,7 @@ def test_the_command_line_shows_a_bar_in_a_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_file_of_five_gigabytes_through_the_command_line(tmp_path: Path) -> None:
-    """Within one gigabyte, the width not told; blocks of long passes move the bar."""
+    """Within one gigabyte, the width not given; blocks of long passes move the bar."""
     seen = check_command(tmp_path, 6_200_000, 100)
     counts = set(re.findall(r"([\d,]+)/[\d,]+ blocks", seen.shown))
     print(f"{seen.seconds:.0f} s of the processor, {seen.bytes / 1e6:.0f} MB, {len(counts)} counts of blocks")

@@ -10,7 +10,7 @@ import pytest
 
 import laybare as lb
 from laybare.errors import InvalidInput
-from laybare.report.quantities import Quantity, round_by_error
+from laybare.report.tables import Quantity, round_by_error
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +75,12 @@ def test_intervals_cover_the_mean_and_new_answers(found) -> None:
     rng = np.random.default_rng(9)
     x = np.column_stack([rng.normal(45.0, 10.0, 2000), rng.normal(3.0, 2.0, 2000)])
     clean = 2.0 * np.maximum(0.0, x[:, 0] + 0.5 * (x[:, 1] - 3.0) - 40.0) - 5.0 * np.maximum(0.0, x[:, 1] - 4.0) + 7.0
-    told = recovery.predict(x, interval=0.95)
-    assert np.mean((told.lower <= clean) & (clean <= told.upper)) > 0.6  # one fit: errors of rows go together
+    given = recovery.predict(x, interval=0.95)
+    assert np.mean((given.lower <= clean) & (clean <= given.upper)) > 0.6  # one fit: errors of rows go together
     new = clean + rng.normal(0.0, 3.0, 2000)
-    assert abs(np.mean((told.new_lower <= new) & (new <= told.new_upper)) - 0.95) < 4.0 * 0.018
-    assert np.all(recovery.predict(x[:9], interval=0.5).upper < told.upper[:9])
-    np.testing.assert_allclose(told.mean, recovery(x))
+    assert abs(np.mean((given.new_lower <= new) & (new <= given.new_upper)) - 0.95) < 4.0 * 0.018
+    assert np.all(recovery.predict(x[:9], interval=0.5).upper < given.upper[:9])
+    np.testing.assert_allclose(given.mean, recovery(x))
 
 
 def test_an_interval_that_is_no_share_is_refused(found, unchecked) -> None:

@@ -82,15 +82,15 @@ def test_an_interrupt_on_the_sub_sample_ends_it(rng, monkeypatch):
     """It was forgotten, and all samples were gone through as well."""
     problem = planted(5, 3, 6000, rng)
     change_options(monkeypatch, options, "SOLVER", far_loss=1e-6)
-    told = []
+    given = []
 
     def interrupt(event):
-        told.append(event)
+        given.append(event)
         raise KeyboardInterrupt
 
     start = full_point(perturbed(problem.truth, 0.3, rng))
     refined = best_when_interrupted(matrix_free_newton, problem.source, start, problem.scale, progress=interrupt)
-    assert len(told) == 1 and refined.trace.interrupted
+    assert len(given) == 1 and refined.trace.interrupted
     assert refined.trace.samples < 3 * problem.source.size
 
 
@@ -98,6 +98,6 @@ def test_a_step_of_many_products_tells_of_them(rng, monkeypatch):
     """A clock that listens can stop it: one step of a large network took minutes."""
     problem = planted(8, 6, 1500, rng)
     change_options(monkeypatch, options, "SOLVER", cg_report_after=2)
-    told = []
-    matrix_free_newton(problem.source, full_point(perturbed(problem.truth, 0.3, rng)), problem.scale, progress=told.append)
-    assert any(event.detail == "products of a step" and event.stage == "refining" for event in told)
+    given = []
+    matrix_free_newton(problem.source, full_point(perturbed(problem.truth, 0.3, rng)), problem.scale, progress=given.append)
+    assert any(event.detail == "products of a step" and event.stage == "refining" for event in given)

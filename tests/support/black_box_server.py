@@ -96,8 +96,8 @@ class Box(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Silence."""
 
-    def _send(self, told: object) -> None:
-        body = json.dumps(told).encode()
+    def _send(self, given: object) -> None:
+        body = json.dumps(given).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

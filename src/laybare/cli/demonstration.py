@@ -24,8 +24,8 @@ def demo(*, report: str, width: int, queries: int, seed: int, output: Output) ->
 
     output.say(
         f"1. The hidden network: scikit-learn trains an MLPRegressor (10-{width}-1, ReLU) on the diabetes data.",
-        "   From here on it is a black box, a function that answers queries; nobody is told its weights.",
-        f"2. The queries: laybare asks at most {queries:,}, and is not told the width.\n", indent=3)
+        "   From here on it is a black box, a function that answers queries; nobody is given its weights.",
+        f"2. The queries: laybare asks at most {queries:,}, and is not given the width.\n", indent=3)
     truth = trained_mlp.train(width, seed)
     with output.bar() as progress:
         case = trained_mlp.extract(truth, queries, seed, progress)
@@ -37,7 +37,7 @@ def demo(*, report: str, width: int, queries: int, seed: int, output: Output) ->
     if output.in_text:
         print_summary(output.summary(found), found.certificate.verdict)
     output.say(
-        "\n3. Training: random samples of the same black box, the width told, best of ten starts of L-BFGS.", indent=3)
+        "\n3. Training: random samples of the same black box, the width given, best of ten starts of L-BFGS.", indent=3)
     with output.bar() as progress:
         students = [trained_mlp.retrain(truth, rows, seed, progress) for rows in (found.samples_used, queries)]
     for student in students:

@@ -140,19 +140,19 @@ def _without_interrupts(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _watch(reading: int) -> None:
     """Answer signals that Python does not handle in time, because a library is inside of one long call."""
-    told = False
+    given = False
     while numbers := os.read(reading, 512):
         if numbers[0] not in SIGNALS:
             continue
         came = time.monotonic()
         time.sleep(PATIENCE_SECONDS)
         handled = STATE.when > came - ECHO_SECONDS
-        if not handled and (told or STATE.fruitless):
+        if not handled and (given or STATE.fruitless):
             leave(numbers[0], TOO_EARLY if STATE.fruitless else "")
-        if not told:
+        if not given:
             with suppress(OSError):
                 os.write(2, f"laybare: interrupted; {LATER}\n".encode())
-        told = True
+        given = True
 
 
 class InterruptState:

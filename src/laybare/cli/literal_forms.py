@@ -105,12 +105,12 @@ def _route(form: str, given: Mapping[str, Any]) -> PrintedRoute:
     return replace(route, search=replace(made, **chosen)) if chosen else route
 
 
-def check_literal(literal: bool, **told: object) -> None:
-    """Refuse what only literal forms are told, for others."""
-    for name, value in told.items():
+def check_literal(literal: bool, **stated: object) -> None:
+    """Refuse options of literal forms for other forms."""
+    for name, value in stated.items():
         if value is not None and not literal:
             raise InvalidInput(
-                f"--{name} {value} was given without --literal.", "Only the literal form is told it.", "Leave it out.")
+                f"--{name} {value} was given without --literal.", "Only literal forms take it.", "Leave it out.")
 
 
 def _known(name: str, form: str | None, known: tuple[str, ...]) -> str:

@@ -83,7 +83,7 @@ class Output:
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> str:
-    """Lines of at most so many characters, broken between words; what has no blank, such as a path, is left whole."""
+    """Lines of at most this number of characters, broken between words; what has no blank, such as a path, is left whole."""
     return "\n".join(
         line if len(line) <= width else fill(
             line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)

@@ -231,7 +231,7 @@ def folds_certificate(
             ClaimName.OPEN_WEIGHTS, float(opened), 0.0, opened == 0, "tested",
             _open_weights_text(found, start, network)),
         *(_undecided_claim(undecided) if undecided else ()),
-        *((_error_bar_claim(ClaimName.PARAMETER_ERROR_BAR, "a weight that is told, relative to its row", found),)
+        *((_error_bar_claim(ClaimName.PARAMETER_ERROR_BAR, "a weight that is determined, relative to its row", found),)
           if np.isfinite(found.error_bar) else ()),
         Claim(
             ClaimName.FRESH_ANSWERS, misfit, limit, misfit <= limit, "tested",

@@ -53,7 +53,7 @@ def resolve_progress(progress: Any) -> Iterator[Progress | None]:
         yield cast(Progress, progress)
     else:
         raise InvalidInput(
-            f"progress is {progress!r}.", "It is told every step.", "Give a function of one event, True for a bar, or None.")
+            f"progress is {progress!r}.", "It is called at every step.", "Give a function of one event, True for a bar, or None.")
 
 
 @contextmanager

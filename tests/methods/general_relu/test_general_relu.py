@@ -148,7 +148,7 @@ def parameters(network: lb.Network) -> int:
 
 
 def hard_case(kind: str, rng: np.random.Generator, samples: int = 10_000) -> tuple[lb.Network, lb.Samples, int]:
-    """A network that these samples do not show, or hardly, or a width that is wrong by one: truth, samples, width told."""
+    """A network that these samples do not show, or hardly, or a width that is wrong by one: truth, samples, width given."""
     truth = lb.random_network(8, 6, biases=1.0, readout="random", rng=rng)
     w, b = np.array(truth.layer.weights), np.array(truth.layer.biases)
     if kind.startswith("bias"):
