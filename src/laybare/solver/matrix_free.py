@@ -1,6 +1,6 @@
 """Gauss-Newton without normal equations, for networks with more than about 2000 hidden parameters.
 
-Each step solves (JᵀJ + μD) δ = Jᵀr by CG (`cg.py`) in a Kronecker metric,
+Each step solves (JᵀJ + μD) δ = Jᵀr by conjugate gradients in a Kronecker metric,
 
     M = (AAᵀ ∘ SᵀS/n) ⊗ (X̃ᵀX̃/n) · n   on the hidden rows,       FᵀF   on the coefficients,
 

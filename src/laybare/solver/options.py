@@ -51,7 +51,7 @@ class SolverOptions:
 
     part_rows: int = 8  # rows of the subsample per unknown. Derived: condition number ((1 + 8^-½) / (1 - 8^-½))² = 4.4.
     part_ratio: int = 3  # a subsample is worth it if all rows are this many times as many. Checked by `make bench`.
-    product_operations: int = 6  # operations of a product with JᵀJ per row and unknown. Derived: in `products.py`.
+    product_operations: int = 6  # operations of a product with JᵀJ per row and unknown. Derived: in `matrix_free.py`.
     part_gain_tol: float = 0.1  # `Effort.gain_tol` there: a tenth of what its noise makes. Checked by `pytest tests/solver`.
     part_kink_tol: float = 0.01  # `Effort.kink_tol` there. Checked by `pytest tests/solver`.
 
