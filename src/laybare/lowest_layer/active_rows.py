@@ -139,9 +139,9 @@ class UnitLines(NamedTuple):
         return bool((self.on_line > 0.99).all())
 
 
-def read_active_rows(source: Source, rule: Baseline, limit: int = ACTIVITY.max_rows) -> Rows:
-    """The first `limit` active rows."""
-    return rows_with_smallest_key(source, lambda x, y: np.where(rule.active(y), 0.0, np.inf), limit)
+def read_active_rows(source: Source, rule: Baseline) -> Rows:
+    """The first `ACTIVITY.max_rows` active rows."""
+    return rows_with_smallest_key(source, lambda x, y: np.where(rule.active(y), 0.0, np.inf), ACTIVITY.max_rows)
 
 
 def fit_unit_lines(rows: Rows, rule: Baseline, start: HalfSpaces) -> UnitLines:
@@ -159,9 +159,10 @@ def fit_unit_lines(rows: Rows, rule: Baseline, start: HalfSpaces) -> UnitLines:
         np.array([0.0 if fit is None else fit.on_line for fit in fits]))
 
 
-def refit_noisy_lines(source: Source, rule: Baseline, lines: UnitLines, limit: int = ACTIVITY.max_rows) -> UnitLines:
+def refit_noisy_lines(source: Source, rule: Baseline, lines: UnitLines) -> UnitLines:
     """Least squares on rows chosen by x alone, so that label noise does not bias the lines: only unit i's margin is positive."""
-    near = rows_with_smallest_key(source, lambda x, y: np.where((lines.spaces.margins(x) > 0).any(axis=1), 0.0, np.inf), limit)
+    near = rows_with_smallest_key(
+        source, lambda x, y: np.where((lines.spaces.margins(x) > 0).any(axis=1), 0.0, np.inf), ACTIVITY.max_rows)
     weights, thresholds, slopes = lines.spaces.weights.copy(), lines.spaces.thresholds.copy(), lines.slopes.copy()
     counts = lines.rows.copy()
     for i, mine in enumerate(assign_rows(lines.spaces, near.x, ACTIVITY.margins[-1])):

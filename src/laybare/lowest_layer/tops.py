@@ -203,10 +203,10 @@ def joint_model_at(source: Source, weights: Array, thresholds: Array, exponents:
     return JointModel(layer.rows, Polynomial(exponents, fit.coefficients[:, 0]), activation)
 
 
-def fit_joint(source: Source, start: JointModel, *, effort: Effort = Effort(), progress: Progress | None = None) -> JointFit:
+def fit_joint(source: Source, start: JointModel, *, progress: Progress | None = None) -> JointFit:
     """Minimise the squared error from `start`; one pass per step and one per trial."""
     scale = FitScale(total_variation(source), source.size, passes=2)
-    end = damped_descent(_JointStep(source), start, scale, effort=effort, progress=progress)
+    end = damped_descent(_JointStep(source), start, scale, effort=Effort(), progress=progress)
     return JointFit(end.best.point, end.best.loss, end.best.sums.normal, end.trace)
 
 

@@ -101,8 +101,9 @@ def least_squares(source: Source, features: Callable[[Array], Array]) -> Regress
     return Regression(features, coefficients, residual, power)
 
 
-def check_samples(size: int, features: int, ratio: float = REGRESSION.samples_per_feature) -> None:
-    """Refuse a fit with fewer than `ratio` samples per feature."""
+def check_samples(size: int, features: int) -> None:
+    """Refuse a fit with too few samples per feature."""
+    ratio = REGRESSION.samples_per_feature
     if size < ratio * features:
         raise TooFewSamples(
             f"{size} samples for a least-squares fit with {features} features.",
