@@ -56,8 +56,7 @@ def _write_out(found: lb.Recovery, path: str) -> None:
 
 
 def parameters_as_json(found: lb.Recovery) -> dict[str, Any]:
-    """Names, parameters of the lowest layer and of the readout with their standard errors; of one layer the summary, of several
-    all of them."""
+    """Names, and parameters with their standard errors: the summary of a single layer, every parameter of several layers."""
     errors = {name: finite_list(part) for name, part in found.certificate.standard_errors._asdict().items()}
     network = found.network
     return {

@@ -357,7 +357,7 @@ class Candidate(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What was seen, what each method would need, and the order to try them in; what to do if all of them are refuted."""
+    """What was seen, what each method needs, the order in which they are tried, and what to do if all are refuted."""
 
     seen: DataSummary
     table: tuple[Suitability, ...]

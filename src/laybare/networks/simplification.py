@@ -285,7 +285,7 @@ def _carried(plan: _Plan, activation: Activation, reach: Interval) -> tuple[Unit
 
 
 def _basis(matrix: Array, rank: int) -> Array:
-    """Rows that span those of a matrix: coordinates if all are needed, else rows of its own, so that bounds stay tight."""
+    """A basis of the row space: the axes if the rank is full, else rows of the matrix itself, so that bounds stay tight."""
     if rank == matrix.shape[1]:
         return np.eye(rank)
     _, _, order = scipy.linalg.qr(matrix.T, mode="economic", pivoting=True)

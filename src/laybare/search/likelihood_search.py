@@ -108,7 +108,7 @@ class LikelihoodSearch(NamedTuple):
 
 
 def search_likelihood(context: LikelihoodSearch, width: int | None, known: Array | None = None) -> FittedPoint:
-    """The best fit found, with `width` units or as many as pay; `runs` says after how many runs two had ended there."""
+    """The best fit at `width`, or at the width where a further unit gains less than its penalty. `runs`: when two had agreed."""
     limit = context.largest_width()
     if limit < (width or 1):
         raise TooFewSamples(

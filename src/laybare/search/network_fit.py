@@ -223,7 +223,7 @@ def _search(task: SearchTask, rows: int) -> SearchResult:
 
 
 def _search_on(task: SearchTask, part: Source) -> FittedPoint:
-    """On all rows, or on a prefix of them: not below rounding, and in a subspace first where that may save time."""
+    """Search on all rows or on a prefix. A prefix ends at rounding, and begins in a subspace where that may save time."""
     if part is task.problem.used:
         return search_few_equations(task.on(part, task.problem.variation), task.width, task.start)
     floor = max(task.search.effort.floor, ROUNDING_LOSS)
@@ -362,7 +362,7 @@ def degraded_on_all_rows(problem: Problem, searched: SearchResult, loss: float) 
 def refit(
     problem: Problem, network: Network, *, near: bool = False, effort: Effort = Effort(), progress: Progress | None = None
 ) -> NetworkFit:
-    """The nearest minimum on all rows from a network on white inputs; `near`: these, or some of them, have been fitted."""
+    """From a network on white inputs to the nearest minimum on all rows. `near`: it has been fitted to some of the rows."""
     point = point_of(network, biases=problem.biases, offset=True, linear=network.linear is not None)
     found = minimise(problem.used, point, problem.variation, near=near, effort=effort, progress=progress)
     fit = _network_fit(problem, network_of(found.point, vector=network.readout.ndim == 1), found.loss)

@@ -106,7 +106,7 @@ Trust: TypeAlias = Literal["complete", "partial", "random"]
 
 
 class SearchStart(NamedTuple):
-    """Where a search begins: rows of units (None: drawn at random), what is known of them, and whether their signs are.
+    """Where a search begins: rows of units (None: random ones), how far they are trusted, and whether their signs are known.
 
     `before` is the result of a narrower search: a run that ends there too, with spares, needs no other.
     """

@@ -286,7 +286,7 @@ def damped_steps(
 
 @dataclass(frozen=True, eq=False)
 class _Trials(Generic[P, K]):
-    """Trials from one point: the last of them, where it led, its damping, the passes of all, and a reason to stop or ""."""
+    """Trials from one point: the last one, where it led, its damping; the passes of all; a reason to stop, or ""."""
 
     trial: Trial[P]
     there: Iterate[P, K]

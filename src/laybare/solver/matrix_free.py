@@ -83,8 +83,10 @@ def joined(point: Point, parts: Split) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class GradientStatistic(InPrecision):
-    """(x, y) -> (RᵀR, then Jᵀr in the three parts of a Split): two products. With `tangents`, then those of the block as well:
-    they are no sums, and only for whoever knows that there is one block."""
+    """(x, y) -> (RᵀR, then Jᵀr in the three parts of a Split): two products.
+
+    With `tangents` the `Tangents` of the block follow. They are no sums, so the source must be a single block.
+    """
 
     point: Point
     dtype: Precision = np.float64

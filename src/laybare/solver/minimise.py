@@ -83,10 +83,10 @@ def _by_products(source: Source, point: Point) -> bool:
 
 
 def part_rows(source: Source, point: Point) -> int:
-    """Rows of the subsample: a number of equations for each unknown; units with few outputs share what a row tells of them.
+    """Rows of the subsample: `part_rows` equations per unknown, of which a row has one per output, at most one per unit.
 
-    Of very many rows more, as many as cost no more than a product with all rows: the minimum and the metric of the subsample are
-    then so near to those of all rows that few products are left to do.
+    Where there are very many rows, more are taken, until a pass over them costs as much as a product with all rows: the minimum
+    and the metric are then so near to those of all rows that few products remain.
     """
     limits, unknowns = options.SOLVER, point.size
     equations = -(-limits.part_rows * unknowns // min(source.outputs, point.width))

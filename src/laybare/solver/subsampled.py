@@ -42,8 +42,8 @@ from laybare.source.views import fits_one_block
 
 
 class ReducedNormal(NamedTuple):
-    """Normal equations of a subsample, scaled up to all rows, at `point`: the Schur complement with the gauge held, the weights
-    of its damping, G⁻¹E, the factor of G. `normals` are those of the point where they are used, which may be a little further.
+    """Normal equations of a subsample at `point`, scaled up to all rows: the Schur complement with the gauge held, the weights
+    of its damping, G⁻¹E, the factor of G. They may be used at a point nearby: `normals` belong to that point.
     """
 
     point: Point

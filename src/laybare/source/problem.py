@@ -110,7 +110,7 @@ HASHED_AT_ONCE = 2**14
 
 
 class RowGroups(NamedTuple):
-    """`first`: rows that are not an exact copy (x and y) of an earlier one; `group`: for each of them the number of its input."""
+    """`first`: the rows without exact copies (x and y) of earlier ones; `group`: the number of the input of each."""
 
     first: Array
     group: Array

@@ -53,7 +53,7 @@ class ColumnChoice(NamedTuple):
 
 
 class TableHeader(NamedTuple):
-    """All columns of a file, indices of those that are read, which of those are outputs, the delimiter and the decimal mark."""
+    """The columns of a file, which are read, which of these are outputs, the delimiter and the decimal mark."""
 
     names: list[str]
     kept: list[int]
