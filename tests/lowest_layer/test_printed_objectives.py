@@ -40,9 +40,9 @@ def test_directional_correlations_of_one_unit(activation, rng):
 def test_derivatives_of_the_objective_by_differences(rng):
     source = samples(planted(lb.relu, "cubic", 4, 4, 1.5, rng), 3000, rng)
     constants, z = one_by_one_constants(lb.relu, 1.5), rng.standard_normal(4)
-    at = one_by_one_objective(source, z, constants, 0.3)
+    at = one_by_one_objective(source, z, constants)
     for i, e in enumerate(1e-5 * np.eye(4)):
-        up, down = (one_by_one_objective(source, z + sign * e, constants, 0.3) for sign in (1, -1))
+        up, down = (one_by_one_objective(source, z + sign * e, constants) for sign in (1, -1))
         assert at.gradient[i] == pytest.approx((up.value - down.value) / 2e-5, abs=1e-7 * np.abs(at.gradient).max())
         assert at.hessian[i] == pytest.approx((up.gradient - down.gradient) / 2e-5, abs=1e-7 * np.abs(at.hessian).max())
 
@@ -60,23 +60,23 @@ def test_corrected_psi_is_the_fourth_moment(activation, rng):
 def test_gradient_of_the_simultaneous_objective_by_differences(rng):
     source = samples(planted(lb.step, "cubic", 3, 3, 1.2, rng), 2000, rng)
     constants, W = Constants(0.2, -0.1, 3.0), rng.standard_normal((3, 3))
-    value, slope = simultaneous_objective(source, W, constants, 0.05, 0.2)
+    value, slope = simultaneous_objective(source, W, constants, 0.05)
     for i in range(3):
         for j in range(3):
             e = np.zeros((3, 3))
             e[i, j] = 1e-5
-            up, down = (simultaneous_objective(source, W + sign * e, constants, 0.05, 0.2)[0] for sign in (1, -1))
+            up, down = (simultaneous_objective(source, W + sign * e, constants, 0.05)[0] for sign in (1, -1))
             assert slope[i, j] == pytest.approx((up - down) / 2e-5, abs=1e-7 * np.abs(slope).max())
-    direct = _simultaneous_from_psi(source, W, constants, 0.05, 0.2)
+    direct = _simultaneous_from_psi(source, W, constants, 0.05)
     assert value == pytest.approx(direct, rel=1e-12)
 
 
-def _simultaneous_from_psi(source, W, constants, gamma, baseline):
+def _simultaneous_from_psi(source, W, constants, gamma):
     """The objective written out with ψ, pair by pair."""
     x, y = source.read(0, source.size)
-    r = y[:, 0] - baseline
+    r = y[:, 0]
     pairs = sum(np.mean(r * psi(W[j], W[k], x)) for j in range(3) for k in range(3) if j != k)
-    each = [hermite_correlation(source, w, baseline) for w in W]
+    each = [hermite_correlation(source, w) for w in W]
     penalty = sum((one.second - constants.second) ** 2 for one in each)
     return np.sign(constants.fourth) * (pairs - gamma * sum(one.fourth for one in each)) + constants.penalty * penalty
 
