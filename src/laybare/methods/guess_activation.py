@@ -53,7 +53,7 @@ class Candidates(NamedTuple):
 def candidate_activations(
     oracle: Oracle, given: Activation | None, *, refused: bool, rng: Generator, progress: Progress | None = None
 ) -> Candidates:
-    """Activations that a black box may have. `refused`: lines were tried and did not apply; else the `given` one is believed.
+    """Activations that a black box may have. `refused`: lines were tried and did not apply; else the `given` one is it.
 
     At most `LOOK.queries` queries in all. Raises, with what to do, where no network of one hidden layer can be fitted: steps,
     a tree, probabilities that were taken for outputs, more than one layer, nothing that bends, another activation than given.

@@ -147,11 +147,11 @@ def _pose(source: Source, judged: Judgement, rng: Generator) -> tuple[Problem, L
 def _with_scale(
     used: LikelihoodRows, width: int | None, activation: Activation, search: Search, rng: Generator, progress: Progress | None
 ) -> tuple[FittedPoint, LikelihoodRows, LikelihoodSearch]:
-    """Huber's loss: its scale is that of the residuals, which a fit tells, which the scale decides."""
+    """Huber's loss needs the scale of the residuals, and these need a fit: both are found in turn."""
     x, labels = used.rows.read(0, used.size).x, used.labels
     features = np.column_stack([np.ones(len(x)), x])
-    rough = np.linalg.lstsq(features, labels.y, rcond=None)[0]
-    residual, known = labels.y - features @ rough, None
+    coefficients = np.linalg.lstsq(features, labels.y, rcond=None)[0]
+    residual, known = labels.y - features @ coefficients, None
     for _ in range(SCALE_ROUNDS):
         used = used.with_loss(used.loss.scaled_to(residual))
         context = LikelihoodSearch.of(used, activation, search, rng=rng, progress=progress)

@@ -285,8 +285,8 @@ def finish_fit(problem: Problem, searched: SearchResult, activation: Activation,
     """What a search found, in its own activation, refined on all rows.
 
     If some rows leave no doubt about the signs, all rows are fitted once. A fit that is then worse than expected had wrong signs,
-    and all rows decide them. Where units alone fit all rows worse than the search by more than a linear part is worth, that part
-    is one of the network's own.
+    and all rows decide them. If units alone then fit all rows worse than the search did, by more than the penalty of a linear
+    part, the network has one of its own.
     """
     found, rules, claims = searched.fit, settings.SEARCH, tuple[Claim, ...]()
     network = network_of(found.point, vector=problem.used.outputs == 1)

@@ -140,9 +140,9 @@ def _compare(context: SearchContext, trial: WidthTrial, state: SearchState, run:
     if not same_minimum(context, first, second):
         return state
     if trial.is_enough(second):
-        believed = state.repeats >= settings.SEARCH.repairs_to_narrow or not _misses_spares(context, run.wide, second)
+        trusted = state.repeats >= settings.SEARCH.repairs_to_narrow or not _misses_spares(context, run.wide, second)
         agreed = WideFit(state.best.wide, lower._replace(trace=trace, runs=state.repeats + 2))
-        return state._replace(result=agreed) if believed else state
+        return state._replace(result=agreed) if trusted else state
     if trial.units < context.largest_width():
         return state._replace(result=WideFit(_better(state.best, run).wide._replace(trace=trace)))
     return state

@@ -326,7 +326,7 @@ def recover_near_limit(cell: LimitCell, seed: int) -> LimitRun:
 
 
 def _measure_networks(settings: Settings[tuple[LimitCell, ...]]) -> dict[LimitCell, list[LimitRun]]:
-    """Every network with as many seeds as it is worth."""
+    """Every network with at most `most_seeds` seeds."""
     runs: dict[LimitCell, list[LimitRun]] = {}
     for cell in settings.grid:
         runs |= run_cells(settings.first(cell.most_seeds), [cell], recover_near_limit)
