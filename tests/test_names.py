@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -78,3 +79,24 @@ def test_public_classes_are_named_by_what_they_are() -> None:
         found for package in PACKAGES for name in public_names(package)
         if inspect.isclass(found := getattr(importlib.import_module(package), name)) and not issubclass(found, Exception)}
     assert {kind.__name__ for kind in classes if kind.__name__.endswith("ed")} == set()
+
+
+ROOT = SOURCE.parent.parent
+PAGES = [*FILES, *sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
+SCRIPTS = {file.name for folder in ("src", "docs", "tests", "benchmarks", "examples") for file in (ROOT / folder).rglob("*.py")}
+ROOMS = sorted(file.name for file in SOURCE.iterdir() if file.is_dir())
+"""Rooms; what stands after one is a module or a name of it."""
+
+
+def test_files_and_modules_that_texts_name_exist() -> None:
+    """A text names `file.py`, or laybare.room.module and what is in it: both are there after every merge and rename."""
+    known, gone = {*SCRIPTS, "mine.py"}, set()  # that one is a reader's, in docs/adding.md
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        gone |= {(page.name, name) for name in re.findall(r"`(?:[\w/]*/)?(\w+\.py)`", text) if name not in known}
+        for path in re.findall(rf"\blaybare\.((?:{'|'.join(ROOMS)})(?:\.\w+)+)", text):
+            room, name, *_ = path.split(".")
+            file = SOURCE / room / name
+            if not (file.is_dir() or file.with_suffix(".py").exists() or hasattr(getattr(laybare, room), name)):
+                gone.add((page.name, path))
+    assert gone == set()

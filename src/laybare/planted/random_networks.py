@@ -214,7 +214,7 @@ def perturb_network(network: Network, rho: float, *, rng: Generator | int) -> Ne
     """The network with Gaussian noise of length about ρ|w| added to every weight vector, which keeps its length.
 
     Smoothed analysis of Awasthi, Tang and Vijayaraghavan (2021), Corollary 3.3: whatever the weights, perturbed ones are well
-    conditioned (`moments.khatri_rao`).
+    conditioned (`moments.khatri_rao_gap`).
     """
     rng = np.random.default_rng(rng)
     layers = [Layer(_perturb_directions(layer.weights, rho, rng), layer.biases, layer.activation) for layer in network.layers]

@@ -10,7 +10,7 @@ directions are one pass of n·k·d each; eigenvalues come from Lanczos iteration
 formed.
 
 Expectation. f(W) = ½ E|net(x) - truth(x)|², what infinitely many samples would show, with the kinks. All of it follows from
-expectations in the plane of two units (`activations.pairs`): with e = net - truth = Σᵢ bᵢ act(wᵢ·x) + c over both networks,
+expectations in the plane of two units (`pair_moments`): with e = net - truth = Σᵢ bᵢ act(wᵢ·x) + c over both networks,
 
     ∂f/∂w_j       = E[(e·a_j) act'_j x]
     block (j, l)  = (a_j·a_l) E[act'_j act'_l xxᵀ]  +  δ_jl E[(e·a_j) act''_j xxᵀ]
