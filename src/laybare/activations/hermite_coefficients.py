@@ -1,4 +1,6 @@
-"""Hermite coefficients c_k(s, b) = E[act(s·g + b) He_k(g)], g ~ N(0, 1), in closed form.
+"""Expectations of activations under normal laws: Hermite coefficients in closed form, everything else by quadrature.
+
+Hermite coefficients c_k(s, b) = E[act(s·g + b) He_k(g)], g ~ N(0, 1), in closed form.
 
 Derivation, once for all of them. Let m(b) = E[act(s·g + b)]. Stein's identity, k times, gives
 

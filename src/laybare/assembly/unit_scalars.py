@@ -1,4 +1,6 @@
-"""Readout, scale, bias and sign of single units whose directions are known up to sign, from their Hermite coefficients.
+"""Readout, scale, bias and sign of units whose directions are known.
+
+Readout, scale, bias and sign of single units whose directions are known up to sign, from their Hermite coefficients.
 
 E[y He_k(x)]/√k! = Σᵢ z_kᵢ v_k(wᵢ) in the packed basis of `laybare.moments`, with z_kᵢ = aᵢ c_k(sᵢ, bᵢ)/√k!. One least-squares
 problem per order gives z; it is determined if the wᵢ^⊗k are independent, which needs at most C(d+k-1, k) units.

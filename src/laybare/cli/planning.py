@@ -1,4 +1,6 @@
-"""What a recovery takes, before it is begun: passes, operations, bytes and seconds, from rates measured here in a few seconds.
+"""Before a recovery: `laybare check` and `laybare plan`.
+
+What a recovery takes, before it is begun: passes, operations, bytes and seconds, from rates measured here in a few seconds.
 
 Nearly all of the time goes into passes over all rows: least squares, gradients, products with JᵀJ and normal equations; the
 certificate tries other features on many of them. Their operations per row are known; how many of them a second this machine does

@@ -1,4 +1,6 @@
-"""What every decomposition returns: rank-one parts cᵢ uᵢ⊗…⊗uᵢ, the residual, and how well the parts are separated.
+"""What decompositions take, stacks of slices, and what they return, components.
+
+What every decomposition returns: rank-one parts cᵢ uᵢ⊗…⊗uᵢ, the residual, and how well the parts are separated.
 
 Gauge. A part of odd order does not change under (c, u) → (−c, −u): the coefficient is made positive. A part of even order does
 not change under u → −u: the largest entry of u is made positive. Parts are sorted by falling |c|. Given directions, coefficients

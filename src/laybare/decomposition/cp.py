@@ -1,4 +1,6 @@
-"""CP decompositions by iteration: tensor power method with whitening, alternating least squares, Gauss-Newton.
+"""Decompositions by iteration: power methods, alternating least squares, Gauss-Newton.
+
+CP decompositions by iteration: tensor power method with whitening, alternating least squares, Gauss-Newton.
 
 Power. For T = Σᵢ cᵢ uᵢ^{⊗p} with orthonormal uᵢ, the map v → T(I, v, …, v) sends the coordinate αᵢ = v·uᵢ to cᵢ αᵢ^{p−1}: the
 part with the largest |cᵢ| |αᵢ|^{p−2} wins, with p−1 times as many digits after a step. Coefficients may have either sign. Only

@@ -1,4 +1,6 @@
-"""Decompositions by joint diagonalisation of all slices: the default, its start from a definite combination, and KCL.
+"""Decompositions by eigenvectors: of a pencil of two slices, and of all slices jointly, which is the default.
+
+Decompositions by joint diagonalisation of all slices: the default, its start from a definite combination, and KCL.
 
     stack → its span, r slices → starts (a definite combination + Jacobi; Jennrich) → FFDIAG (or UWEDGE, QRJ1D) → least squares
 

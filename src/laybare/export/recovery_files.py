@@ -1,4 +1,6 @@
-"""A recovery in a file, and back.
+"""Networks and recoveries in files.
+
+A recovery in a file, and back.
 
 A file (safetensors) holds both networks, the certificate with its standard errors, and the solver's steps. Arrays lie under
 "network.", "start.", "errors." and "trace"; the claims stand in the description, with numbers that JSON does not know (inf, nan)

@@ -1,4 +1,6 @@
-"""The designed objectives of Ge, Lee & Ma (2018): G, F, F with a ridge, P′ and R, from any fourth moment, without a pair sum.
+"""The designed objectives of Ge, Lee & Ma (2018), the parameters that their theorems ask for, and networks from minima.
+
+The objectives: G, F, F with a ridge, P′ and R, from any fourth moment, without a pair sum.
 
 With S = BᵀB and a symmetric tensor T,
 

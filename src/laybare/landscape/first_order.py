@@ -1,4 +1,6 @@
-"""First-order baselines, for study: gradient descent as printed, L-BFGS, Adam. None of them is a default.
+"""First-order descent, for study: with all samples, in batches, with fresh samples.
+
+First-order baselines, for study: gradient descent as printed, L-BFGS, Adam. None of them is a default.
 
 The risk is f = |y - net(x)|² / (2n), as in Zhong et al. (2017), section 4. Their Algorithm 2 moves the hidden weights only, with
 a fixed step, and with resampling takes a fresh part of the data at every step (T + 1 parts for T steps; the pseudo-code's q + 1

@@ -1,4 +1,6 @@
-"""Deterministic descent that leaves saddles: L-BFGS from anywhere, a look at the curvature, a trust region for the last digits.
+"""Descent to minima and saddles of an objective, and what lies in its landscape.
+
+Deterministic descent that leaves saddles: L-BFGS from anywhere, a look at the curvature, a trust region for the last digits.
 
 On unit rows L-BFGS works with f∘project, whose points need no constraint; the trust region works in tangent spaces with Hessian
 products (Steihaug's conjugate gradients; Absil, Baker & Gallivan 2007) and converges quadratically.

@@ -1,4 +1,6 @@
-"""What every objective offers: value, gradient and Hessian products on its domain, which is all of space or rows of length 1.
+"""Objectives, and the fourth moments that they are made of.
+
+What every objective offers: value, gradient and Hessian products on its domain, which is all of space or rows of length 1.
 
 A point is an array (width, p). On unit rows the gradient is the tangent part of the Euclidean one, and the Hessian along V is
 P(∇²f V) - ⟨∇f, b⟩ V row by row, P the projection onto the tangent spaces: what f∘project has at points of length 1.

@@ -1,4 +1,6 @@
-"""The layer behind a black box: facets if it answers without noise, importance sampling if it does not.
+"""The lowest layer behind a black box: along lines, by facets, or by importance sampling.
+
+The layer behind a black box: facets if it answers without noise, importance sampling if it does not.
 
 Noisy answers: points are drawn where units are active, and weighted back. Active points among a first batch of draws give the
 centres C_j = t x/|x|. The proposal mixes a tenth of the law itself with N(C_j, I), so that q/φ = 0.1 + 0.9 mean_j

@@ -1,4 +1,6 @@
-"""A black box that is read along lines at chosen points: network and certificate, or the reason why lines do not apply.
+"""Reading a black box along lines, and what stands in the way, in words.
+
+A black box that is read along lines at chosen points: network and certificate, or the reason why lines do not apply.
 
 A classifier is read along lines that end where its probabilities are 0 or 1 to rounding: nothing is left of its log-odds there.
 

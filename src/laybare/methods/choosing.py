@@ -1,4 +1,6 @@
-"""Which method suits the data: the conditions of each, and the order in which they are tried, with a sentence for each.
+"""What the data show, and which methods suit them.
+
+Which method suits the data: the conditions of each, and the order in which they are tried, with a sentence for each.
 
 A condition holds, fails, or cannot be seen in the data (None). A method fits if none of its conditions fails. The order is what
 was measured to work, not what has a theorem. RandomStart with spare units solves most settings and

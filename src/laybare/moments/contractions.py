@@ -1,4 +1,6 @@
-"""Moments of order 2, 3 and 4 as matrices and operators, never as d³ or d⁴ numbers.
+"""Contracted moments, and the span of the hidden weights that they show.
+
+Moments of order 2, 3 and 4 as matrices and operators, never as d³ or d⁴ numbers.
 
 Slices: E[y He_k(x)] with all but two places filled by vectors. With C = E[y xxᵀ], m = E[y x], y₀ = E[y] for x ~ N(0, I):
 

@@ -1,4 +1,6 @@
-"""Least squares on any features of x in one pass, sources of residuals, and least-squares Hermite polynomials.
+"""Polynomial regression, and moments with its fit as a control variate.
+
+Least squares on any features of x in one pass, sources of residuals, and least-squares Hermite polynomials.
 
 Regression. The Gram matrix is a sum. Normal equations in a nearly orthonormal basis (Hermite polynomials, whitened inputs) lose
 no accuracy that matters: the relative error is about 1e-16 times the condition number, which is that of a sample covariance. An

@@ -1,4 +1,6 @@
-"""How far a found network is from the true one, modulo every symmetry of the activation.
+"""Comparison of a found network with the true one, and the error metrics of the papers.
+
+How far a found network is from the true one, modulo every symmetry of the activation.
 
 Both are normalised first (unit rows where the scale is free, no constant units, no zero readouts), then units are paired by
 (w, b), up to sign where the activation has a reflection. Every found unit is turned to its partner's sign, and what the

@@ -1,4 +1,6 @@
-"""Networks as files: arrays and a short description that names the activations, never code.
+"""Networks from files: our own, and the `state_dict` of an MLP.
+
+Networks as files: arrays and a short description that names the activations, never code.
 
 One hidden layer: weights, biases, readout, offset, and linear where there is one (format "network"). Several: weights.0,
 weights.1, … and biases.0, … from the lowest up (format "deep network", which older versions refuse by name).

@@ -1,4 +1,6 @@
-"""Random teachers for tests, studies and demonstrations: networks, and layers of high-threshold units under other functions.
+"""Random teachers, inputs and label noise for tests, studies and demonstrations.
+
+Random teachers for tests, studies and demonstrations: networks, and layers of high-threshold units under other functions.
 
 The latter are f(x) = P(u(w₁·x - t), …, u(w_k·x - t)), |wᵢ| = 1, where P is a polynomial, a union, or two more layers.
 Source: Goel and Panigrahy (2019), Assumption 1, for the polynomial.

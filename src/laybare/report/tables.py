@@ -1,4 +1,6 @@
-"""Numbers and tables as text: tables lose nothing, numbers on a page have a true minus sign.
+"""Tables, and numbers rounded by their errors.
+
+Numbers and tables as text: tables lose nothing, numbers on a page have a true minus sign.
 
 A table too wide for the terminal or the pipe goes on in further blocks below the first. Headings are broken between words, cells
 never. Every block of a table that is folded begins with the number of the row.

@@ -37,7 +37,7 @@ def choose_signs(
 ) -> SignedNetwork:
     """The network behind a sign-free fit with squared error `loss` of the variation `scale`; `matched` is from `match_signs`.
 
-    Without noise the linear part decides (`assembly.sign_decoding`). With noise it may let several patterns through; each of those is
+    Without noise the linear part decides (`restore_signs`). With noise it may let several patterns through; each of those is
     refitted without a linear part, and the data decide. A refit may flip a unit and end in the same network as another.
     If no pattern explains the linear part, the network may have one of its own: the data decide that as well.
     """

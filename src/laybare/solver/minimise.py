@@ -1,4 +1,6 @@
-"""One entry to the solvers. The choice depends on the cost of a step, for n rows, P unknowns and n·k·d operations per gradient:
+"""One entry to the solvers, and the test by which fewer units do.
+
+The choice of a solver depends on the cost of a step, for n rows, P unknowns and n·k·d operations per gradient:
 
 - few rows: the normal equations of all rows, n·P² per step (`dense.py`), formed once for several steps where that is expensive;
 - many rows per unknown: first the normal equations of a subsample, to its own minimum, then all rows: by conjugate gradients in

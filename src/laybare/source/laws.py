@@ -1,4 +1,6 @@
-"""Laws of the inputs: Gaussian, symmetric about 0, uniform in a box, or unknown; and the box that queries never leave.
+"""Laws of the inputs, and their whitening.
+
+Laws of the inputs: Gaussian, symmetric about 0, uniform in a box, or unknown; and the box that queries never leave.
 
 Mean, second moment and whitening of the inputs, in passes that lose no digits to a large mean.
 

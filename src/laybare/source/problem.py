@@ -1,4 +1,6 @@
-"""The problem: rows to fit and held-out rows for the certificate, both white, the map back, and the scale of the outputs.
+"""The problem that is solved, and the row ladder: few of its rows first, then more.
+
+The problem: rows to fit and held-out rows for the certificate, both white, the map back, and the scale of the outputs.
 
 Repeated rows: exact copies are no evidence, and rows with one input must be on one side of a split.
 

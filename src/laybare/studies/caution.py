@@ -1,4 +1,6 @@
-"""What caution costs: how many right networks are not verified, and whether the verdict depends on the seed of the search.
+"""Caution and coverage of certificates.
+
+What caution costs: how many right networks are not verified, and whether the verdict depends on the seed of the search.
 
 Networks of ReLU units on white inputs with Gaussian noise, recovered without their width, from random starts. Right: the width of
 the truth and every parameter within six of its standard errors, as in `hostile`; or, where a unit is missing, what it adds is

@@ -1,4 +1,6 @@
-"""Real data that ship with scikit-learn and statsmodels: R² in three folds, of networks and of what people use instead.
+"""Data as statisticians have them: real ones, counts, labels and heavy tails.
+
+Real data that ship with scikit-learn and statsmodels: R² in three folds, of networks and of what people use instead.
 
 All with their default arguments (inputs standardised for those that want it, for the MLP the outcome too), or with `--full` each
 with three values of the parameter that matters most, chosen by cross-validation inside of the folds. The data sets were chosen

@@ -1,4 +1,6 @@
-"""How time, passes and memory of a whole recovery grow with rows, inputs and units; certificate included, the width given.
+"""How recovery scales: time and memory, samples per parameter, large networks.
+
+How time, passes and memory of a whole recovery grow with rows, inputs and units; certificate included, the width given.
 
 Teachers as drawn by `random_network`, noise of a tenth of sd(y), x ~ N(0, I). From two million rows on the data lie in a memory-
 mapped file. Memory is that by which the process grows beyond its rows in memory, as far as Python knows of it.

@@ -1,4 +1,6 @@
-"""Closed forms of Goel and Panigrahy (2019) for networks with high thresholds, as printed and corrected.
+"""What Goel and Panigrahy (2019) state of units at thresholds, as numbers.
+
+Closed forms of Goel and Panigrahy (2019) for networks with high thresholds, as printed and corrected.
 
 Coefficients, u_l = E[u(g - t) h_l(g)] (Lemmas 10 to 12: how they fall with t; here exactly). If units enter P with powers, let
 q_i(X) collect the monomials of P in X_i alone. Then E[f H_l(z)] ≈ Σ_i E[q_i(u(g - t)) h_l(g)] (z·w_i)^l: each unit acts like one
