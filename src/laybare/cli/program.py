@@ -1,15 +1,12 @@
 """The commands by name, and how a run of the program ends: with a status and a sentence, never with a traceback of an interrupt.
 
 Commands are imported when they are called, so that `laybare --help` is quick.
-
-Messages of the library in the words of the command line: `--target` where Python has `target=`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -24,55 +21,17 @@ from laybare.cli.interrupts import STATE, end_at_once, leave_at_once
 from laybare.errors import LaybareError
 from laybare.numerics.redaction import redact
 
-METHODS = {
-    "GeneralReLU": "--method general-relu", "LandscapeDesign": "--method landscape-design",
-    "RandomStart": "--method random-start", "SymmetricInputs": "--method symmetric-inputs", "TensorInit": "--method tensor-init",
-    "HighThreshold": "laybare recover-layer", "Lines": "laybare extract"}
-OPTIONS = {"drop": "--drop-columns", "drop_missing": "--drop-missing", "rng": "--seed"}
-NAMED = "inputs|target|loss|width|activation|law|budget|link|box|dim|depth|method|log|drop_missing|drop|rng"
-
-LAYER = r"\brecover_layer\((?:\w+, (?:lb\.)?HighThreshold\([^()]*\))?\)"
-
-
-def in_command_line_words(message: str) -> str:
-    """The same sentence for somebody who has options and no objects."""
-    message = re.sub(r"\b(?:lb\.)?(Gaussian|Symmetric|Unknown)\(\)", lambda seen: f"--law {seen[1].lower()}", message)
-    message = re.sub(r"\b(?:law=)?(?:lb\.)?Gaussian\(([\d.e+-]+), ([\d.e+-]+)\)", _law, message)
-    message = re.sub(LAYER, "laybare recover-layer", message)
-    message = re.sub(rf"\b(?:lb\.)?({'|'.join(METHODS)})\(([^()]*(?:\([^()]*\))?[^()]*)\)", _method, message)
-    message = re.sub(r"\bsample_weight\b", "--weights", message)
-    message = re.sub(rf"\b({NAMED})=(True|None|\.\.\.)?", _option, message)
-    return re.sub(r"\blb\.(?=[a-z])", "", message)
-
-
-def _law(seen: re.Match[str]) -> str:
-    """Gaussian(0, 0.04) -> --law normal:0,0.2."""
-    return f"--law normal:{seen[1]},{float(seen[2]) ** 0.5:g}"
-
-
-def _option(seen: re.Match[str]) -> str:
-    """target= -> --target; width=7 -> --width 7; drop_missing=True -> --drop-missing."""
-    name = OPTIONS.get(seen[1], f"--{seen[1].replace('_', '-')}")
-    follows = seen.string[seen.end() : seen.end() + 1]
-    return name + (" " if seen[2] is None and (follows.isalnum() or follows in "'\"({[") and follows else "")
-
-
-def _method(seen: re.Match[str]) -> str:
-    """TensorInit(activation=tanh) -> --method tensor-init with activation=tanh."""
-    return f"{METHODS[seen[1]]} with {seen[2]}" if seen[2] else METHODS[seen[1]]
-
-
 MISUSE, CLOSED_PIPE = 2, 141
 """Exit statuses. Convention: click's for misuse, 128 + SIGPIPE."""
 
 COMMANDS = {
     "audit": ("black_box_commands", "How much of a black box can be read from how many queries."),
-    "check": ("planning", "Which assumptions the samples in a file hold, and which methods would be tried."),
+    "check": ("checking", "Which assumptions the samples in a file hold, and which methods would be tried."),
     "completion": ("completion", "Print what makes your shell complete these commands."),
     "compare": ("results", "Compare two saved networks."),
     "demo": ("demonstration", "Recover a network trained on real data, as a demonstration."),
     "extract": ("black_box_commands", "Recover the network behind a black box."),
-    "plan": ("planning", "Say what a recovery would take: passes, bytes, memory, time."),
+    "plan": ("checking", "Say what a recovery would take: passes, bytes, memory, time."),
     "recover": ("samples_commands", "Recover the network behind samples in a file."),
     "recover-layer": ("samples_commands", "Recover the lowest layer of a deeper network behind samples in a file."),
     "reproduce": ("reproduction", "Run a study and write its table."),
@@ -203,6 +162,7 @@ def _say_interrupted(reason: str) -> int:
 
 def _print_error(message: str) -> int:
     """A finding in the words of the command line."""
+    from laybare.cli.wording import in_command_line_words
 
     message = redact(in_command_line_words(message))
     _say(message)

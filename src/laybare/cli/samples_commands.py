@@ -14,7 +14,6 @@ import laybare as lb
 from laybare.cli.interrupts import keep_on_interrupt, results_saved
 from laybare.cli.literal_forms import check_literal, literal_layer, literal_method
 from laybare.cli.output import LISTED_UNITS, Output, examples, layer_table, print_path, print_summary
-from laybare.cli.program import in_command_line_words
 from laybare.cli.results import (
     WRITERS,
     ResultOptions,
@@ -25,6 +24,7 @@ from laybare.cli.results import (
     status_of,
     with_typed_command,
 )
+from laybare.cli.wording import in_command_line_words
 from laybare.methods import Method
 from laybare.methods.choosing import name_labels
 from laybare.networks.storage import write_atomically

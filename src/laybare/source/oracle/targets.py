@@ -21,7 +21,7 @@ import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.networks import Network, load
-from laybare.networks.network_files import STATE_DICT_REMARK, is_state_dict, load_state_dict
+from laybare.networks.state_dicts import STATE_DICT_REMARK, is_state_dict, load_state_dict
 from laybare.numerics.redaction import describe_error, redact
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.endpoint import Endpoint
