@@ -1,4 +1,4 @@
-"""A deep model: two hidden layers behind queries, found one after the other, their number not given."""
+"""A deep model: two hidden layers behind queries, found one after the other, their number not told."""
 
 import laybare as lb
 

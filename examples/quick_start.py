@@ -8,7 +8,7 @@ rng = np.random.default_rng(1)
 truth = lb.random_network(dim=10, width=5, rng=rng)  # five ReLU units with biases: what is to be found
 x = rng.standard_normal((1000, 10))
 
-found = lb.recover(x, truth(x), rng=0)  # the width is not given
+found = lb.recover(x, truth(x), rng=0)  # the width is not told
 
 print(f"a {found.network.architecture} network of {found.network.activations} units, {found.certificate.verdict}")
 match = lb.compare(found.network, truth)  # modulo the symmetries of ReLU units: order and scale

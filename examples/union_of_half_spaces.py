@@ -10,7 +10,7 @@ rules = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.6, 0.8, 0.0], [0.0, 0.0, -0.6, 0
 limits = np.array([1.6, 1.8, 1.7])
 labels = np.where((x @ rules.T > limits).any(axis=1), "reject", "accept")
 
-model = lb.UnionOfHalfSpaces(random_state=0).fit(x, labels)  # the number of rules is not given
+model = lb.UnionOfHalfSpaces(random_state=0).fit(x, labels)  # the number of rules is not told
 
 print(f"rejected: {np.mean(labels == 'reject'):.0%}; rules found: {len(model.weights_)}, {model.certificate_.verdict}")
 for rule, limit in zip(rules, limits, strict=True):

@@ -23,9 +23,9 @@ for claim in found.certificate.checks:
     if not claim.passed:
         print(f"  {claim.name}")
 
-given = found.predict(table.iloc[:1])
-print(f"\nfirst patient: {given.mean[0]:.0f}, mean within [{given.lower[0]:.0f}, {given.upper[0]:.0f}], "
-      f"a new patient like this within [{given.new_lower[0]:.0f}, {given.new_upper[0]:.0f}]")
+told = found.predict(table.iloc[:1])
+print(f"\nfirst patient: {told.mean[0]:.0f}, mean within [{told.lower[0]:.0f}, {told.upper[0]:.0f}], "
+      f"a new patient like this within [{told.new_lower[0]:.0f}, {told.new_upper[0]:.0f}]")
 
 found.plot(kind="units")[0].figure.savefig("diabetes_hinges-units.png", dpi=90)
 found.plot(kind="effects", columns=["bmi", "log_trig", "cholesterol"])[0].figure.savefig("diabetes_hinges-effects.png", dpi=90)
