@@ -335,8 +335,9 @@ def measure_hyperplane(
 ) -> Hyperplane | None:
     """The hyperplane from places where its kink is located, as far apart as the domain; None if it is not there.
 
-    It is a hyperplane of the features of a space, met at the input x0, and is looked for where `known` ones leave room. `deep`: there are layers above, which change the jump from place to place and
-    may hide it. It then must be where it was predicted, within error bars: a surface that turns is met there by chance only.
+    It is a hyperplane of the features of a space, met at the input x0, and is looked for where `known` ones leave room. `deep`:
+    there are layers above, which change the jump from place to place and may hide it. It then must be where it was predicted,
+    within error bars: a surface that turns is met there by chance only.
     """
     plane, hits, reach, widest = _PlaneFit(rough, x0, space, known, context.rng), 0, 1.0, 0
     misses = near_misses = unclear = 0
