@@ -238,12 +238,16 @@ class DeltaAscent:
 class DeltaSearch:
     """Section 3 by itself: no linear term in P, no high threshold, no start. Ascents from `starts` random directions.
 
+    Of 8 networks of three ReLU units in dimension 5 (P = X₁X₂ + X₂X₃ + X₁X₃, t = 0.5, 100,000 rows) all units are found in 3 from
+    24 starts and in 8 from 96; of steps in 12 of 12 from either (20,000 rows). Measured: `pytest -m slow
+    tests/lowest_layer/test_jumps.py`.
+
     The best `width` of the distinct places where they end are the units: Theorem 6 tells them from other places by the size of
     the correlation, which is bounded there. δ' for steps, δ'' for ReLU (appendix C.1). A known threshold stays as it is. The
     width of the delta falls to `epsilon`, None: to what the rows allow.
     """
 
-    starts: int = 24
+    starts: int = 96
     epsilon: float | None = None
     options: DeltaOptions = ASCENT
 
