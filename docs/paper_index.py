@@ -210,8 +210,9 @@ def _order(item: str) -> tuple[int, list[tuple[int, str]]]:
 HEAD = """# The five papers, item by item
 
 What the code does with every algorithm, theorem and figure: it is *printed* (as the paper has it, constants left open where the
-paper leaves them open), *corrected* (with the erratum), or *not computed* (and why). Then where, what tests it, and which command
-runs it. Names are within `laybare`. This page is written by `python docs/paper_index.py`.
+paper leaves them open; if anything is done otherwise, the row says what), *corrected* (with the erratum), or *not computed* (and
+why). Then where, what tests it, and which command runs it. Names are within `laybare`. The copies we have are scans: where one
+may have lost a sign, a bracket or a fraction, the erratum says so. This page is written by `python docs/paper_index.py`.
 
 Parts by their printed names, each with its call:
 

@@ -1,16 +1,16 @@
 """The five papers, item by item: what the code does with each, where, and which commands run it. Written and checked by hand.
 
-A line is "items | what | objects | commands", for one item or several; indented lines continue it. What: "printed" (as the paper
-prints it, constants left open where it leaves them open), "corrected: the erratum", or "not computed: why". Objects are names
-within `laybare`; commands are names of studies, or a method and a literal form ("layer FORM:UNITS" for `recover-layer`).
-Together the lines are all that the papers number (`tests/test_papers.py` counts), but for equations, of which those are here that
-are used or corrected by their number. `paper_index.py` makes the page of them; the tests call every object's name, and trace
-which of them the literal form of a row runs.
+A line is "items | what | objects | commands", for one item or several; indented lines continue it. What: "printed" (as the
+paper prints it, constants left open where it leaves them open), "printed: what is done otherwise", "corrected: the erratum", or
+"not computed: why". Our copies are scans: where one may have lost a sign, a bracket or a fraction, the erratum says so. Objects
+are names within `laybare`; commands are names of studies, or a method and a literal form ("layer FORM:UNITS" for
+`recover-layer`). Together the lines are all that the papers number (`tests/test_papers.py` counts), but for equations, of which
+those are here that are used or corrected by their number. `paper_index.py` makes the page of them; the tests call every
+object's name, and trace which of them the literal form of a row runs.
 """
 
 from __future__ import annotations
 
-PROOF = "not computed: a step of a proof, without a quantity of its own"
 QUOTED = "not computed: quoted from elsewhere, where its proof is"
 RESTATED = "not computed: states informally what a numbered statement below says"
 
@@ -26,7 +26,8 @@ Theorem 4.4 | printed | theory.descent_rate |
 Theorem 5.6 | printed | theory.start_accuracy |
 Theorem 6.1 | printed | theory.global_recovery |
 Claim 5.2 | printed | moments.population_moments |
-Claim 5.5, Definition 5.4 | printed | methods.tensor_init.informative_orders, methods.printed.zhong_2017.second_tensor |
+Claim 5.5, Definition 5.4 | printed: α of P₃ is drawn inside the span | methods.tensor_init.informative_orders,
+    methods.printed.zhong_2017.second_tensor |
 Definition 4.1 | printed | theory.conditioning |
 Definition 5.1 | corrected: M₄ counts every pairing twice | moments.second_moment, moments.third_slices, moments.fourth_slices |
 Assumption 5.3 | corrected: odd means odd up to a constant | theory.moment_assumptions, theory.start_accuracy |
@@ -47,7 +48,7 @@ RecMagSign | corrected: reconstructed, the text leaves it to a full version | as
     "landscape-design": f"""
 Algorithm 1 | printed | landscape.algorithm_1, methods.printed.ge_lee_ma_2018.PrintedDesign |
     landscape-design G
-Algorithm 2 | printed | landscape.algorithm_2,
+Algorithm 2 | printed: least squares where the text inverts | landscape.algorithm_2,
     methods.printed.ge_lee_ma_2018.PrintedDesign | landscape-design F
 Theorems 2.1, A.4, Claim A.3 | printed | landscape.ReLURisk, landscape.series_risk | glm-fig1, glm-fig2
 Theorem 2.2 | printed | landscape.population_tensor_risk, landscape.least_risk | glm-fig3
@@ -66,7 +67,8 @@ Lemma A.8 | printed | moments.quartic |
 Lemma A.9 | corrected: √6 where the text has 2√6 | moments.quartic, landscape.population_g |
 Theorem B.1 | corrected: β is abs(σ₄)a/(2√6) and α is √6 abs(σ₄)a, half of what the text sets | landscape.population_g,
     landscape.theorem_b_1, landscape.theorem_b_1_nearness | glm-fig4
-Lemmas B.2, B.3, B.4, B.5 | {PROOF} | |
+Lemmas B.2, B.3, B.4, B.5 | not computed: bounds for one row of B with the others fixed, for the proof of Theorem B.1, whose own
+    are computed | |
 Proposition B.6 | not computed: a weaker form of Proposition B.7, by which that is proved | |
 Proposition B.7 | corrected: by the constants of Theorem B.1, for which it holds, though its proof has μβ_min for β_min |
     landscape.theorem_b_1_nearness |
@@ -75,22 +77,24 @@ Theorem C.2 | corrected: the regulariser of F is squared once | landscape.whiten
 Corollary C.3 | corrected: as Theorems C.2 and 2.3 | landscape.whitened_design, landscape.population_f | glm-fig4
 Theorem C.4 | corrected: saddles have curvature at most -τ₀, item 2 has the other sign | landscape.theorem_c_4 |
     landscape-design F
-Theorem C.5 | corrected: δ cannot be read in our copy and follows from Lemma C.7 | landscape.theorem_c_5 |
+Theorem C.5 | corrected: δ cannot be read in our copy and follows from Lemma C.7; the literal form takes F in the span of the
+    units, where Theorem C.4 holds | landscape.theorem_c_5 |
 Lemma C.6 | printed | landscape.general_design |
 Lemma C.7 | printed | landscape.population_f |
-Claim C.8 | not computed: a step of a proof; a test has its bound | |
+Claim C.8 | not computed: for the proof of Lemma C.7; a test has its bound | |
 Theorem C.9 | {QUOTED} | |
 Lemma D.2 | printed | landscape.algorithm_2 | landscape-design F
 Theorem E.1 | not computed: restates Theorem 2.7 | |
 Theorem E.3 | {QUOTED} | |
-Lemma E.2, Lemma E.5, Corollary E.4 | {PROOF} | |
+Lemma E.2, Lemma E.5, Corollary E.4 | not computed: for the proof of Theorem 2.7, whose polynomial is not stated | |
 Figure 1 | printed | studies.glm_squared_loss.RELU_LOSS | glm-fig1
 Figure 2 | printed | studies.glm_squared_loss.SIGMOID_LOSS | glm-fig2
-Figure 3 | printed | studies.glm_designed.F_PRIME | glm-fig3
-Figure 4 | printed | studies.glm_designed.G_AND_F | glm-fig4
+Figure 3 | printed: fewer steps, as the step is not stated | studies.glm_designed.F_PRIME | glm-fig3
+Figure 4 | printed: 90 of its 80,000 steps, all with `--full` | studies.glm_designed.G_AND_F | glm-fig4
 Footnote 4 | corrected: σ_n of ReLU alternates in sign | landscape.coefficient |
 Footnote 11 | printed | studies.glm_designed.F_PRIME | glm-fig3
-Appendix F | printed | studies.glm_designed.APPENDIX_F | glm-appendix-f
+Appendix F | corrected: P' is 2 at the point, as (3.4) counts both orders of a pair, where the text has 1 |
+    studies.glm_designed.APPENDIX_F | glm-appendix-f
 equation (2.2) | printed | landscape.SampledRisk | glm-fig1
 equation (2.5) | printed | methods.printed.ge_lee_ma_2018.PrintedRisk, landscape.SampledRisk | landscape-design f-prime,
     glm-fig3
@@ -104,12 +108,13 @@ equation (4.1) | corrected: a maximum, the printed minimum is 0 if one unit was 
     networks.matching.landscape_error | glm-fig3
 equation (A.6) | printed | moments.quartic |
 equation (C.1) | corrected: lacks a factor and a constant | landscape.NormPenalty, landscape.SampledPenalty | landscape-design F
-equation (C.4) | corrected: WWᵀ is the inverse of M | landscape.whitening |
+equation (C.4) | corrected: WWᵀ is the inverse of M, in our copy M | landscape.whitening |
 equation (C.5) | printed | landscape.general_design |""",
     "symmetric-inputs": f"""
 Algorithm 1 | printed | methods.printed.ge_2019.single_unit | symmetric-inputs algorithm-1, symmetric-inputs algorithm-3
-Algorithm 2 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
-Algorithm 3 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-3
+Algorithm 2 | printed: least squares where the text inverts, real and imaginary parts of complex eigenvectors |
+    methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
+Algorithm 3 | printed: as Algorithm 2 | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-3
 Algorithm 4 | corrected: sample n/2 is in both halves in print | methods.printed.ge_2019.leading_outputs | symmetric-inputs
     algorithm-3
 Theorem 1 | {RESTATED} (Theorem 4) | |
@@ -117,7 +122,7 @@ Theorem 2 | {RESTATED} (Theorem 7) | |
 Theorems 3, 9, 10 | printed | studies.perturbations.SMOOTHED | smoothed-analysis
 Theorem 4 | printed | moments.population_detector, methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
 Theorem 5 | printed | moments.population_detector, methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-3
-Theorem 6 | corrected: E[yxᵀ] is half of A W E[xxᵀ], its proof has twice | methods.printed.ge_2019.leading_outputs |
+Theorem 6 | corrected: E[yxᵀ] is half of A W E[xxᵀ], in our copy twice | methods.printed.ge_2019.leading_outputs |
     symmetric-inputs algorithm-3
 Theorem 7 | corrected: by Lemmas 11 and 14 | theory.symmetric_recovery |
 Theorem 8 | printed | theory.single_unit_recovery |
@@ -128,28 +133,31 @@ Lemma 9 | corrected: by equation (11) | moments.PureNeuronDetector |
 Lemma 4 | printed | moments.population_detector, methods.printed.ge_2019.null_span |
 Lemma 10 | corrected: by equation (11) | moments.population_detector, methods.printed.ge_2019.null_span |
 Lemma 5 | printed | methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
-Lemma 6 | not computed: serves the proofs of Lemmas 1 to 3; it is false at p = 0, which a test has |  |
-Lemma 7 | not computed: serves the proofs of Lemmas 3 and 9; tests have it | |
+Lemma 6 | not computed: for the proofs of Lemmas 1 to 3; it is false at p = 0, which a test has |  |
+Lemma 7 | not computed: for the proofs of Lemmas 3 and 9; tests have it | |
 Lemma 11 | corrected: 2ε/(αβ²), with the √2 of Lemma 14 | theory.symmetric_recovery |
-Lemmas 8, 12, 16, 17 | {PROOF} | |
+Lemma 8 | not computed: with probability 1 the eigenvalues of the pencil differ, which has no number | |
+Lemmas 12, 16, 17 | not computed: for the proof of Theorem 7, by polynomials that are not stated | |
 Lemma 13 | printed | theory.first_layer_error |
 Lemma 14 | corrected: αβ²/√2, the proof takes two unequal entries for equal | moments.detector_gap_bound | smoothed-analysis
 Lemma 15 | printed | theory.symmetric_recovery |
-Lemma 18 | corrected: δ bounds the probability of a wrong sign, the text has a right one | theory.sign_margin |
+Lemma 18 | corrected: δ bounds the probability that the signs differ, in our copy that they agree | theory.sign_margin |
 Lemma 19 | printed | moments.gaussian_augmented |
 Lemma 20, Lemma 23, Lemmas 25 to 30, Lemmas 32 to 38 | {QUOTED} | |
 Lemma 21 | printed | theory.leave_one_out_bound |
 Lemma 22 | printed | theory.perturbed_angle |
 Lemma 24, Lemma 31 | not computed: corollaries of quoted lemmas, used in proofs | |
-Claims 1-3 | {PROOF} | |
+Claims 1-3 | not computed: for the proof of Theorem 10, by polynomials that are not stated | |
 Definition 1 | printed | moments.gaussian_augmented, moments.augmented_matrix |
 Definition 2 | printed | theory.leave_one_out_distance |
 Definition 3 | {QUOTED} | |
-Figures 1, 5 | not computed: drawings of the networks |  |
+Figure 1 | not computed: a drawing of the network |  |
+Figure 5 | not computed: a drawing of T = MBCF, the factors in the proof of Lemma 14 |  |
 Figure 2 | printed | studies.ge.FIGURE_2 | ge19-fig2
 Figure 3 | printed | studies.ge.FIGURE_3 | ge19-fig3
 Figure 4 | printed | studies.ge.FIGURE_4 | ge19-fig4
-equation (11) | corrected: the bracket round the two terms is lost | methods.printed.ge_2019.printed_detector |
+equation (11) | corrected: the bracket round the two terms, which Algorithm 3 has, is lost in our copy |
+    methods.printed.ge_2019.printed_detector |
     symmetric-inputs algorithm-3
 equation (18) | printed | planted.random_networks.perturb_weights | smoothed-analysis""",
     "general-relu": f"""
@@ -166,15 +174,14 @@ Algorithm 6 | corrected: units with abs(b) > 6 are left out, unless max_bias is 
 Theorem 3.1 | corrected: m where the proof has √m | theory.relu_recovery, methods.printed.awasthi_2021.PrintedReLU |
     general-relu algorithm-6
 Theorem 3.2 | printed | theory.relu_approximation, methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5
-Theorem 4.2 | printed | methods.printed.awasthi_2021.exact_units |
+Theorem 4.2 | corrected: reconstructed from the proofs | methods.printed.awasthi_2021.exact_units |
 Theorem A.5 | {QUOTED} | |
 Theorem D.1 | printed | theory.relu_units, methods.printed.awasthi_2021.robust_units | general-relu algorithm-6
 Lemma 3.5 | printed | activations.activation.Activation.hermite, moments.population_moments |
 Lemma 4.3 | corrected: false as printed, it holds for k + 1 and k + 2 | assembly.unit_scalars.scalars_by_recurrence |
 Lemma 4.5 | corrected: it holds from k = 0 on | assembly.unit_scalars.scalars_by_recurrence |
 Lemma D.3 | printed | theory.relu_units |
-Lemma D.4 | {PROOF} | |
-Lemmas D.7, D.9 | {PROOF} | |
+Lemmas D.4, D.7, D.9 | not computed: for the proof of Theorem D.1, by polynomials that are not stated | |
 Lemmas D.10, D.11 | printed | assembly.unit_scalars.recover_scalars |
 Lemma D.12 | printed | methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5
 Lemma D.13 | printed | theory.linear_stand_in |
@@ -182,10 +189,10 @@ Claim 4.4 | printed | decomposition.flattened_jennrich |
 Claim 4.6 | corrected: orders l to l + 3, the text has l + 2 twice | assembly.unit_scalars.recover_scalars |
 Claim 4.8 | printed | assembly.sign_decoding.decode_signs |
 Claim A.4 | corrected: it holds without its factor 1/√(2k), by Schur's product theorem | moments.khatri_rao_gap |
-Claim D.2 | {PROOF} | |
-Claim D.5 | not computed: a step of a proof; a test has the sharper s₂(M₁) ≥ s₂(M_l)/√l |  |
-Claim D.6 | not computed: a step of a proof; a test has ε where the text has 3ε |  |
-Claim D.8 | not computed: a step of a proof; a test has its numbers |  |
+Claim D.2 | not computed: for the proof of Lemma D.3, a mean of powers of n numbers | |
+Claim D.5 | not computed: for the proof of Theorem D.1; a test has the sharper s₂(M₁) ≥ s₂(M_l)/√l |  |
+Claim D.6 | not computed: for the proof of Theorem D.1; a test has ε where the text has 3ε |  |
+Claim D.8 | not computed: for the proof of Theorem D.1; a test has its numbers |  |
 Claim D.14 | printed | assembly.sign_decoding.absorb_linear | general-relu algorithm-5
 Corollary 3.3 | printed | moments.smoothed_width, planted.random_networks.perturb_network | smoothed-analysis
 Proposition B.1 | printed | moments.population_moments |
@@ -198,7 +205,8 @@ FixSigns | corrected: reconstructed from the proofs | assembly.unit_scalars.fix_
 Algorithm 1, RefineEstimate | corrected: accepts α' ≤ (1 - c/d)α, line 4 asks for O(α/d) |
     lowest_layer.printed.searches.refine_estimate | layer one-by-one, tan-alpha
 Algorithm 2, EstimateTanAlpha | printed | lowest_layer.layer_start.slab_estimate | layer one-by-one, tan-alpha
-Algorithm 3 | printed | lowest_layer.smooth_route.printed_graph | layer :exponential(0.5)
+Algorithm 3 | printed: f less its mean, which takes most of the noise and changes no moment of two coordinates |
+    lowest_layer.smooth_route.printed_graph | layer :exponential(0.5)
 Theorem 1 | {RESTATED} (Claim 2, Theorem 11) | |
 Theorem 2 | {RESTATED} (Theorem 5) | |
 Theorem 3 | {RESTATED} (Corollary 1) | |
@@ -215,8 +223,10 @@ Theorem 9 | corrected: √6 u₂² for 6 u₂², no u₂ term, and e_i is a maxi
     gp19-theorem9
 Theorem 10 | {QUOTED} (Ge, Lee and Ma) | |
 Theorem 11 | corrected: by ψ, sgn(u₄) and T | lowest_layer.Simultaneous | layer simultaneous
-Theorem 12 | printed | lowest_layer.learn_union |
-Theorem 13 | printed | lowest_layer.printed.route.retain_by_output | layer retained:sigmoid, gp19-theorem13
+Theorem 12 | printed: with `method=HighThreshold.literal(step)`, else by the default of this package |
+    lowest_layer.learn_union, lowest_layer.HighThreshold |
+Theorem 13 | printed: f less its smallest value | lowest_layer.printed.route.retain_by_output | layer retained:sigmoid,
+    gp19-theorem13
 Lemma 1 | corrected: false for positively correlated rows | theory.product_bound, theory.printed_product_bound |
 Lemma 2 | corrected: exponent 2 - 2η, by Lemma 1; p = abs(W)² is at least 1 | theory.linear_part_gap, theory.layer_closeness |
 Lemma 3 | printed | lowest_layer.layer_start.slab_estimate | tan-alpha
@@ -229,18 +239,19 @@ Lemma 9, Corollary 2 | printed | lowest_layer.printed.objectives.hermite_correla
 Lemmas 10, 11 | printed | theory.gaussian_tail, theory.threshold_coefficient |
 Lemma 12 | printed | theory.sigmoid_tail, theory.threshold_coefficient |
 Lemma 13 | {QUOTED} (Ge, Lee and Ma) | |
-Lemmas 14, 15 | {PROOF} | |
+Lemmas 14, 15 | not computed: for the proof of Claim 2, by constants that are not stated | |
 Lemma 16 | corrected: cot keeps its sign | theory.delta_prime_at_origin |
 Lemma 17 | corrected: by Lemma 1 | theory.product_bound |
 Lemma 18 | corrected: by Lemma 1 | theory.linear_part_gap |
 Lemma 19 | corrected: two terms cancel | lowest_layer.slab_correlations |
-Lemma 20 | {PROOF} | |
-Lemmas 21 to 23 | corrected: they speak of maxima that do not exist | theory.penalised_objective | gp19-theorem8
+Lemma 20 | not computed: a bound d^O(1)/ε₂ away from all units, whose exponent is not stated | |
+Lemmas 21 to 23 | corrected: they are about local maxima of h, none of which has z_j ≥ 1 on a block | theory.penalised_objective
+    | gp19-theorem8
 Claim 1 | corrected: c_i is missing at order 4 | lowest_layer.printed.objectives.one_by_one_objective | layer one-by-one
 Claim 2 | corrected: by Lemma 2; it says something for abs(W)² < 2 only | theory.layer_closeness |
 Claim 3 | printed | lowest_layer.slab_correlations |
 Claim 4 | corrected: independent densities go with cot, the joint one with cos; E[f δ'] = -C₁' | theory.step_unit_slope |
-Claim 5 | {PROOF} | |
+Claim 5 | not computed: a bound d^O(1)/ε₂ away from all units, whose exponent is not stated | |
 Definition 1 | corrected: λ_min ≥ -τ | lowest_layer.printed.objectives.is_local_minimum | layer one-by-one
 Assumption 1 | printed | planted.random_networks.polynomial_top |
 Assumption 2 | printed | theory.gaussian_tail, theory.threshold_coefficient |
@@ -249,8 +260,9 @@ Assumption 4 | printed | theory.composed_coefficients | gp19-powers
 Remark 1, Appendix E | printed | studies.goel_layers.DEEPER_CUT | deeper-cut
 Appendix B.4 | corrected: ψ is no Hermite polynomial in print, and sgn(u₄) is missing | theory.psi,
     lowest_layer.Simultaneous | layer simultaneous
-Appendix B.6 | printed | lowest_layer.learn_union |
-Appendix B.7 | printed | lowest_layer.printed.route.retain_by_output | layer retained:sigmoid, gp19-theorem13
+Appendix B.6 | printed: as Theorem 12 | lowest_layer.learn_union, lowest_layer.HighThreshold |
+Appendix B.7 | printed: f less its smallest value | lowest_layer.printed.route.retain_by_output | layer retained:sigmoid,
+    gp19-theorem13
 Appendix B.8 | printed | theory.composed_coefficients | gp19-powers
 Appendix C | corrected: by Claim 4 and Lemma 16 | lowest_layer.DeltaSearch | layer section-3:step
 Appendix C.1 | corrected: by Lemma 19 | lowest_layer.DeltaSearch | layer section-3
