@@ -186,8 +186,8 @@ def comparison() -> str:
     return (
         "## Literal beside default beside control\n\n"
         f"Printed by {asked.group(1)}, in the settings of the papers, or as near to them as a minute allows: 10 units for 50 and "
-        "50,000 samples in all for 262,144 a step of Ge, Lee and Ma; the last two papers have no experiments. Angles are in rad, "
-        f"the largest of a true unit to the nearest found one. {measured.group(1)}\n\n"
+        "50,000 samples in all for 262,144 a step of Ge, Lee and Ma, or 5 units and one such batch; the last two papers have no "
+        f"experiments. Angles are in rad, the largest of a true unit to the nearest found one. {measured.group(1)}\n\n"
         f"```text\n{table.group(1)}```\n")
 
 

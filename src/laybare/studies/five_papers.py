@@ -1,11 +1,12 @@
 """The five papers side by side: each one's own algorithm as printed, the default that grew from it, and random starts.
 
-Settings are those of the papers' experiments, without noise. Zhong et al. (2017), Figure 1(c): squared ReLU, d = 10, five units,
-condition 2, 10,000 samples, descent with steps of 0.02. Ge, Lee and Ma (2018), Figure 4: B* orthonormal, a* = 1, as many units as
-inputs, but 10 for 50, with 50,000 samples in all (the paper draws 262,144 in every step). Ge et al. (2019), Figure 2: orthonormal
-layers of 10 units and 10 outputs, 10,000 samples. Awasthi et al. (2021) and Goel and Panigrahy (2019) have no experiments, so get
-small problems of what their theorems are about: biases up to 0.7, and ReLU units at t = 2 under a polynomial. The error of a run
-is the largest angle of a true unit to the nearest one found, up to sign; a refusal is a right angle.
+Settings are those of the papers' experiments, without noise. Zhong et al. (2017), Figure 1(c): squared ReLU, d = 10, five
+units, condition 2, 10,000 samples, descent with steps of 0.02. Ge, Lee and Ma (2018), Figure 4: B* orthonormal, a* = 1, as many
+units as inputs, but 10 for 50, with 50,000 samples in all (the paper draws 262,144 in every step, 80,000 times); and 5 units
+with one such batch, which is enough for these. Ge et al. (2019), Figure 2: orthonormal layers of 10 units and 10 outputs,
+10,000 samples. Awasthi et al. (2021) and Goel and Panigrahy (2019) have no experiments, so get small problems of what their
+theorems are about: biases up to 0.7, and ReLU units at t = 2 under a polynomial. The error of a run is the largest angle of a
+true unit to the nearest one found, up to sign; a refusal is a right angle.
 """
 
 from __future__ import annotations
@@ -100,6 +101,17 @@ def _arms(literal: Arm, default: Arm, control: Arm) -> dict[str, Arm]:
     return {LITERAL: literal, DEFAULT: default, CONTROL: control}
 
 
+def _orthonormal(size: int, samples: int) -> PaperSetting:
+    """A problem of Ge, Lee and Ma (2018): as many units as inputs, all with the readout 1."""
+
+    def draw(rng: Generator) -> PaperTarget:
+        return _of_rows(orthonormal_weights(size, size, rng=rng), np.ones(size))
+
+    literal, default = as_printed(LandscapeDesign.literal(orthogonal=True)), by_method(LandscapeDesign())
+    arms = _arms(literal, default, by_method(RandomStart(biases=False)))
+    return PaperSetting(f"{size}-{size}, orthonormal, a = 1", draw, samples, NORMAL, arms)
+
+
 NORMAL = Gaussian(0, 1)
 SETTINGS = {
     "Zhong et al. (2017)": PaperSetting(
@@ -108,10 +120,8 @@ SETTINGS = {
             as_printed(TensorInit.literal(
                 RELU2, partition=False, descent=Descent(step=0.02, max_steps=1000), printed_step=False)),
             by_method(TensorInit(activation=RELU2)), by_method(RandomStart(activation=RELU2, biases=False)))),
-    "Ge, Lee and Ma (2018)": PaperSetting(
-        "10-10, orthonormal, a = 1", lambda rng: _of_rows(orthonormal_weights(10, 10, rng=rng), np.ones(10)), 50_000, NORMAL,
-        _arms(as_printed(LandscapeDesign.literal(orthogonal=True)), by_method(LandscapeDesign()),
-              by_method(RandomStart(biases=False)))),
+    "Ge, Lee and Ma (2018)": _orthonormal(10, 50_000),
+    "Ge, Lee and Ma (2018), one batch": _orthonormal(5, 262_144),
     "Ge et al. (2019)": PaperSetting(
         "10-10-10, orthonormal",
         lambda rng: _of_rows(orthonormal_weights(10, 10, rng=rng), orthonormal_weights(10, 10, rng=rng)), 10_000, Symmetric(),
