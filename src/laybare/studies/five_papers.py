@@ -3,10 +3,10 @@
 Settings are those of the papers' experiments, without noise. Zhong et al. (2017), Figure 1(c): squared ReLU, d = 10, five
 units, condition 2, 10,000 samples, descent with steps of 0.02. Ge, Lee and Ma (2018), Figure 4: B* orthonormal, a* = 1, as many
 units as inputs, but 10 for 50, with 50,000 samples in all (the paper draws 262,144 in every step, 80,000 times); and 5 units
-with one such batch, which is enough for these. Ge et al. (2019), Figure 2: orthonormal layers of 10 units and 10 outputs,
-10,000 samples. Awasthi et al. (2021) and Goel and Panigrahy (2019) have no experiments, so get small problems of what their
-theorems are about: biases up to 0.7, and ReLU units at t = 2 under a polynomial. The error of a run is the largest angle of a
-true unit to the nearest one found, up to sign; a refusal is a right angle.
+with one such batch. Ge et al. (2019), Figure 2: orthonormal layers of 10 units and 10 outputs, 10,000 samples. Awasthi et al.
+(2021) and Goel and Panigrahy (2019) have no experiments, so get small problems of what their theorems are about: biases up to
+0.7, and ReLU units at t = 2 under a polynomial. The error of a run is the largest angle of a true unit to the nearest one
+found, up to sign; a refusal is a right angle.
 """
 
 from __future__ import annotations
