@@ -166,10 +166,10 @@ Algorithm 2 | corrected: reconstructed from the proofs, orders l to l + 3 | asse
     general-relu algorithm-6
 Algorithm 3 | corrected: reconstructed from the proofs | assembly.unit_scalars.fix_signs | general-relu algorithm-6
 Algorithm 4 | printed | methods.printed.awasthi_2021.robust_units | general-relu algorithm-6, general-relu algorithm-5
-Algorithm 5 | corrected: two features for each unit, as its proof remarks; units with abs(b) > 6 are left out, unless
+Algorithm 5 | printed: two features for each unit, as its proof remarks; units with abs(b) > 6 are left out, unless
     max_bias is inf | methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5, general-relu
     algorithm-5-order-1, general-relu algorithm-5-order-3
-Algorithm 6 | corrected: units with abs(b) > 6 are left out, unless max_bias is inf |
+Algorithm 6 | printed: units with abs(b) > 6 are left out, unless max_bias is inf |
     methods.printed.awasthi_2021.PrintedReLU | general-relu algorithm-6
 Theorem 3.1 | corrected: m where the proof has √m | theory.relu_recovery, methods.printed.awasthi_2021.PrintedReLU |
     general-relu algorithm-6
@@ -188,7 +188,7 @@ Lemma D.13 | printed | theory.linear_stand_in |
 Claim 4.4 | printed | decomposition.flattened_jennrich |
 Claim 4.6 | corrected: orders l to l + 3, the text has l + 2 twice | assembly.unit_scalars.recover_scalars |
 Claim 4.8 | printed | assembly.sign_decoding.decode_signs |
-Claim A.4 | corrected: it holds without its factor 1/√(2k), by Schur's product theorem | moments.khatri_rao_gap |
+Claim A.4 | printed: it holds without its factor 1/√(2k) too, by Schur's product theorem | moments.khatri_rao_gap |
 Claim D.2 | not computed: for the proof of Lemma D.3, a mean of powers of n numbers | |
 Claim D.5 | not computed: for the proof of Theorem D.1; a test has the sharper s₂(M₁) ≥ s₂(M_l)/√l |  |
 Claim D.6 | not computed: for the proof of Theorem D.1; a test has ε where the text has 3ε |  |
