@@ -169,8 +169,10 @@ class FitPictures:
     def draw_kinks(self, axes: Any, first: int, second: int) -> None:
         """Where units bend over two columns, the others at their means, with the data behind."""
         colours = self.y.reshape(len(self.x), -1)[:, self.output] if self.y is not None else SOFT
-        axes.scatter(self.x[:, first], self.x[:, second], c=colours, s=6.0, cmap="viridis", alpha=0.6, linewidths=0.0,
-                     rasterized=True)
+        rows = axes.scatter(
+            self.x[:, first], self.x[:, second], c=colours, s=6.0, cmap="viridis", alpha=0.6, linewidths=0.0, rasterized=True)
+        if self.y is not None:
+            axes.figure.colorbar(rows, ax=axes, label=plain_name(self.parameters.outputs[self.output]))
         across, up = self._window(self.x[:, first]), self._window(self.x[:, second])
         grid = np.tile(np.asarray(self.parameters.means, dtype=float), (len(up), len(across), 1))
         grid[:, :, first], grid[:, :, second] = across[None, :], up[:, None]
