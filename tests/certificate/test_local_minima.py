@@ -12,6 +12,7 @@ import laybare as lb
 from laybare.certificate import local_minima
 from laybare.certificate.fitted_network import evaluate_fit, with_unit_rows
 from laybare.certificate.local_minima import NEARBY, NearbyMinima
+from laybare.report.quantities import Quantity
 from laybare.solver import Effort
 from laybare.solver.point import point_of
 from laybare.source.problem import pose
@@ -23,6 +24,45 @@ def test_spread_of_neighbours_counts_by_likelihood() -> None:
     covariance = NearbyMinima(moves, np.array([0.0, 1e3]), 0.0).covariance(2)
     np.testing.assert_allclose(covariance, [[2.0, 0.0], [0.0, 0.0]], atol=1e-12)
     np.testing.assert_array_equal(NearbyMinima().covariance(3), np.zeros((3, 3)))
+
+
+def test_a_linear_part_counts_by_its_odds() -> None:
+    """Even odds: half of the squared move, beside what other minima add."""
+    odds = NearbyMinima(np.array([[2.0, 0.0]]), np.array([0.0]), 0.0, np.array([[0.0, 4.0]]), np.array([0.0]))
+    np.testing.assert_allclose(odds.covariance(2), [[2.0, 0.0], [0.0, 8.0]])
+
+
+@pytest.mark.parametrize(("slope", "least"), [(0.0, 0.0), (0.1, 1.3), (0.2, 3.0)])
+def test_a_slope_that_was_left_out_is_in_the_errors_of_kinks(
+    slope: float, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variance of the first kink grows by the odds of a linear part times the square of how far such a part moves it. At a
+    slope of 0.2 the interval that leaves it out misses the truth by two of its lengths."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.0, 10.0, (400, 1))
+    hinges = lb.Network(lb.Layer(np.ones((2, 1)), np.array([-3.0, -7.0])), np.array([2.0, -3.0]), 0.0)
+    samples = lb.Samples(x, hinges(x) + slope * x[:, 0] + 0.5 * rng.standard_normal(400))
+    found, wide = lb.refine(samples, hinges, rng=0), lb.refine(samples, with_slope(hinges), rng=0)
+    place = kink_near(found, 3.0)
+    ratios = []
+    monkeypatch.setattr(local_minima, "_with_linear_part", lambda fitted: ratios.append(tried(fitted)[1]) or NearbyMinima()[3:])
+    bare = kink_near(lb.refine(samples, hinges, rng=0), 3.0)
+    odds = np.exp(-0.5 * ratios[0][0])
+    added = odds / (1.0 + odds) * (kink_near(wide, 3.0).value - place.value) ** 2
+    assert place.value == bare.value and place.se > least * bare.se
+    np.testing.assert_allclose(place.se**2 - bare.se**2, added, rtol=0.1, atol=1e-4)
+    assert abs(place.value - 3.0) < 1.96 * place.se
+
+
+tried = local_minima._with_linear_part
+
+
+def with_slope(network: lb.Network) -> lb.Network:
+    return lb.Network(network.layer, network.readout, network.offset, linear=np.zeros(network.dim))
+
+
+def kink_near(found: lb.Recovery, value: float) -> Quantity:
+    return min((unit.location for unit in found.summary().units), key=lambda place: abs(place.value - value))
 
 
 def test_rows_of_length_one_are_the_same_function(rng: np.random.Generator) -> None:

@@ -11,6 +11,11 @@ parameter there are several minima within a few standard errors, which fit nearl
 three of its standard errors, along its covariance, and refitted, a few times. Where refits end elsewhere and fit as well, their
 spread is added to the error, each weighted by its likelihood exp(-LR/2). Where one fits as well and lies far off, error bars are
 no guide, and the certificate says so.
+
+A linear part beside hinges that the rows do not ask for is left out, and the hinges then take up what there is of it: a slope of
+two standard errors moves kinks by as much as their own errors do. So the network is refitted with a linear part too, and that
+move is weighted by the odds of such a part, exp((LR - q log N)/2) for q coefficients (Schwarz 1978; Buckland, Burnham and
+Augustin 1997).
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from laybare.certificate.fitted_network import FittedNetwork, with_unit_rows
 from laybare.numerics.linear_algebra import factor_spd
 from laybare.numerics.shapes import Array
 from laybare.solver import Effort
+from laybare.solver.nested_models import schwarz_penalty
 from laybare.solver.normal import step_of, working_precision
 from laybare.solver.point import Point
 from laybare.solver.subsampled import ReducedNormal, reduced_normal
@@ -76,18 +82,25 @@ def limit_of_runs(fewer: Claim, fresh: Claim, structure: Claim) -> float:
 
 class NearbyMinima(NamedTuple):
     """Where refits ended: moves of all parameters (refits, parameters), y in units of its standard deviation; LR of the fit
-    against each, negative if the refit is better; the largest move, in standard errors, of those that fit as well."""
+    against each, negative if the refit is better; the largest move, in standard errors, of those that fit as well. And the same
+    moves and ratios of refits with a linear part, none or one, the ratio with its penalty."""
 
     moves: Array = np.empty((0, 0))
     ratios: Array = np.empty(0)
     farthest: float = 0.0
+    linear_moves: Array = np.empty((0, 0))
+    linear_ratios: Array = np.empty(0)
 
     def covariance(self, size: int) -> Array:
         """Covariance of the moves, weighted by likelihood, the fit itself among them."""
-        if not len(self.moves):
-            return np.zeros((size, size))
-        weights = np.exp(-0.5 * np.clip(self.ratios, -RULES.clear_gain, 700.0))
-        return np.asarray((self.moves.T * weights) @ self.moves / (1.0 + weights.sum()))
+        return _weighted_spread(self.moves, self.ratios, size) + _weighted_spread(self.linear_moves, self.linear_ratios, size)
+
+
+def _weighted_spread(moves: Array, ratios: Array, size: int) -> Array:
+    if not len(moves):
+        return np.zeros((size, size))
+    weights = np.exp(-0.5 * np.clip(ratios, -RULES.clear_gain, 700.0))
+    return np.asarray((moves.T * weights) @ moves / (1.0 + weights.sum()))
 
 
 def find_nearby_minima(fitted: FittedNetwork, gram: Array, covariance: Array, *, rng: Generator) -> NearbyMinima:
@@ -104,7 +117,21 @@ def find_nearby_minima(fitted: FittedNetwork, gram: Array, covariance: Array, *,
     moves, ratios = np.stack([move for move, _ in ended]), np.array([ratio for _, ratio in ended])
     errors = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     rivals = moves[ratios < RULES.clear_gain]
-    return NearbyMinima(moves, ratios, float(np.max(np.abs(rivals) / errors, initial=0.0)))
+    return NearbyMinima(moves, ratios, float(np.max(np.abs(rivals) / errors, initial=0.0)), *_with_linear_part(fitted))
+
+
+def _with_linear_part(fitted: FittedNetwork) -> tuple[Array, Array]:
+    """The move of all parameters if hinges get a linear part beside them, and LR of the fit against that, with its penalty."""
+    here, unit = fitted.point, float(np.sqrt(fitted.output_variance))
+    dim, outputs = here.units.shape[1] - here.biases, here.coefficients.shape[1]
+    if here.linear or not here.offset or here.activation.degree != 1:
+        return np.empty((0, 0)), np.empty(0)
+    start = replace(here, linear=True, coefficients=np.vstack([here.coefficients, np.zeros((dim, outputs))]))
+    found = fitted.refit(start, NEARBY.effort)
+    ratio = _ratio(fitted, found.loss) + schwarz_penalty(dim * outputs, fitted.equations)
+    units = with_unit_rows(found.point)
+    ended = here.moved(units.units, units.coefficients[: len(here.coefficients)])
+    return (_parameter_vector(ended, unit) - _parameter_vector(here, unit))[None], np.array([ratio])
 
 
 def searches_nearby(fitted: FittedNetwork, parameters: int) -> bool:
@@ -128,13 +155,18 @@ def _covariance_root(covariance: Array) -> Array:
 
 def _refit(fitted: FittedNetwork, nearby: ReducedNormal, move: Array, effort: Effort) -> tuple[Array, float]:
     """The move of a refit that begins `move` away from the fit, and its LR."""
-    here, unit, tiny = fitted.point, float(np.sqrt(fitted.output_variance)), np.finfo(float).tiny
+    here, unit = fitted.point, float(np.sqrt(fitted.output_variance))
     rows, rest = np.split(move, [here.units.size])
     units, coefficients = rows.reshape(here.units.shape), unit * rest.reshape(here.coefficients.shape)
     start = here.moved(here.units + units, here.coefficients + coefficients)
     found = fitted.refit(start, effort, nearby=nearby)
-    ratio = fitted.degrees_of_freedom * float(np.log(max(found.loss, tiny)) - np.log(max(float(fitted.fit.loss), tiny)))
-    return _parameter_vector(with_unit_rows(found.point), unit) - _parameter_vector(here, unit), ratio
+    return _parameter_vector(with_unit_rows(found.point), unit) - _parameter_vector(here, unit), _ratio(fitted, found.loss)
+
+
+def _ratio(fitted: FittedNetwork, loss: float) -> float:
+    """LR of the fit against another loss, negative if the other is smaller."""
+    tiny = np.finfo(float).tiny
+    return fitted.degrees_of_freedom * float(np.log(max(loss, tiny)) - np.log(max(float(fitted.fit.loss), tiny)))
 
 
 def _parameter_vector(point: Point, unit: float) -> Array:
