@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from numpy.testing import assert_allclose
 from rich.console import Console
 from signalled_programs import run as run_program
 from signalled_programs import start
@@ -22,6 +23,8 @@ import laybare as lb
 from laybare import cli
 from laybare.cli.interrupts import STATE, keep_on_interrupt
 from laybare.cli.literal_forms import literal_method
+from laybare.cli.output import Output
+from laybare.cli.samples_commands import open_with_columns
 from laybare.errors import Interrupted
 from laybare.methods.lines import error_bars
 from laybare.networks import max_angle
@@ -423,3 +426,29 @@ def test_losses_weights_and_groups_of_a_table(tmp_path: Path, monkeypatch: pytes
     arguments = ("recover", "counts.csv", "--loss", "poisson", "--weights", "w", "--groups", "g", "--width", "1", "--json")
     said = json.loads(run(*arguments).output)
     assert said["verdict"] == "verified"
+
+
+def test_weights_and_groups_are_those_of_the_rows_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row misses its outcome, another its weight: both go, and the others keep their own."""
+    monkeypatch.chdir(tmp_path)
+    lines = ["a,b,y,w,g", *(f"{i},{i % 7},{10 * i},{100 + i},{i // 3}" for i in range(30))]
+    lines[4], lines[9] = "3,3,,103,1", "8,1,80,,2"
+    Path("holes.csv").write_text("\n".join(lines), encoding="utf-8")
+    reading = {"target": "y", "drop": "w", "drop_missing": True, "law": "gaussian"}
+    samples, beside = open_with_columns(
+        "holes.csv", reading, {"weights": "w", "groups": "g"}, Output("recover", quiet=True), "huber")
+    x, y = samples.read(0, samples.size)
+    assert (samples.size, samples.dropped, samples.columns.inputs, samples.columns.outputs) == (28, 2, ("a", "b"), ("y",))
+    assert_allclose(y[:, 0], 10 * x[:, 0])
+    assert_allclose(beside["weights"], 100 + x[:, 0])
+    assert_allclose(beside["groups"], x[:, 0] // 3)
+
+
+@pytest.mark.parametrize("option", ["--weights", "--groups"])
+def test_a_column_beside_the_outputs_that_is_not_there_is_named_by_its_option(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("few.csv").write_text("a,y\n1,2\n3,4\n", encoding="utf-8")
+    said = run("recover", "few.csv", option, "age")
+    assert said.exit_code == 2 and f"Invalid value for {option}: few.csv has no column age." in said.output

@@ -149,6 +149,7 @@ def test_claims_say_which_side_is_right() -> None:
     ("Write recover_layer(source, HighThreshold(activation=step)).", "Write laybare recover-layer."),
     ("Give a law such as law=lb.Gaussian(0, 0.04).", "Give a law such as --law normal:0,0.2."),
     ("Give it with dim=.", "Give it with --dim."),
+    ("Name the groups (groups=), or give others.", "Name the groups (--groups), or give others."),
 ])
 def test_messages_have_the_words_of_the_command_line(message: str, meant: str) -> None:
     assert in_command_line_words(message) == meant

@@ -50,6 +50,23 @@ def test_files_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert right(lb.recover("data.npz")) and right(lb.recover(tmp_path / "net.safetensors"))
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "jsonl", "feather", "parquet"])
+def test_tables_of_every_kind_are_samples_and_no_black_boxes(ending: str, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    table, path = pandas.DataFrame(np.column_stack([X[:50], Y[:50]]), columns=[*"abcd", "y"]), tmp_path / f"table.{ending}"
+    match ending:
+        case "jsonl":
+            table.to_json(path, orient="records", lines=True)
+        case "feather":
+            table.to_feather(path)
+        case "parquet":
+            table.to_parquet(path)
+        case _:
+            table.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
+    source = parse_arguments(str(path)).source
+    assert (source.size, source.dim, source.outputs) == (50, 4, 1)
+
+
 def test_names_and_classes_stand_for_objects() -> None:
     source, leaky = parse_arguments(X, (Y,)).source, lb.leaky_relu(0.2)
     assert parse_arguments(source, (None, 3, "tanh")).activation == lb.tanh

@@ -20,6 +20,7 @@ from laybare.pipeline.auditing.defences import STANDARD, parse_defence
 from laybare.report.audit_words import audit_text
 from laybare.source import Endpoint, Target, as_target
 from laybare.source.oracle.regions import read_rows
+from laybare.source.sample_files import holds_samples
 
 BUDGET = 100_000
 """Queries granted by default. Convention: the same as `lb.Oracle`."""
@@ -46,7 +47,7 @@ class RegionOptions(NamedTuple):
         try:
             if len(self.box) != 1 or len(parts) != 2:
                 raise ValueError
-            low, high = ((_row_of(part) if part.endswith(TABLES) else float(part)) for part in parts)
+            low, high = ((_row_of(part) if holds_samples(part) else float(part)) for part in parts)
         except ValueError:
             raise click.BadParameter(BOX_FORMS, param_hint="--box") from None
         return low, high
@@ -67,7 +68,6 @@ class RegionOptions(NamedTuple):
         return low, high
 
 
-TABLES = (".csv", ".tsv", ".npy", ".npz", ".parquet")
 BOX_FORMS = "Give LOW,HIGH as two numbers or two files of one row each, or NAME=LOW:HIGH, as often as needed."
 
 

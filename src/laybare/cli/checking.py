@@ -13,7 +13,7 @@ import laybare as lb
 from laybare.cli import planning
 from laybare.cli.output import Output, examples, output_options
 from laybare.cli.samples_commands import data_options, open_data
-from laybare.cli.wording import in_command_line_words
+from laybare.cli.wording import METHODS, in_command_line_words
 from laybare.methods.choosing import Choice
 from laybare.numerics.shapes import report_progress
 from laybare.source.problem import count_distinct_inputs
@@ -51,7 +51,7 @@ def _say(choice: Choice, copies: int, output: Output) -> None:
     if output.verbose:
         output.say(_orders(choice))
     for row in choice.table:
-        output.say(f"{row.method} needs")
+        output.say(f"{row.method} ({METHODS[row.method]}) needs")
         output.say(*(f"  {HOLDS[one.holds]:5} {one.assumption}: {one.seen}" for one in row.conditions), indent=8)
 
 

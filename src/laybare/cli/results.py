@@ -17,6 +17,7 @@ import numpy as np
 import laybare as lb
 from laybare.cli.interrupts import STATE, results_saved
 from laybare.cli.output import LISTED_UNITS, Output, examples, network_tables, output_options, print_path, print_summary
+from laybare.cli.wording import in_command_line_words
 from laybare.networks.storage import write_atomically
 from laybare.report import write_report
 
@@ -214,7 +215,7 @@ def _print(found: lb.Recovery, result: ResultOptions, remarks: tuple[str, ...]) 
     bends = found.summary().sentences[:listed] if found.profile is not None else ()
     tables = network_tables(found.network, output.width, found.certificate.standard_errors, found.columns, listed)
     output.say(*tables, *bends, *remarks)
-    print_summary(output.summary(found), found.certificate.verdict)
+    print_summary(in_command_line_words(output.summary(found)), found.certificate.verdict)
     if output.verbose:
         print_provenance(output, found.provenance)
     for what, path in result.files.items():

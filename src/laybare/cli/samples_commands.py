@@ -57,12 +57,43 @@ def data_options(command: Any) -> Any:
 
 def open_data(data: str, reading: dict[str, Any], output: Output, loss: str = "squared") -> lb.Samples:
     """The file under those options; rows that were dropped, and labels for least squares, are named before anything is fitted."""
-    samples = lb.open_samples(data, law=as_law(reading.pop("law")), **reading)
+    return _remark_labels(_open(data, reading, output), loss, output)
+
+
+def _open(data: str, reading: dict[str, Any], output: Output) -> lb.Samples:
+    samples = lb.open_samples(data, **reading | {"law": as_law(reading["law"])})
     if samples.dropped:
         output.remark(f"{samples.dropped:,} of {samples.dropped + samples.size:,} rows miss a value and were left out.")
+    return samples
+
+
+def _remark_labels(samples: lb.Samples, loss: str, output: Output) -> lb.Samples:
     if loss == "squared" and (labels := name_labels(samples)):
         output.remark(in_command_line_words(labels))
     return samples
+
+
+def open_with_columns(
+    data: str, reading: dict[str, Any], beside: dict[str, str | None], output: Output, loss: str
+) -> tuple[lb.Samples, dict[str, Any]]:
+    """The file, and the columns that stand beside its outputs by their option; both of the same rows, also where values miss."""
+    named = {option: name for option, name in beside.items() if name is not None}
+    if not named:
+        return open_data(data, reading, output, loss), {}
+    targets, further = _names(reading["target"]), _names(*named.values())
+    dropped = [name for name in _names(reading["drop"]) if name not in further]
+    try:
+        rows = _open(data, reading | {"target": [*targets, *further], "drop": dropped}, output)
+    except lb.errors.InvalidInput as error:
+        option = next((one for one, name in named.items() if name in error.values.get("missing", ())), None)
+        if option is None:
+            raise
+        raise click.BadParameter(f"{data} has no column {named[option]}.", param_hint=f"--{option}") from None
+    x, y = rows.read(0, rows.size)
+    columns = rows.columns._replace(outputs=rows.columns.outputs[: len(targets)])
+    outputs = y[:, : len(targets)] if len(targets) > 1 else y[:, 0]
+    samples = _remark_labels(lb.Samples(x, outputs, rows.law, rows.schedule, columns, rows.dropped), loss, output)
+    return samples, {option: y[:, len(targets) + further.index(name)] for option, name in named.items()}
 
 
 @click.command("recover", epilog=examples(
@@ -99,33 +130,17 @@ def recover(
     check_literal(literal, form=form)
     units = None if activation is None else lb.activations.activation_named(activation)
     chosen = _method(method, form, units, literal=literal)
-    beside = {"sample_weight": weights, "groups": groups}
-    judged = {name: None if column is None else _column(data, column, reading, name) for name, column in beside.items()}
-    reading["drop"] = _names(reading["drop"], weights, groups)
     with result.output.bar() as progress, keep_on_interrupt(progress) as interrupts:
+        samples, beside = open_with_columns(data, reading, {"weights": weights, "groups": groups}, result.output, loss)
         found = lb.recover(
-            open_data(data, reading, result.output, loss), method=chosen, width=width, activation=units, rng=result.seed,
-            progress=interrupts.progress, seconds=seconds, checkpoint=checkpoint, loss=loss, **judged)
+            samples, method=chosen, width=width, activation=units, rng=result.seed, progress=interrupts.progress, seconds=seconds,
+            checkpoint=checkpoint, loss=loss, sample_weight=beside.get("weights"), groups=beside.get("groups"))
     return finish(found, result)
 
 
-def _names(*given: str | None) -> str:
+def _names(*given: str) -> list[str]:
     """Names of columns, each once."""
-    return ",".join(dict.fromkeys(name.strip() for text in given if text for name in text.split(",") if name.strip()))
-
-
-def _column(data: str, name: str, reading: dict[str, Any], meaning: str) -> Any:
-    """One column of the file, of the rows that are read."""
-    rest = {key: value for key, value in reading.items() if key != "law"}
-    others = ",".join(one for one in _names(rest["drop"], rest["target"]).split(",") if one != name)
-    try:
-        rows = lb.open_samples(data, **rest | {"target": name, "drop": others})
-    except lb.errors.InvalidInput as error:
-        if "missing" not in error.values:
-            raise
-        option = "--groups" if meaning == "groups" else "--weights"
-        raise click.BadParameter(f"{data} has no column {error.values['missing'][0]}.", param_hint=option) from None
-    return rows.read(0, rows.size).y[:, 0]
+    return list(dict.fromkeys(name.strip() for text in given for name in text.split(",") if name.strip()))
 
 
 @click.command("recover-layer", epilog=examples("laybare recover-layer rare.npz --width 3 --out layer.npz"))
@@ -171,7 +186,7 @@ def _finish_layer(found: lb.lowest_layer.LayerRecovery, result: ResultOptions) -
         weights=np.asarray(layer.weights).tolist(), thresholds=np.asarray(found.thresholds).tolist())
     if output.in_text:
         output.say(layer_table(layer, output.width, found.columns, layer.width if output.verbose else LISTED_UNITS))
-        print_summary(str(found), found.certificate.verdict)
+        print_summary(in_command_line_words(str(found)), found.certificate.verdict)
         if output.verbose:
             print_provenance(output, found.provenance)
         for what, path in result.files.items():

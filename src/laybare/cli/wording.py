@@ -9,7 +9,7 @@ METHODS = {
     "RandomStart": "--method random-start", "SymmetricInputs": "--method symmetric-inputs", "TensorInit": "--method tensor-init",
     "HighThreshold": "laybare recover-layer", "Lines": "laybare extract"}
 OPTIONS = {"drop": "--drop-columns", "drop_missing": "--drop-missing", "rng": "--seed"}
-NAMED = "inputs|target|loss|width|activation|law|budget|link|box|dim|depth|method|log|drop_missing|drop|rng"
+NAMED = "inputs|target|loss|groups|width|activation|law|budget|link|box|dim|depth|method|log|drop_missing|drop|rng"
 
 LAYER = r"\brecover_layer\((?:\w+, (?:lb\.)?HighThreshold\([^()]*\))?\)"
 

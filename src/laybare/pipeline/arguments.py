@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable
 from os import PathLike, fspath
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -25,10 +24,7 @@ from laybare.numerics.shapes import Array
 from laybare.source import DaskSamples, Oracle, Samples, Source, as_law, open_samples
 from laybare.source.dask_samples import is_dask
 from laybare.source.protocol import is_source
-
-TABLES = (".npz", ".npy", ".csv", ".parquet")
-"""Endings of files that hold pairs; any other text names a black box."""
-
+from laybare.source.sample_files import holds_samples
 
 METHOD_NAMES: dict[str, Callable[..., Method]] = {
     "general-relu": GeneralReLU, "landscape-design": LandscapeDesign, "lines": Lines, "random-start": RandomStart,
@@ -111,7 +107,7 @@ def _source(source: Any, pair: tuple[Any, Any] | None, law: Any) -> Any:
         raise InvalidInput(
             f"Inputs ({show_value(source)}) were given without outputs.", "A network is recovered from pairs.",
             "Write recover(x, y), or recover(Oracle(f, dim)) for a black box f.")
-    if isinstance(source, str | PathLike) and _is_table(fspath(source)):
+    if isinstance(source, str | PathLike) and holds_samples(fspath(source)):
         return open_samples(source) if law is None else open_samples(source, law=as_law(law))
     return Oracle(source) if law is None else Oracle(source, law=as_law(law))
 
@@ -161,7 +157,3 @@ def _is_array(given: Any) -> bool:
         return bool(given) and (np.isscalar(given[0]) or isinstance(given[0], list | tuple)) and not isinstance(given[0], str)
     rows = hasattr(given, "__array__") or hasattr(given, "toarray")
     return is_dask(given) or (rows and hasattr(given, "shape") and not inspect.isclass(given))
-
-
-def _is_table(path: str) -> bool:
-    return path.lower().endswith(TABLES) or ("://" not in path and os.path.isdir(path))

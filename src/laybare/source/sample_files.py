@@ -400,6 +400,11 @@ _READERS: dict[str, Callable[[Path, ColumnChoice], ArrayPair]] = {
     ".feather": read_feather, ".jsonl": read_json_lines}
 
 
+def holds_samples(path: str) -> bool:
+    """Whether a text names a file of samples or a directory; any other text names a black box."""
+    return _ending(Path(path)) in (*_READERS, ".npy") or ("://" not in path and os.path.isdir(path))
+
+
 def _ending(path: Path) -> str:
     """The ending of the file, without that of its compression."""
     packed = path.suffix.lower() in COMPRESSED and path.with_suffix("").suffix.lower() in (".csv", ".tsv")
