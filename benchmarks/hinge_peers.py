@@ -1,6 +1,6 @@
 """Hinges in one column: laybare beside pwlf and beside statsmodels' least squares on a grid of knots: error, coverage, time.
 
-    python benchmarks/hinge_peers.py [--problems 20]        (needs pip install pwlf statsmodels)
+    python benchmarks/hinge_peers.py [--problems 20] [--first 0]        (needs pip install pwlf statsmodels)
 
 A problem: 400 rows of x uniform in [0, 10], two kinks at least 2 apart and 1.5 from the ends, slopes that change by 1 to 3, noise
 of 20 % of the signal. pwlf and the grid are given the number of kinks; laybare finds it. Intervals of 95 %, where there are any.
@@ -106,7 +106,9 @@ def measure(name: str, fit: Callable[[Any, Any], Answer | None], problems: range
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--problems", type=int, default=20)
-    problems = range(parser.parse_args().problems)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first problem")
+    given = parser.parse_args()
+    problems = range(given.first, given.first + given.problems)
     print("| | two kinks found | median error of a kink | intervals that cover | processor seconds |\n|---|---|---|---|---|")
     for name, fit in (("laybare", ours), ("laybare, verified", verified), ("laybare, refined with a linear part", with_trend),
                       ("pwlf, number of kinks given", pwlf_fit), ("statsmodels, least squares on a grid of knots", grid_fit)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ import laybare as lb
 from laybare.certificate import local_minima
 from laybare.certificate.fitted_network import evaluate_fit, with_unit_rows
 from laybare.certificate.local_minima import NEARBY, NearbyMinima
-from laybare.report.quantities import Quantity
 from laybare.solver import Effort
 from laybare.solver.point import point_of
 from laybare.source.problem import pose
@@ -61,7 +61,7 @@ def with_slope(network: lb.Network) -> lb.Network:
     return lb.Network(network.layer, network.readout, network.offset, linear=np.zeros(network.dim))
 
 
-def kink_near(found: lb.Recovery, value: float) -> Quantity:
+def kink_near(found: lb.Recovery, value: float) -> Any:
     return min((unit.location for unit in found.summary().units), key=lambda place: abs(place.value - value))
 
 

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 import laybare as lb
 from laybare import cli
 from laybare.cli import planning
+from laybare.cli.output import for_standard_error
 from laybare.cli.results import WRITERS
 from laybare.cli.wording import in_command_line_words
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
@@ -135,6 +136,15 @@ def test_claims_say_which_side_is_right() -> None:
     claims = json.loads(run(CALLS["recover"], "--json").stdout)["claims"]
     assert {claim["direction"] for claim in claims} == {"at most", "at least"}
     assert set(claims[0]) == {"name", "value", "threshold", "direction", "passed", "kind", "explanation", "statement"}
+
+
+def test_errors_are_wrapped_for_a_terminal_and_one_line_for_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "laybare: trail.csv does not exist. There is nothing to open. Check the path."
+    monkeypatch.setenv("COLUMNS", "40")
+    assert for_standard_error(sentence) == sentence
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    shown = for_standard_error(sentence).splitlines()
+    assert max(map(len, shown)) <= 40 and " ".join(shown) == sentence
 
 
 @pytest.mark.parametrize(("message", "meant"), [

@@ -111,6 +111,18 @@ def found() -> lb.Recovery:
     return lb.recover(x, lb.random_network(3, 2, rng=1)(x), width=2)
 
 
+def test_a_notebook_shows_units_in_their_columns_and_folds_checks_that_hold(found: lb.Recovery) -> None:
+    shown = found._repr_html_()
+    words = " ".join(Words(shown).words.split())
+    unit = found.summary().units[0]
+    assert f"{unit.leading} = {unit.location}" in words and "verified" in words.partition("Unit 1")[0]
+    assert shown.index("Unit 2") < shown.index("<details>") < shown.index(found.certificate.checks[0].name)
+    failed = replace(found.certificate.checks[0], passed=False)
+    doubtful = replace(found.certificate, claims=(failed, *found.certificate.checks[1:]))._repr_html_()
+    assert doubtful.index(f"✗ <b>{failed.name}") < doubtful.index("<details>")
+    assert f"{len(found.certificate.checks) - 1} of {len(found.certificate.checks)} checks hold" in doubtful
+
+
 def test_a_recovery_shows_itself_in_a_few_lines(found: lb.Recovery) -> None:
     shown = repr(found)
     assert shown.startswith("3-2-1 network of relu units, by RandomStart from 300 samples in ")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from shutil import get_terminal_size
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -63,7 +65,7 @@ class Output:
     def remark(self, sentence: str) -> None:
         """A line on standard error, unless --quiet: what was done to the data, or is odd about them."""
         if not self.quiet:
-            click.echo(f"laybare: {sentence}", err=True)
+            click.echo(for_standard_error(f"laybare: {sentence}"), err=True)
 
     def emit_json(self, **facts: Any) -> None:
         """With --json: print one object with the command, the version and these keys."""
@@ -88,6 +90,11 @@ def wrapped(text: str, width: int, indent: int = 0) -> str:
         line if len(line) <= width else fill(
             line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
         for line in text.split("\n"))
+
+
+def for_standard_error(sentence: str) -> str:
+    """Wrapped if a terminal shows it; files and programs get one line."""
+    return wrapped(sentence, get_terminal_size().columns) if sys.stderr.isatty() else sentence
 
 
 class ClosingConsole(Console):

@@ -149,9 +149,11 @@ def run() -> None:
 
 
 def _say(message: str) -> None:
-    """A line on standard error, if anybody reads it."""
+    """A sentence on standard error, if anybody reads it."""
+    from laybare.cli.output import for_standard_error
+
     with suppress(OSError, ValueError):
-        click.echo(f"laybare: {message}", err=True)
+        click.echo(for_standard_error(f"laybare: {message}"), err=True)
 
 
 def _say_interrupted(reason: str) -> int:

@@ -38,8 +38,15 @@ def network_html(network: Network) -> str:
 
 
 def recovery_html(found: Recovery) -> str:
-    """How it was found, the certificate, and the network."""
-    return _box(escape(found.headline), certificate_html(found.certificate) + network_html(found.network))
+    """How it was found and the verdict, the units in the columns of the data, then what was checked."""
+    units = network_html(found.network)
+    if found.profile is not None:
+        summary = found.summary()
+        cut = len(summary.units) > LISTED.units or found.network.dim > LISTED.inputs
+        shown = f"<p>{LISTED.units} units and {LISTED.inputs} columns at most: <code>found.summary()</code> has all.</p>" * cut
+        units = "".join(summary.unit_html(unit, LISTED.inputs) for unit in summary.units[: LISTED.units]) + shown
+    verdict = f"<p>{_verdict(found.certificate)}. {escape(found.certificate.meaning)}</p>"
+    return _box(escape(found.headline), verdict + units + _checks(found.certificate))
 
 
 def match_html(match: Match) -> str:
@@ -81,14 +88,25 @@ def oracle_html(oracle: Oracle) -> str:
 
 
 def certificate_html(certificate: Certificate) -> str:
-    """The verdict and its claims; what a claim means is shown where the pointer rests on it."""
+    """The verdict, what it means, and the checks behind it."""
+    return _box(f"Certificate: {_verdict(certificate)}", f"<p>{escape(certificate.meaning)}</p>{_checks(certificate)}")
+
+
+def _verdict(certificate: Certificate) -> str:
+    return f'<b style="color:{VERDICT_COLOURS[certificate.verdict]}">{certificate.verdict}</b>'
+
+
+def _checks(certificate: Certificate) -> str:
+    """Checks that failed, with what they mean; those that hold are folded, and show it where the pointer rests on them."""
+    failed, held = ([check for check in certificate.checks if check.passed is passed] for passed in (False, True))
+    against = "".join(f"<p>✗ <b>{escape(check.name)}</b>: {escape(check.explanation)}</p>" for check in failed)
     rows = "".join(
-        f'<tr title="{escape(claim.explanation)}"><td>{"✓" if claim.passed else "✗"}</td><td>{escape(claim.name)}</td>'
-        f"<td>{format_digits(claim.value)}</td><td>{format_digits(claim.threshold)}</td><td>{escape(claim.kind)}</td></tr>"
-        for claim in certificate.checks)
-    head = _row(["", "claim", "value", "threshold", "kind"], "th")
-    colour = VERDICT_COLOURS[certificate.verdict]
-    return _box(f'Certificate: <span style="color:{colour}">{certificate.verdict}</span>', f"<table>{head}{rows}</table>")
+        f'<tr title="{escape(check.explanation)}"><td>✓</td><td>{escape(check.name)}</td>'
+        f"<td>{format_digits(check.value)}</td><td>{format_digits(check.threshold)}</td><td>{escape(check.kind)}</td></tr>"
+        for check in held)
+    head = _row(["", "check", "value", "threshold", "kind"], "th")
+    said = f"{len(held)} of {len(certificate.checks)} checks hold"
+    return f"{against}<details><summary>{said}</summary><table>{head}{rows}</table></details>"
 
 
 def _units(layer: Layer, reading: Array) -> tuple[list[str], list[list[str]]]:
