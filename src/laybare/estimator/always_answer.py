@@ -1,8 +1,9 @@
 """An answer for any data: where `recover` would refuse, the simplest model that the rows support, with a warning.
 
-The ladder, from the top: the search as asked; narrower networks, if rows are too few for it; a linear part without hidden units,
-shrunk to what it predicts; a constant. Columns that are constant or follow from others are left out first, with weight zero.
-The certificate of what is not the search as asked has a claim that failed, and its explanation says why.
+The ladder, from the top: the search as asked; narrower networks, if rows are too few for it, or if its certificate says that they
+do not need one of its units; a linear part without hidden units, shrunk to what it predicts; a constant. A width that is given
+stays. Columns that are constant or follow from others are left out first, with weight zero. The certificate of what is not the
+search as asked has a claim that failed, and its explanation says why.
 """
 
 from __future__ import annotations
@@ -103,14 +104,15 @@ def independent_columns(x: Array) -> Array:
 def _descend(rows: Labelled, width: int | None, search: Search) -> Recovery:
     """The search, then narrower ones, then no hidden unit."""
     try:
-        return search(rows.x, width)
+        found = search(rows.x, width)
+        return found if width is not None else _without_unneeded_units(rows, found, search)
     except (InvalidInput, BudgetExhausted, ClusterFailure):
         raise
     except TooFewSamples as error:
         reason = error
         for fewer in range(min(WIDEST_INSTEAD, (width or WIDEST_INSTEAD + 1) - 1), 0, -1):
             if _supports(rows, fewer):
-                return _narrower(rows.x, fewer, search, error)
+                return _narrower(rows.x, fewer, search, f"{error.seen} {error.why}")
     except LaybareError as error:
         return _simplest(rows, str(error))
     return _simplest(rows, str(reason))
@@ -124,11 +126,22 @@ def _supports(given: Labelled, width: int) -> bool:
     return bool(rows * outputs >= RULES.min_equations_per_unknown_noisy * unknowns)
 
 
-def _narrower(x: Array, width: int, search: Search, error: TooFewSamples) -> Recovery:
+def _without_unneeded_units(rows: Labelled, found: Recovery, search: Search) -> Recovery:
+    """As wide as the rows ask for: a unit that gains no more than noise lets it follows single rows, and is far off beside them."""
+    while (width := found.network.width) and any(
+            check.name == ClaimName.ONE_UNIT_FEWER and not check.passed for check in found.certificate.checks):
+        why = f"The rows do not show that {width} unit{'s are' if width > 1 else ' is'} needed."
+        if width == 1:
+            return _simplest(rows, why)
+        found = _narrower(rows.x, width - 1, search, why)
+    return found
+
+
+def _narrower(x: Array, width: int, search: Search, why: str) -> Recovery:
     found = search(x, width)
-    _warn(f"{error.seen} {error.why} A network with {width} unit{'s' * (width > 1)} was fitted instead.")
+    _warn(f"{why} A network with {width} unit{'s' * (width > 1)} was fitted instead.")
     claim = Claim(
-        ClaimName.HIDDEN_UNITS, float(width), float(width + 1), False, "proved", f"no wider network was looked for. {error}")
+        ClaimName.HIDDEN_UNITS, float(width), float(width + 1), False, "proved", f"no wider network was looked for. {why}")
     return replace(found, certificate=replace(found.certificate, claims=(claim, *found.certificate.claims)))
 
 

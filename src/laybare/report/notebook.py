@@ -44,7 +44,8 @@ def recovery_html(found: Recovery) -> str:
         summary = found.summary()
         cut = len(summary.units) > LISTED.units or found.network.dim > LISTED.inputs
         shown = f"<p>{LISTED.units} units and {LISTED.inputs} columns at most: <code>found.summary()</code> has all.</p>" * cut
-        units = "".join(summary.unit_html(unit, LISTED.inputs) for unit in summary.units[: LISTED.units]) + shown
+        rest = summary.rest_html() if found.network.dim <= LISTED.inputs else ""
+        units = "".join(summary.unit_html(unit, LISTED.inputs) for unit in summary.units[: LISTED.units]) + rest + shown
     verdict = f"<p>{_verdict(found.certificate)}. {escape(found.certificate.meaning)}</p>"
     return _box(escape(found.headline), verdict + units + _checks(found.certificate))
 
@@ -99,7 +100,9 @@ def _verdict(certificate: Certificate) -> str:
 def _checks(certificate: Certificate) -> str:
     """Checks that failed, with what they mean; those that hold are folded, and show it where the pointer rests on them."""
     failed, held = ([check for check in certificate.checks if check.passed is passed] for passed in (False, True))
-    against = "".join(f"<p>✗ <b>{escape(check.name)}</b>: {escape(check.explanation)}</p>" for check in failed)
+    against = "".join(
+        f"<p>✗ <b>{escape(check.name)}</b>: {format_digits(check.value)} ({check.direction or 'threshold'} "
+        f"{format_digits(check.threshold)}): {escape(check.explanation)}</p>" for check in failed)
     rows = "".join(
         f'<tr title="{escape(check.explanation)}"><td>✓</td><td>{escape(check.name)}</td>'
         f"<td>{format_digits(check.value)}</td><td>{format_digits(check.threshold)}</td><td>{escape(check.kind)}</td></tr>"
