@@ -37,6 +37,21 @@ def test_few_rows_give_a_linear_part(n, dim):
         lb.recover(x, x[:, 0] + rng.normal(size=n))
 
 
+@pytest.mark.parametrize("seed", [4, 5, 6])
+def test_a_unit_that_the_rows_do_not_need_is_left_out_unless_it_is_given(seed):
+    """A line among outliers: a unit that follows some of them fits the rows better, and misses the line by far beside them."""
+    x, rng = rows(150, 3, seed)
+    y = x[:, 0] + rng.standard_t(2, 150)
+    fresh = rng.normal(size=(5000, 3))
+    with pytest.warns(ConvergenceWarning, match="do not show that 1 unit is needed"):
+        model = lb.NetworkRecovery(random_state=0).fit(x, y)
+    assert model.network_.width == 0 and failed(model) == {HIDDEN_UNITS}
+    given = lb.NetworkRecovery(width=1, random_state=0).fit(x, y)
+    assert given.network_.width == 1 and "loss of one unit fewer" in failed(given)
+    apart, far = (np.mean((one.predict(fresh) - fresh[:, 0]) ** 2) for one in (model, given))
+    assert apart < 1.0 and far > 3.0 * apart
+
+
 def test_constant_outputs_give_a_constant():
     x, _ = rows(200, 3)
     with pytest.warns(ConvergenceWarning, match="same outputs"):

@@ -127,7 +127,7 @@ def _supports(given: Labelled, width: int) -> bool:
 
 
 def _without_unneeded_units(rows: Labelled, found: Recovery, search: Search) -> Recovery:
-    """As wide as the rows ask for: a unit that gains no more than noise lets it follows single rows, and is far off beside them."""
+    """As wide as the rows ask for: a unit that gains no more than chance lets it follows single rows, far off beside them."""
     while (width := found.network.width) and any(
             check.name == ClaimName.ONE_UNIT_FEWER and not check.passed for check in found.certificate.checks):
         why = f"The rows do not show that {width} unit{'s are' if width > 1 else ' is'} needed."
