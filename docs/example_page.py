@@ -25,6 +25,7 @@ Scripts of `examples/`, each with what it prints. The tests run all of them and 
 def section(name: str, printed: str) -> str:
     """One script: its docstring, its text, its output."""
     title, _, rest = ast.get_docstring(ast.parse(path_of(name).read_text(encoding="utf-8"))).partition(": ")
+    rest = " ".join(rest.split())
     return (
         f"## {title}\n\n{rest[0].upper()}{rest[1:]}\n\n```{{literalinclude}} ../examples/{name}.py\n:language: python\n```\n\n"
         f"It prints:\n\n```text\n{printed.rstrip()}\n```\n")

@@ -48,6 +48,7 @@ READINGS = {
 def title_of(name: str) -> tuple[str, str]:
     """Title and sentence of the script's docstring."""
     title, _, rest = (ast.get_docstring(ast.parse(path_of(name).read_text(encoding="utf-8"))) or "").partition(": ")
+    rest = " ".join(rest.split())
     return title, f"{rest[0].upper()}{rest[1:]}"
 
 

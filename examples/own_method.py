@@ -1,4 +1,5 @@
-"""Your own method: it says where units may be, and `recover` does the rest: search, signs, certificate."""
+"""Your own method: it says where units may be, and `recover` does the rest: search,
+signs, certificate."""
 
 from dataclasses import dataclass
 
@@ -16,12 +17,17 @@ class TowardsOutliers:
     search: lb.Search | None = lb.Search()
 
     def start(self, source, width, *, rng, progress=None):
-        """Where units may be, on white inputs; every pass over the data is a sum, but a few rows may be looked at."""
+        """Where units may be, on white inputs; every pass over the data is a sum, but a
+        few rows may be looked at."""
         rows = source.read(0, min(source.size, 1000))
         largest = np.argsort(-np.abs(rows.y[:, 0]))[: width or 4]
-        directions = rows.x[largest] / np.linalg.norm(rows.x[largest], axis=1, keepdims=True)
-        network = lb.Network(lb.Layer(directions, np.zeros(len(directions)), self.activation), np.zeros(len(directions)))
-        claim = lb.Claim("units at large outputs", float(len(directions)), 0.0, True, "tested", "where the search began.")
+        chosen = rows.x[largest]
+        directions = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
+        zeros = np.zeros(len(directions))
+        network = lb.Network(lb.Layer(directions, zeros, self.activation), zeros)
+        claim = lb.Claim(
+            "units at large outputs", float(len(directions)), 0.0, True, "tested",
+            "where the search began.")
         return lb.Start(network, (claim,))
 
 

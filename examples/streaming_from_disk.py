@@ -1,4 +1,5 @@
-"""Streaming from disk: rows in files, read block by block; the weights have the same bits as from memory."""
+"""Streaming from disk: rows in files, read block by block; the weights have the same
+bits as from memory."""
 
 from pathlib import Path
 
@@ -16,8 +17,11 @@ for number in range(4):  # written by anybody, one file after the other
     np.save(folder / f"y_{number:03d}.npy", truth(x))
     blocks.append(x)
 
-source = lb.open_samples(folder, schedule=lb.source.Schedule(keep_bytes=0))  # nothing is kept: every pass reads the files again
-print(f"{source.size:,} rows of {source.dim} inputs in {len(list(folder.iterdir()))} files, memory-mapped")
+# nothing is kept: every pass reads the files again
+source = lb.open_samples(folder, schedule=lb.source.Schedule(keep_bytes=0))
+print(
+    f"{source.size:,} rows of {source.dim} inputs in {len(list(folder.iterdir()))} "
+    "files, memory-mapped")
 
 streamed = lb.recover(source, width=4, rng=0)
 print(f"{streamed.network.architecture}, {streamed.certificate.verdict}")
@@ -25,4 +29,6 @@ print(f"right to 10 digits: {lb.compare(streamed.network, truth).max_error < 1e-
 
 x = np.vstack(blocks)
 kept = lb.recover(x, truth(x), width=4, rng=0)
-print(f"same bits as from memory: {np.array_equal(kept.network.layer.weights, streamed.network.layer.weights)}")
+print(
+    "same bits as from memory: "
+    f"{np.array_equal(kept.network.layer.weights, streamed.network.layer.weights)}")

@@ -1,4 +1,5 @@
-"""Which method: each says what it assumes, the certificate whether the answer holds. RandomStart is the control."""
+"""Which method: each says what it assumes, the certificate whether the answer holds.
+RandomStart is the control."""
 
 import numpy as np
 
@@ -14,7 +15,8 @@ methods = {
     "TensorInit": lb.TensorInit(),  # normal inputs, no biases, no more units than inputs
     "LandscapeDesign": lb.LandscapeDesign(),  # the same, and a positive readout
     "GeneralReLU": lb.GeneralReLU(),  # normal inputs
-    "TensorInit, as printed": lb.TensorInit.literal(),  # the paper's algorithm alone, without the solver
+    # the paper's algorithm alone, without the solver
+    "TensorInit, as printed": lb.TensorInit.literal(),
 }
 
 print(f"{'method':<24}{'verdict':<12}{'error before the solver':<26}right to 10 digits")
@@ -23,4 +25,5 @@ for name, method in methods.items():
     match = lb.compare(found.network, truth)
     moments = not isinstance(method, lb.RandomStart)  # random directions are no estimate
     start = f"{lb.compare(found.start, truth).weight_error:.0e}" if moments else "none"
-    print(f"{name:<24}{found.certificate.verdict:<12}{start:<26}{match.max_error < 1e-10}")
+    print(
+        f"{name:<24}{found.certificate.verdict:<12}{start:<26}{match.max_error < 1e-10}")

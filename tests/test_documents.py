@@ -72,7 +72,10 @@ WIDEST_CODE = 90
 
 
 def test_code_of_the_pages_fits_their_column() -> None:
-    """Code and commands; tables of text may scroll."""
+    """Code and commands, and scripts that pages show; tables of text may scroll."""
+    for script in sorted((ROOT / "examples").rglob("*.py")):
+        wide = [line for line in script.read_text(encoding="utf-8").splitlines() if len(line) > WIDEST_CODE]
+        assert not wide, f"{script.name}: {wide}"
     for page in sorted((ROOT / "docs").glob("*.md")):
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"^```(?:python|sh|console|bibtex)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
