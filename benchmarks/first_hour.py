@@ -53,7 +53,7 @@ ERRORS = (
     "laybare recoverr trial.csv",
     "laybare extract model.pt",
     "laybare extract function:f",
-    "laybare compare net.safetensors trial.csv")
+    "laybare compare trial.csv trial.csv")
 
 OBJECTS = (
     "found = lb.recover(x, truth(x)); found",

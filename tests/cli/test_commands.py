@@ -452,3 +452,8 @@ def test_a_column_beside_the_outputs_that_is_not_there_is_named_by_its_option(
     Path("few.csv").write_text("a,y\n1,2\n3,4\n", encoding="utf-8")
     said = run("recover", "few.csv", option, "age")
     assert said.exit_code == 2 and f"Invalid value for {option}: few.csv has no column age." in said.output
+
+
+def test_a_table_in_the_place_of_a_network_is_told_from_one(folder: Path) -> None:
+    with pytest.raises(lb.errors.InvalidInput, match=r"table\.csv holds samples\. A saved network is wanted here\."):
+        run("compare", "table.csv", "truth.safetensors")

@@ -20,6 +20,7 @@ from laybare.cli.output import LISTED_UNITS, Output, examples, network_tables, o
 from laybare.cli.wording import in_command_line_words
 from laybare.networks.storage import write_atomically
 from laybare.report import write_report
+from laybare.source.sample_files import holds_samples
 
 STATUS = {"verified": 0, "doubtful": 3, "refuted": 4}
 
@@ -270,5 +271,9 @@ def open_network(path: str) -> lb.Network:
             f"{path} is a pickle.", "Whoever opens one runs the program inside of it, so laybare does not.",
             "Export the model to ONNX (torch.onnx.export), or save it with lb.from_torch(module).save(path).", path=path)
     reader = READERS.get(path[path.rfind(".") :])
+    if reader is None and Path(path).is_file() and holds_samples(path):
+        raise lb.errors.InvalidInput(
+            f"{path} holds samples.", "A saved network is wanted here.",
+            f"Recover it first: laybare recover {path} --out network.safetensors.", path=path)
     loaded = lb.load(path) if reader is None else getattr(lb.export, reader)(path)
     return loaded.network if isinstance(loaded, lb.Recovery) else loaded
