@@ -32,7 +32,7 @@ from laybare.certificate.fitted_network import FittedNetwork, with_unit_rows
 from laybare.numerics.linear_algebra import factor_spd
 from laybare.numerics.shapes import Array
 from laybare.solver import Effort
-from laybare.solver.nested_models import schwarz_penalty
+from laybare.solver.minimise import schwarz_penalty
 from laybare.solver.normal import step_of, working_precision
 from laybare.solver.point import Point
 from laybare.solver.subsampled import ReducedNormal, reduced_normal
