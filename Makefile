@@ -118,7 +118,7 @@ $(MINIMUM): pyproject.toml tests/support/minimum_versions.py | $(MADE)
 	@$(RUN) -m venv --clear $(VENV)-minimum
 	@$(RUN) tests/support/minimum_versions.py > $(VENV)-minimum/requirements.txt
 	@$(VENV)-minimum/bin/python -m pip install -qq -r $(VENV)-minimum/requirements.txt \
-	    pytest pytest-xdist hypothesis beartype pandas polars==1.20
+	    pytest pytest-xdist hypothesis beartype jsonschema pandas polars==1.20
 	@$(VENV)-minimum/bin/python -m pip install -qq --no-deps -e .
 	@touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections import Counter
 from pathlib import Path
@@ -48,6 +49,29 @@ def test_all_absurd_arguments_end_in_a_sentence(folder: Path) -> None:
     counts, wrong = answers(folder, 0, 1)
     assert wrong == []
     assert counts["sentence"] > 10_000
+
+
+RETURNED = {"Activation", "Audit", "Certificate", "Claim", "LaybareError", "Match", "Method", "Recovery", "Source", "Start"}
+"""What functions give back, and protocols: nobody builds them from arguments (activations: `Activation.custom`)."""
+
+ELSEWHERE = {"DaskSamples", "from_torch", "to_torch"}
+"""Extras: tests/source/test_dask_samples.py, tests/export/test_torch.py."""
+
+
+TRIED_OTHERWISE = {("recover", "source"), ("recover", "further"), ("first_look", "oracle")}
+"""Given by place."""
+
+
+def test_every_parameter_of_every_public_function_is_in_the_battery(folder: Path) -> None:
+    """Whoever adds a parameter adds it to `absurd_arguments.entries`."""
+    tried: dict[str, set[str]] = {}
+    for entry in absurd_arguments.entries(folder):
+        tried.setdefault(entry.name.split()[0], set()).update(entry.takes)
+    public = {name: getattr(lb, name) for name in lb.__all__ if name not in RETURNED | ELSEWHERE and callable(getattr(lb, name))}
+    functions = {name: inspect.signature(one) for name, one in public.items() if not isinstance(one, lb.Activation)}
+    untried = [f"{name}({parameter})" for name, signature in functions.items() for parameter in signature.parameters
+               if parameter not in tried.get(name, ()) and (name, parameter) not in TRIED_OTHERWISE]
+    assert untried == []
 
 
 def test_a_sparse_matrix_and_a_tensor_with_gradients_are_told_what_to_do() -> None:

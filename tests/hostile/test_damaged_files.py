@@ -71,6 +71,14 @@ def test_pipes_and_devices_are_refused_before_they_are_opened(ending: str, tmp_p
             READERS[ending](path)
 
 
+@pytest.mark.parametrize("ending", [".onnx", ".safetensors", ".json", ".npz"])
+def test_a_pipe_is_no_black_box(ending: str, tmp_path: Path) -> None:
+    """Opening one waits for a writer, inside of a library that no signal reaches: so it is asked for before it is opened."""
+    os.mkfifo(tmp_path / f"model{ending}")
+    with pytest.raises(InvalidInput, match=r"is not a regular file|is not the name"):
+        lb.audit(str(tmp_path / f"model{ending}"), (20,))
+
+
 def test_pipes_inside_of_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "blocks").mkdir()
     (tmp_path / "tables").mkdir()

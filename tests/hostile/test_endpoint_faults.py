@@ -100,6 +100,22 @@ def test_a_dead_host_is_named_within_three_seconds(kind: str, monkeypatch: pytes
     assert host.partition(":")[0] in str(refusal.value) and time.monotonic() - begun < 3.0
 
 
+def test_pauses_double_up_to_the_timeout_however_often_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(time, "sleep", slept.append)
+    endpoint = Endpoint("http://127.0.0.1:9/", retries=1100, pause=0.5, timeout=3.0)
+    endpoint._reached[:] = [True]
+    with pytest.raises(InvalidInput, match="1101 attempts"):
+        endpoint.ask(ONE)
+    assert slept[:4] == [0.5, 1.0, 2.0, 3.0] and set(slept[3:]) == {3.0}
+
+
+def test_headers_may_be_a_dict(server: HostileServer) -> None:
+    Endpoint(f"{server.url}/good", headers={"X-Api-Key": SECRET}).ask(ONE)  # type: ignore[arg-type]
+    assert f"X-Api-Key: {SECRET}\r\n".encode() in server.requests[0]
+
+
 def test_a_host_that_was_reached_once_is_waited_for(server: HostileServer) -> None:
     """A server that restarts in the middle of a run is no reason to give up after three seconds."""
     endpoint = Endpoint(f"{server.url}/good", retries=2, pause=0.01)

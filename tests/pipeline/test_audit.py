@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.errors import InvalidInput, TooFewSamples
 from laybare.numerics.shapes import Array
 from laybare.pipeline.auditing import attacks
 from laybare.pipeline.auditing.copy_error import CHECK, CheckRows, quantile_bounds, same_class
 from laybare.pipeline.auditing.defences import parse_defence
 from laybare.pipeline.auditing.outcome import yearly_quota
 from laybare.pipeline.auditing.shared_answers import CachedBlackBox
+from laybare.report.audit_words import limits, quota_sentence
 from laybare.source.oracle.repeats import REPEATS
 
 TRUTH = lb.random_network(6, 8, rng=1)
@@ -213,3 +219,69 @@ def test_nothing_is_done_yet() -> None:
     found = lb.audit(SMALL, (30,), progress=stop)
     assert found.interrupted and found.rows == () and "interrupted" in str(found) and found.near is None
     assert "interrupted" in found.render("html") and found.render("sarif")
+
+
+def answers_until(calls: int) -> Callable[[Array], Array]:
+    """A model that goes away after so many calls."""
+    left = iter(range(calls))
+
+    def answer(x: Array) -> Array:
+        if next(left, None) is None:
+            raise ConnectionError("gone")
+        return SMALL(x)
+
+    return answer
+
+
+def test_a_model_that_goes_away_has_refused_no_attack() -> None:
+    """The rows before that are kept, the page says why there are no more, and no row calls it a failed attack."""
+    found = lb.audit(answers_until(8), (20, 400, 800), dim=3)
+    assert "gone" in found.failure and not found.interrupted and [row.budget for row in found.rows] == [20]
+    assert "gone" in "".join(limits(found)) and '"executionSuccessful": false' in found.render("sarif")
+    assert "ended early" in found.render("html") and found.to_dict()["failure"] == found.failure
+    assert found.render("json")  # follows the schema
+    with pytest.raises(InvalidInput, match="gone"):
+        lb.audit(answers_until(1), (20,), dim=3)
+
+
+@pytest.mark.parametrize(("answer", "check", "least"), [
+    (SMALL, 300, "300 inputs with an answer. .* one of 3 copies .* takes 408, .*check=408"),
+    (lambda x: np.where(x[:, 0] > 0.0, SMALL(x), np.nan), 600, r"had none\..* takes 408"),
+    (lambda x: np.full(len(x), np.nan), 1000, "0 inputs with an answer, 1,000 of 1,000 had none")])
+def test_a_check_that_could_show_nothing_is_refused(answer: Callable[[Array], Array], check: int, least: str) -> None:
+    """With fewer inputs an exact copy is no copy, whatever is tried."""
+    with pytest.raises(TooFewSamples, match=least):
+        lb.audit(answer, (20,), dim=3, check=check)
+
+
+def test_the_smallest_check_shows_an_exact_copy() -> None:
+    assert lb.audit(SMALL, (100,), check=408).verdict == "exact copy"
+
+
+def test_a_seed_may_be_of_any_size() -> None:
+    assert lb.audit(SMALL, (20,), rng=10**30).rows[0].way == "surrogate"
+
+
+def test_budgets_of_less_than_a_year_leave_the_quota_open() -> None:
+    found = lb.audit(SMALL, (20,))
+    assert found.quota == 0 and quota_sentence(found).startswith("No daily quota was measured: 20 queries were not enough")
+    assert "<figure>" in found.render("html")
+    nothing = replace(found, rows=tuple(row._replace(error_high=np.inf) for row in found.rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of an empty drawing
+        assert "<figure>" not in nothing.render("html")
+
+
+class AnswersToAnything:
+    """A black box with every attribute that it is asked for."""
+
+    def __call__(self, x: Array) -> Array:
+        return SMALL(x)
+
+    def __getattr__(self, name: str) -> AnswersToAnything:
+        return self
+
+
+@pytest.mark.parametrize("kind", [Mock(side_effect=lambda x: SMALL(x)), AnswersToAnything()], ids=["mock", "any name"])
+def test_an_object_that_answers_to_any_name_is_a_function(kind: Any) -> None:
+    assert lb.audit(kind, (100,), dim=3).verdict == "exact copy"

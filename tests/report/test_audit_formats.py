@@ -149,8 +149,18 @@ def test_the_advice_follows_from_the_table_of_defences(audit: lb.Audit) -> None:
 
 
 def test_formats_that_are_none(audit: lb.Audit) -> None:
-    with pytest.raises(InvalidInput, match="Give one of html, json, md, sarif"):
+    with pytest.raises(InvalidInput, match=r"form is 'pdf'\. Known are html, json, md, sarif"):
         audit.render("pdf")
+
+
+@pytest.mark.parametrize("ending", [".pdf", ".csv", ".xml", ".npz", ".onnx"])
+def test_a_page_is_not_written_under_the_ending_of_another_format(audit: lb.Audit, ending: str, tmp_path: Path) -> None:
+    found = lb.recover(lb.Oracle(lb.random_network(2, 1, rng=0), budget=500))
+    for write in (audit.report, found.report):
+        with pytest.raises(InvalidInput, match="ends in"):
+            write(str(tmp_path / f"a{ending}"))
+        write(str(tmp_path / "page"))
+    audit.report(tmp_path / f"a{ending}", "md")  # who names the format means it
 
 
 def test_text_and_figure(audit: lb.Audit) -> None:

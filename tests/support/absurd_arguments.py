@@ -32,7 +32,7 @@ import laybare as lb
 from laybare.cli.planning import measured_rates, plan_recovery
 from laybare.export import from_json, from_npz, to_json, to_npz
 from laybare.solver import Effort
-from laybare.source import Schedule, Simulation
+from laybare.source import Endpoint, Schedule, Simulation
 
 SECONDS = 20
 
@@ -107,6 +107,8 @@ SEEDS = LEFT_OUT | {"0", "1e30 whole", "numbers", "range", "empty list", "set"}
 ROWS = SIGNED | {"memoryview", "array of booleans", "array with 3 axes", "numbers", "range"}
 BOXES = LEFT_OUT | {"ragged", "generator"}
 FLAGS = {"True", "np.True_"}
+SHORT = {"0.5", "Decimal", "Fraction", "array 0-d"}
+"""Seconds that can be waited for."""
 OWN_CODE = {"function", "int"}
 """Functions that raise when they are called: what a user's own callback raises ends the work, as it is."""
 ABSENT = object()
@@ -167,17 +169,42 @@ def entries(folder: Path) -> tuple[Entry, ...]:
     def look(**named: Any) -> object:
         return lb.first_look(oracle(budget=400), **named)
 
+    @functools.cache
+    def known() -> lb.Recovery:
+        return lb.refine(samples, net, rng=0)
+
+    @functools.cache
+    def filed() -> lb.Audit:
+        return lb.audit(net, (60,), check=500)
+
     return (
         entry("recover", by_place(lb.recover), first=(samples, NOTHING), method=(quick, LEFT_OUT), width=(1, LEFT_OUT),
               activation=(lb.relu, LEFT_OUT), law=(None, LEFT_OUT), rng=seed, progress=progress, checkpoint=checkpoint,
-              seconds=(5.0, LEFT_OUT | SIZES | {"inf"})),
+              seconds=(5.0, LEFT_OUT | SIZES | {"inf"}), assurance=(None, LEFT_OUT), loss=("squared", LEFT_OUT),
+              sample_weight=(None, LEFT_OUT), groups=(None, LEFT_OUT)),
+        entry("recover of arrays", lambda y, **named: lb.recover(x, y, quick, 1, **named), y=(y, NOTHING),
+              sample_weight=(np.ones(30), LEFT_OUT), groups=(None, LEFT_OUT), loss=("huber", LEFT_OUT)),
         entry("refine", lb.refine, source=(samples, NOTHING), start=(net, NOTHING), rng=seed, progress=progress,
               checkpoint=checkpoint),
         entry("recover_layer", lb.recover_layer, source=(samples, NOTHING), method=(lb.HighThreshold(), LEFT_OUT),
               width=(1, LEFT_OUT), rng=seed, progress=progress, checkpoint=checkpoint),
         entry("audit", lb.audit, target=(net, NOTHING), budgets=((60,), NOTHING), dim=(2, LEFT_OUT), law=law,
               link=(None, LEFT_OUT), box=(None, BOXES), log=checkpoint, method=(None, LEFT_OUT),
-              activation=(lb.relu, LEFT_OUT), rng=(0, {"0", "1e30 whole"}), progress=progress),
+              activation=(lb.relu, LEFT_OUT), rng=(0, {"0", "1e30 whole"}), progress=progress, inputs=(None, LEFT_OUT),
+              defences=(("cap:10",), {"empty list", "dict"}), check=(500, NOTHING), command=("", NAMES | {"empty text"})),
+        entry("Audit.render", filed().render, form=("html", NOTHING)),
+        entry("Audit.report", filed().report, path=(folder / "a.html", NEW_FILES), form=("json", LEFT_OUT)),
+        entry("Endpoint", Endpoint, url=("http://host/", NOTHING), batch=(2, {"1e30 whole"}), timeout=(1.0, SHORT),
+              retries=(1, {"0", "1e30 whole"}), pause=(1.0, SHORT | {"0"}), token=("TOKEN", NAMES | {"empty text"}),
+              contact=(1.0, SHORT), largest=(9, {"1e30 whole"}),
+              headers=((), {"empty text", "empty list", "dict", "array of nothing"}),
+              request=('{"a": "$x"}', NOTHING), response=("a", NAMES | {"empty text"}), rate=(None, LEFT_OUT | SIZES),
+              notify=(None, LEFT_OUT | OWN_CODE)),
+        entry("simplify", lb.simplify, network=(net, NOTHING), box=((-1.0, 1.0), LEFT_OUT | BOXES)),
+        entry("Recovery call", by_place(known()), first=(x, {"array of NaN"})),
+        entry("Recovery.predict", known().predict, x=(x, {"array of NaN"}), interval=(0.9, {"0.5", "Decimal", "Fraction"})),
+        entry("Recovery.report", known().report, path=(folder / "a.html", NEW_FILES)),
+        entry("Recovery.save", known().save, path=(folder / "r.safetensors", NEW_FILES)),
         entry("choose", lb.choose, source=(samples, NOTHING), width=(1, LEFT_OUT | {"1e30 whole"}),
               activation=(lb.relu, LEFT_OUT), rng=seed),
         entry("first_look", look, most=(200, {"1e30 whole"}), rng=seed),
@@ -196,7 +223,7 @@ def entries(folder: Path) -> tuple[Entry, ...]:
         entry("Network call", net, x=(x, {"array of NaN"})),
         entry("Network.save", net.save, path=(folder / "a.safetensors", NEW_FILES)),
         entry("Samples", lb.Samples, x=(x, NOTHING), y=(y, NOTHING), law=law, schedule=schedule,
-              columns=(samples.columns, NOTHING)),
+              columns=(samples.columns, NOTHING), dropped=(0, {"0", "1e30 whole"})),
         entry("Simulation", Simulation, function=(net, NOTHING), dim=(2, NOTHING), size=(2000, {"1e30 whole"}), law=law, rng=seed,
               schedule=schedule, inputs=(None, LEFT_OUT)),
         entry("open_samples", lb.open_samples, path=(folder / "data.csv", NOTHING), target=("y", {"list of text"}),
@@ -222,9 +249,9 @@ def entries(folder: Path) -> tuple[Entry, ...]:
         entry("RandomStart", lb.RandomStart, activation=unit, biases=(True, FLAGS), search=(ABSENT, NOTHING)),
         entry("HighThreshold", lb.HighThreshold, activation=unit, start=(ABSENT, NOTHING), annealing=(ABSENT, NOTHING),
               repairs=(1, {"0", "1e30 whole"}), degree=(2, {"0", "1e30 whole"}), powers=(1, {"0", "1e30 whole"}),
-              baseline=(None, LEFT_OUT | SIGNED), queries=search, printed=search, top=search),
+              baseline=(None, LEFT_OUT | SIGNED), queries=search, printed=search, top=search, jumps=search),
         entry("Lines", lb.Lines, depth=(1, LEFT_OUT | {"1e30 whole"}), activation=(lb.relu, LEFT_OUT),
-              precision=(None, LEFT_OUT | NUMBERS), spread=(1.0, NUMBERS), patience=search),
+              precision=(None, LEFT_OUT | NUMBERS), spread=(1.0, NUMBERS), patience=search, assurance=(ABSENT, NOTHING)),
         entry("leaky_relu", lb.leaky_relu, slope=(0.1, SIGNED)),
         entry("power_relu", lb.power_relu, power=(2, {"array 0-d"})),
         entry("exponential", lb.exponential, rho=(0.5, SIGNED - {"0"})),
@@ -245,6 +272,9 @@ def entries(folder: Path) -> tuple[Entry, ...]:
         entry("to_onnx", lb.to_onnx, network=(net, NOTHING), path=(folder / "b.onnx", NEW_FILES), dtype=("float64", NOTHING)),
         entry("to_sklearn", lb.to_sklearn, network=(net, NOTHING), classes=(None, LEFT_OUT | {"array of text"})),
         entry("NetworkRecovery", lambda **named: lb.NetworkRecovery(**named).fit(x, y), method=(quick, LEFT_OUT),
+              width=(1, LEFT_OUT), activation=("relu", LEFT_OUT), random_state=(0, {"None", "0", "module"}), law=(None, LEFT_OUT),
+              n_jobs=(None, LEFT_OUT | {"-1", "1e30 whole"}), progress=progress, loss=("squared", LEFT_OUT)),
+        entry("NetworkClassifier", lambda **named: lb.NetworkClassifier(**named).fit(x, y > 0.9), method=(quick, LEFT_OUT),
               width=(1, LEFT_OUT), activation=("relu", LEFT_OUT), random_state=(0, {"None", "0", "module"}), law=(None, LEFT_OUT),
               n_jobs=(None, LEFT_OUT | {"-1", "1e30 whole"}), progress=progress),
         entry("UnionOfHalfSpaces", lambda **named: lb.UnionOfHalfSpaces(**named).fit(x, y > 0.9), width=(1, LEFT_OUT),

@@ -13,10 +13,12 @@ import click
 import laybare as lb
 from laybare.cli.interrupts import STATE, InterruptState, keep_on_interrupt, results_saved
 from laybare.cli.output import Output, examples, output_options, print_path
-from laybare.cli.program import import_from_here
+from laybare.cli.program import MISUSE, import_from_here
 from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, open_network, result_options
+from laybare.numerics.file_borders import check_whole_file_fits, reading
 from laybare.numerics.shapes import Event, Progress
 from laybare.pipeline.auditing.defences import STANDARD, parse_defence
+from laybare.report.audit_formats import form_of
 from laybare.report.audit_words import audit_text
 from laybare.source import Endpoint, Target, as_target
 from laybare.source.oracle.regions import read_rows
@@ -124,9 +126,11 @@ def _header(text: str) -> tuple[str, str]:
         raise click.BadParameter("give NAME=VALUE, NAME=@file or NAME=$VARIABLE.", param_hint="--header")
     if value.startswith("@"):
         try:
-            return name, Path(value[1:]).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            raise click.BadParameter(f"the file {value[1:]} cannot be read.", param_hint="--header") from None
+            check_whole_file_fits(value[1:])
+            with reading(value[1:], "text", "Write the value alone into a file."):
+                return name, Path(value[1:]).read_text(encoding="utf-8").strip()
+        except lb.errors.InvalidInput as error:
+            raise click.BadParameter(str(error), param_hint="--header") from None
     if value.startswith("$"):
         if value[1:] not in os.environ:
             raise click.BadParameter(f"the variable {value[1:]} is not set.", param_hint="--header")
@@ -238,6 +242,7 @@ def audit(
     Ctrl-C keeps the rows that are done.
     Environment: LAYBARE_TOKEN is sent to an address as a bearer token; http_proxy, https_proxy, no_proxy.
     """
+    written = form_of(report) if form is None and report is not None else form
     with output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         where = RegionOptions(inputs, box, law).keywords()
         asked = _guarded(EndpointOptions(**endpoint).target(target, progress), interrupts)
@@ -246,7 +251,7 @@ def audit(
             asked, budgets, dim=dim, log=log, link=link, activation=activation, defences=chosen, check=check, rng=seed,
             progress=interrupts.progress, command=output.command, **where)
     if report is not None:
-        found.report(report, form)
+        found.report(report, written)
     results_saved()
     printed = form is not None and report is None and output.in_text
     if printed:
@@ -259,6 +264,9 @@ def audit(
     if interrupts.wanted:
         click.echo("laybare: interrupted; the rows before that are above", err=True)
         click.get_current_context().exit(STATE.status)
+    if found.failure:
+        click.echo(f"laybare: the model answered no more; the rows before that are above. {found.failure}", err=True)
+        click.get_current_context().exit(MISUSE)
 
 
 def _lines_method(depth: str, units: lb.Activation | None) -> lb.Lines | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from laybare.cli.output import Output, _pairs_table, examples, output_options, print_path, print_summary
-from laybare.cli.results import NEW_FILE, finite, status_of
+from laybare.cli.results import NEW_PAGE, finite, status_of
 from laybare.report import pair_units, write_report
 
 
 @click.command("demo", epilog=examples("laybare demo --width 4 --queries 600 --report demo.html"))
-@click.option("--report", default="laybare-demo.html", show_default=True, help="Where the HTML page goes.", **NEW_FILE)
+@click.option("--report", default="laybare-demo.html", show_default=True, help="Where the HTML page goes.", **NEW_PAGE)
 @click.option("--width", default=16, show_default=True, type=click.IntRange(1, 64), help="Hidden units of the trained network.")
 @click.option("--queries", default=3000, show_default=True, type=click.IntRange(100), help="Queries granted to the recovery.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of training, queries and search.")

@@ -18,6 +18,7 @@ import laybare as lb
 from laybare.cli.interrupts import STATE, results_saved
 from laybare.cli.output import LISTED_UNITS, Output, examples, network_tables, output_options, print_path, print_summary
 from laybare.cli.wording import in_command_line_words
+from laybare.networks import storage
 from laybare.networks.storage import write_atomically
 from laybare.report import write_report
 from laybare.source.sample_files import holds_samples
@@ -108,7 +109,18 @@ def check_ending(*known: str) -> Callable[[click.Context, click.Parameter, str |
     return check
 
 
+def check_page_ending(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """The same for an HTML page: no ending that promises another format."""
+    try:
+        if path is not None and check_folder_exists(context, parameter, path):
+            storage.check_ending(path, ".html")
+    except lb.errors.InvalidInput as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    return path
+
+
 NEW_FILE: dict[str, Any] = {"type": click.Path(dir_okay=False), "callback": check_folder_exists, "metavar": "FILE"}
+NEW_PAGE: dict[str, Any] = NEW_FILE | {"callback": check_page_ending}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +144,7 @@ def result_options(*endings: str) -> Callable[[Callable[..., int]], Callable[...
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @click.option("--out", type=click.Path(dir_okay=False), callback=check_ending(*endings), metavar="FILE",
                       help=f"Save what was found here ({', '.join(endings)}).")
-        @click.option("--report", help="Write an HTML page here.", **NEW_FILE)
+        @click.option("--report", help="Write an HTML page here.", **NEW_PAGE)
         @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Same seed, same result.")
         @output_options
         @wraps(command)

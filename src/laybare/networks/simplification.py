@@ -36,7 +36,7 @@ from laybare.activations import Activation
 from laybare.errors import InvalidInput
 from laybare.networks.canonical import Stack, Units
 from laybare.networks.network import Layer, Network
-from laybare.numerics.checks import as_reals
+from laybare.numerics.checks import as_reals, check_instance
 from laybare.numerics.levels import EPS, ROUNDING
 from laybare.numerics.shapes import Array
 
@@ -132,6 +132,7 @@ def simplify(network: Network, box: tuple[ArrayLike, ArrayLike] = (-1.0, 1.0)) -
     network : Network of ReLU, leaky ReLU or absolute values, of any depth
     box : (low, high), numbers or one for each input; the smaller it is, the more units never change sides in it
     """
+    check_instance("network", network, Network, "Give a network, such as found.network.")
     inputs = _as_box(box, network.dim)
     _check_homogeneous(network)
     state = _State(network.stack, network.linear, 0.0, Counter())
@@ -339,7 +340,7 @@ def _as_network(network: Network, state: _State) -> Network:
 def _as_box(box: tuple[ArrayLike, ArrayLike], dim: int) -> Interval:
     try:
         low, high = (np.broadcast_to(as_reals("box", end), (dim,)).astype(float) for end in box)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # whatever an object does when it is taken apart
         raise InvalidInput(
             "box is no pair of numbers or of rows.", f"The network has {dim} inputs, each between a lowest and a highest value.",
             "Give (low, high), numbers or arrays with one entry per input.") from error

@@ -30,6 +30,7 @@ def is_state_dict(path: str | os.PathLike[str]) -> bool:
     from safetensors import safe_open
 
     try:
+        check_whole_file_fits(path)
         with safe_open(os.fspath(path), framework="np") as file:
             return not file.metadata() and any(name.endswith("weight") for name in file.keys())  # noqa: SIM118
     except Exception:  # its exceptions have no common public base; whoever reads the file says what is wrong

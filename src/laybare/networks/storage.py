@@ -42,8 +42,10 @@ WRITERS = {
     ".pt": "torch.save(lb.to_torch(network).state_dict(), path)", ".pth": "torch.save(lb.to_torch(network).state_dict(), path)"}
 """Endings of files, and what writes them."""
 
-OTHER_ENDINGS = (".txt", ".csv", ".tsv", ".npy", ".pkl", ".pickle", ".joblib", ".h5", ".hdf5", ".mat", ".parquet", ".zip", ".md")
-"""Endings that promise a format in which networks are not written."""
+OTHER_ENDINGS = (
+    ".txt", ".csv", ".tsv", ".npy", ".pkl", ".pickle", ".joblib", ".h5", ".hdf5", ".mat", ".parquet", ".zip", ".md", ".pdf",
+    ".png", ".svg", ".xml", ".xlsx", ".docx", ".tex", ".sarif")
+"""Endings that promise a format in which neither networks nor pages are written."""
 
 
 def check_ending(path: str | os.PathLike[str], own: str) -> Path:
@@ -54,7 +56,7 @@ def check_ending(path: str | os.PathLike[str], own: str) -> Path:
         known = ending in WRITERS
         raise InvalidInput(
             f"{place} ends in {ending}, and what is written here is a {own} file.",
-            "Whoever opens it would trust its ending." if known else "No network is written in that format.",
+            "Whoever opens it would trust its ending." if known else "Nothing is written in that format here.",
             f"Use {WRITERS[ending]}, or give a path that ends in {own}." if known else f"Give a path that ends in {own}.",
             ending=ending)
     return place

@@ -151,6 +151,14 @@ def check_instance(name: str, given: Any, kind: type[T] | tuple[type[T], ...], d
     return given
 
 
+def has_methods(given: Any, *names: str) -> bool:
+    """Whether an object and its class have them all: an object that answers to any name, as mocks do, says nothing by it."""
+    try:
+        return all(callable(getattr(type(given), name, None)) and callable(getattr(given, name)) for name in names)
+    except Exception:  # what an object does when it is asked for an attribute
+        return False
+
+
 def check_path(name: str, given: Any) -> Path:
     """The path of a file or a folder, there or not: text that the operating system takes for a name."""
     try:

@@ -51,14 +51,25 @@ class Judgement(NamedTuple):
 def judgement_of(source: Source, loss: Loss, sample_weight: Any, groups: Any) -> Judgement:
     """Checked against the rows of the source; equal weights are none."""
     weights = None if sample_weight is None else _as_weights(sample_weight, source.size)
-    labels = None if groups is None else np.asarray(groups).reshape(-1)
-    if labels is not None and (len(labels) != source.size or len(np.unique(labels)) < 2):
-        raise InvalidInput(
-            f"There are {len(labels)} labels of {len(np.unique(labels))} groups for {source.size} rows.",
-            "Every row belongs to one of at least two groups.", "Give one label per row, or leave groups out.")
+    labels = None if groups is None else _as_labels(groups, source.size)
     if weights is not None and weights.min() == weights.max():
         weights = None
     return Judgement(loss, weights, labels)
+
+
+def _as_labels(given: Any, size: int) -> Array:
+    """The group of every row."""
+    try:
+        labels = np.asarray(given).reshape(-1)
+        kinds = len(np.unique(labels))
+    except Exception:  # labels without an order, rows of different length, whatever an object does
+        labels, kinds = np.zeros(0), 0
+    if len(labels) != size or kinds < 2:
+        raise InvalidInput(
+            f"groups is {show_value(given)}: {kinds} groups, for {size} rows.",
+            "Every row belongs to one of at least two groups.",
+            "Give one label per row, all numbers or all text, or leave groups out.")
+    return labels
 
 
 def _as_weights(given: Any, size: int) -> Array:

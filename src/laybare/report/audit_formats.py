@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from math import isfinite
-from os import PathLike, fspath
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from laybare.errors import InvalidInput
+from laybare.networks.storage import check_ending
+from laybare.numerics.checks import check_choice, check_path
 from laybare.report import audit_words, tables
 from laybare.report.audit_page import audit_page
 from laybare.report.audit_references import REFERENCES
@@ -29,8 +29,9 @@ def audit_document(audit: Audit) -> dict[str, Any]:
     return {
         "format": FORMAT, "schema_version": SCHEMA_VERSION, "model": audit.model, "dim": audit.dim, "kind": audit.kind,
         "verdict": audit.verdict, "headline": audit_words.headline(audit), "weights": audit_words.weights_sentence(audit),
-        "near": audit.near, "exact": audit.exact, "quota": audit.quota, "interrupted": audit.interrupted, "paid": audit.paid,
-        "checked": audit.checked, "check": asdict(audit.check), "rows": [_plain(row._asdict()) for row in audit.rows],
+        "near": audit.near, "exact": audit.exact, "quota": audit.quota, "interrupted": audit.interrupted,
+        "failure": audit.failure, "paid": audit.paid, "checked": audit.checked, "check": asdict(audit.check),
+        "rows": [_plain(row._asdict()) for row in audit.rows],
         "defences": [_plain(row._asdict()) for row in audit.defences], "advice": audit_words.advice(audit),
         "limits": audit_words.limits(audit), "origin": audit.origin._asdict(),
         "references": [entry._asdict() for entry in REFERENCES]}
@@ -119,7 +120,8 @@ def audit_sarif(audit: Audit) -> str:
             "name": "laybare", "version": audit.origin.version, "informationUri": "https://pypi.org/project/laybare/",
             "rules": [_rule(name) for name in RULES]}},
         "invocations": [{
-            "executionSuccessful": not audit.interrupted, "endTimeUtc": audit.origin.date.replace("+00:00", "Z"),
+            "executionSuccessful": not (audit.interrupted or audit.failure),
+            "endTimeUtc": audit.origin.date.replace("+00:00", "Z"),
             **({"commandLine": f"laybare {audit.origin.command}"} if audit.origin.command else {})}],
         "columnKind": "utf16CodeUnits", "results": results,
         "properties": {
@@ -151,12 +153,13 @@ FORMS = {"html": audit_page, "json": audit_json, "md": audit_markdown, "sarif": 
 
 def render_audit(audit: Audit, form: str) -> str:
     """The audit as text in this format."""
-    if form not in FORMS:
-        raise InvalidInput(f"The format is {form!r}.", "An audit is written in four.", f"Give one of {', '.join(FORMS)}.")
-    return FORMS[form](audit)
+    return FORMS[check_choice("form", form, tuple(FORMS))](audit)
 
 
 def form_of(path: str | PathLike[str]) -> str:
-    """By the ending of a file; html if that says nothing."""
-    ending = Path(fspath(path)).suffix.lstrip(".").lower()
-    return ending if ending in FORMS else "html"
+    """By the ending of a file; html if that says nothing. An ending that promises another format is refused."""
+    ending = check_path("path", path).suffix.lstrip(".").lower()
+    if ending in FORMS:
+        return ending
+    check_ending(path, ".html")
+    return "html"

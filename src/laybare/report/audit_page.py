@@ -41,6 +41,7 @@ def audit_figure(audit: Audit) -> LinesFigure:
 def audit_page(audit: Audit) -> str:
     """The page as text."""
     found, (columns, rows) = audit.found, audit_words.audit_table(audit)
+    drawn = any(isfinite(row.error_high) for row in audit.rows)
     return fill_template("audit.html.j2", {
         "audit": audit, "origin": audit.origin, "caption": audit_words.CAPTIONS[audit.verdict], "badge": BADGES[audit.verdict],
         "headline": audit_words.headline(audit), "weights": audit_words.weights_sentence(audit),
@@ -48,7 +49,7 @@ def audit_page(audit: Audit) -> str:
         "paid": audit_words.paid_sentence(audit), "columns": columns,
         "rows": [[tables.format_cell(cell) for cell in cells] for cells in rows],
         "defence_columns": audit_words.DEFENCE_COLUMNS, "defences": audit_words.defence_cells(audit),
-        "figure": use_page_colours(audit_figure(audit).svg()) if audit.rows else "", "references": REFERENCES,
+        "figure": use_page_colours(audit_figure(audit).svg()) if drawn else "", "references": REFERENCES,
         "certificate": None if found is None else found.certificate,
         "network": "" if found is None else network_html(found.network),
         **_cards(audit)})

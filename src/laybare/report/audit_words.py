@@ -66,6 +66,10 @@ def quota_sentence(audit: Audit) -> str:
     """The largest daily quota under which a copy takes more than a year."""
     if not audit.rows:
         return ""
+    if audit.near is None and audit.quota < 1:
+        return (
+            f"No daily quota was measured: {audit.rows[-1].budget:,} queries were not enough, and one query a day is more in a "
+            "year.")
     if audit.near is None:
         return (
             f"A limit of {audit.quota:,} queries a day keeps an outsider below {audit.rows[-1].budget:,} queries, which were not "
@@ -126,8 +130,9 @@ def limits(audit: Audit) -> list[str]:
         said.append("Defences were simulated on the model's answers. Detection, bans and prices were not.")
     if any(row.name == "label" and not row.sentence for row in audit.defences) or audit.kind == "labels":
         said.append("Labels were attacked by a surrogate only. Published attacks read weights from labels with far more queries.")
-    if audit.interrupted:
-        said.append("The audit was interrupted: rows that are missing were not measured.")
+    if audit.interrupted or audit.failure:
+        why = f"The model answered no more. {audit.failure}" if audit.failure else "The audit was interrupted."
+        said.append(f"{why} Rows that are missing were not measured.")
     return said
 
 
@@ -176,7 +181,9 @@ def _reached(queries: int | None, within: int) -> str:
 
 
 def _quota(quota: int, near: int | None) -> str:
-    return f"at least {quota:,}" if near is None else f"{quota:,}" if quota else "none"
+    if quota < 1:
+        return "not measured" if near is None else "none"
+    return f"at least {quota:,}" if near is None else f"{quota:,}"
 
 
 def audit_text(audit: Audit, width: int = 100) -> str:

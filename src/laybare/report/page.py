@@ -15,7 +15,7 @@ import numpy as np
 from laybare.errors import InvalidInput
 from laybare.networks import Match, Network, compare, sign_free
 from laybare.networks.canonical import Units, normalise_units, reflect_units, reflection
-from laybare.networks.storage import write_atomically
+from laybare.networks.storage import check_ending, write_atomically
 from laybare.numerics.shapes import Array
 from laybare.report import tables
 from laybare.report.drawings import (
@@ -43,7 +43,7 @@ NETWORK_BYTES = 600_000
 
 def write_report(recovery: Recovery, path: str | os.PathLike[str], truth: Network | None = None) -> None:
     """Write the page to `path`, in one move; `truth`, where it is known, is set beside what was recovered."""
-    write_atomically(path, render(recovery, truth).encode())
+    write_atomically(check_ending(path, ".html"), render(recovery, truth).encode())
 
 
 def render(recovery: Recovery, truth: Network | None = None) -> str:
@@ -215,7 +215,7 @@ LAYER_LEADS = {
 
 def write_layer_report(recovery: LayerRecovery, path: str | os.PathLike[str]) -> None:
     """Write the page to `path`, in one move."""
-    write_atomically(path, render_layer(recovery).encode())
+    write_atomically(check_ending(path, ".html"), render_layer(recovery).encode())
 
 
 def render_layer(recovery: LayerRecovery) -> str:

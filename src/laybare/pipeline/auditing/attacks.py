@@ -88,18 +88,20 @@ class CopyFromAttack(NamedTuple):
 def run_attack(
     way: str, setting: AttackSetting, budget: int, check: CheckRows, progress: Progress | None
 ) -> AttackResult:
-    """Carry out one attack and judge its copy. A refusal is an attempt without a copy; an interrupt is raised."""
+    """Carry out one attack and judge its copy. A refusal is an attempt without a copy; interrupts and failures of the black
+    box are raised."""
     begun, oracle = time.perf_counter(), setting.oracle(budget)
+    brought, error, refusal = CopyFromAttack(None, None, 0), NO_COPY, ""
     try:
         brought = WAYS[way](setting, oracle, progress)
         error = NO_COPY if brought.copy is None else check.judge(brought.copy)
-    except LaybareError as refusal:
-        if oracle.ended:  # a black box that answers nothing any more has refused nothing
-            raise Interrupted(str(refusal)) from None
-        return AttackResult(way, NO_COPY, oracle.spent, time.perf_counter() - begun, None, str(refusal))
+    except LaybareError as refused:
+        brought, refusal = brought._replace(queries=oracle.spent), str(refused)
     if oracle.ended or (brought.found is not None and brought.found.interrupted):
         raise Interrupted("the budget under way is left out")
-    return AttackResult(way, error, brought.queries, time.perf_counter() - begun, brought.found)
+    if setting.cached.failure is not None:  # a black box that answers no more has refused no attack
+        raise setting.cached.failure
+    return AttackResult(way, error, brought.queries, time.perf_counter() - begun, brought.found, refusal)
 
 
 def read_along_lines(setting: AttackSetting, oracle: Oracle, progress: Progress | None) -> CopyFromAttack:
@@ -164,7 +166,8 @@ def _student(x: Array, y: Array, kind: str, seed: int) -> Copy:
     from sklearn.neural_network import MLPClassifier, MLPRegressor
 
     given = {
-        "hidden_layer_sizes": ATTACK.surrogate_units, "max_iter": ATTACK.surrogate_steps, "random_state": seed,
+        "hidden_layer_sizes": ATTACK.surrogate_units, "max_iter": ATTACK.surrogate_steps,
+        "random_state": seed % (1 << 32),  # scikit-learn takes no larger seeds
         "n_iter_no_change": ATTACK.surrogate_patience}
     if kind == "labels":
         if (y == y[0]).all():

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from laybare.activations import as_activation
-from laybare.errors import InvalidInput, Unidentifiable
-from laybare.numerics.checks import check_sizes, check_whole
+from laybare.errors import InvalidInput, LaybareError, Unidentifiable
+from laybare.numerics.checks import check_instance, check_sizes, check_whole
 from laybare.numerics.levels import EPS
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Array, Progress, report_progress
@@ -70,12 +70,13 @@ def audit(
 
     Three attacks are tried (`laybare.pipeline.auditing.attacks`). One run's answers serve the others: without defences all
     budgets together cost at most twice the largest, and the check. Every defence is asked anew where its answers lead
-    elsewhere. An interrupt (Ctrl-C) ends the audit with the rows that are done.
+    elsewhere. An interrupt (Ctrl-C) ends the audit with the rows that are done, and so does a model that answers no more.
     """
     if isinstance(target, Oracle):
         raise InvalidInput(
             "The audit was given an Oracle.", "It makes one for every budget.", "Give the model itself: audit(model, dim=...).")
     sizes, rng = _check_budgets(budgets), check_whole("rng", rng, 0)
+    check_instance("command", command, str, "Give what was typed, or leave it out.")
     chosen = tuple(parse_defence(text) for text in _as_names(defences))
     activation = None if activation is None else as_activation(activation)
     choices = {"method": as_method(method, activation), "activation": activation}
@@ -95,7 +96,7 @@ def audit(
         shared.fingerprint)
     return Audit(
         payer.name, payer.dim, tuple(run.rows), payer.spent, len(run.check.x), run.found, run.check.kind, tuple(run.defended),
-        origin, run.interrupted, options)
+        origin, run.interrupted, run.failure, options)
 
 
 class _AuditRun:
@@ -109,12 +110,13 @@ class _AuditRun:
         kind = _kind_of(y, setting.asking["link"] or setting.target.link)
         ways = len(ways_against(kind))
         self.check = CheckRows(x, y, kind, options, looks=ways * len(sizes))
+        self.check.check_size()
         self.setting = replace(setting, kind=kind, columns=y.shape[1])
         self.sizes, self.defences = sizes, list(defences)
         self.rows: list[AuditRow] = []
         self.defended: list[DefenceRow] = []
         self.found: Recovery | None = None
-        self.interrupted = False
+        self.interrupted, self.failure = False, ""
         self._steps = _StepClock(len(sizes) + len(sizes) * len(self.defences), progress)
 
     def measure(self) -> None:
@@ -128,6 +130,10 @@ class _AuditRun:
                 self.defended.append(self._behind(defence))
         except KeyboardInterrupt:
             self.interrupted = True
+        except LaybareError as failure:  # the black box answers no more
+            if not self.rows:
+                raise
+            self.failure = str(failure)
 
     def _behind(self, defence: Defence) -> DefenceRow:
         """Queries to a copy behind a defence."""

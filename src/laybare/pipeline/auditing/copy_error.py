@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf, nan
+from math import ceil, inf, log, log1p, nan
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import bdtr, betaincinv
 
+from laybare.errors import TooFewSamples
 from laybare.numerics.shapes import Array
 
 
@@ -72,10 +73,20 @@ class CheckRows:
     def __post_init__(self) -> None:
         object.__setattr__(self, "spread", spread_of(self.answers))
 
+    def check_size(self) -> None:
+        """Raise TooFewSamples if no copy could be shown to be one: with M inputs that are all right, (1 - ε)^M <= α."""
+        least = ceil(log(self._level) / log1p(-self.options.share))
+        if len(self.x) < least:
+            gone = self.options.queries - len(self.x)
+            without = f", {gone:,} of {self.options.queries:,} had none" if gone > 0 else ""
+            raise TooFewSamples(
+                f"The check has {len(self.x):,} inputs with an answer{without}.",
+                f"To show with {1.0 - self.options.level:.0%} confidence that one of {self.looks} copies is off on at most "
+                f"{self.options.share:.0%} of inputs takes {least:,}, all of them right.",
+                f"Give check={least:,}, better some more: {CHECK.queries:,} is the default.", least=least)
+
     def judge(self, copy: Callable[[Array], Array]) -> CopyError:
         """The error of a copy that answers in the same columns."""
-        if not len(self.x):
-            return NO_COPY
         given = np.asarray(copy(self.x), dtype=float).reshape(self.answers.shape)
         if self.kind == "labels":
             same = given[:, 0] == self.answers[:, 0]

@@ -89,7 +89,8 @@ class Audit:
     weights.
 
     `paid` counts every query, `checked` those of the check among them; `found` is the recovery with the largest budget that
-    gave one; `kind` is what the model answers: "outputs", "probabilities" or "labels".
+    gave one; `kind` is what the model answers: "outputs", "probabilities" or "labels". `interrupted` says that somebody ended it
+    early, `failure` why the model did.
     """
 
     model: str
@@ -102,6 +103,7 @@ class Audit:
     defences: tuple[DefenceRow, ...]
     origin: AuditOrigin
     interrupted: bool = False
+    failure: str = ""
     check: CheckOptions = field(default=CHECK, repr=False)
 
     @property
@@ -154,7 +156,7 @@ class Audit:
         """Write the audit, in one move; the form goes by the ending of the file (.html, .json, .md, .sarif) if not given."""
         from laybare.report.audit_formats import form_of, render_audit
 
-        write_atomically(path, render_audit(self, form or form_of(path)).encode())
+        write_atomically(path, render_audit(self, form_of(path) if form is None else form).encode())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and text, as the shipped JSON Schema says; what is not there is None."""

@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from laybare.errors import LaybareError
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import row_keys
 
@@ -23,6 +24,8 @@ class CachedBlackBox:
         self._answers: dict[bytes, list[Array]] = {}
         self._given: Counter[bytes] = Counter()
         self._hash = blake2b(digest_size=16)
+        self.failure: LaybareError | None = None
+        """Why the black box did not answer, once it did not."""
 
     def rewind(self) -> None:
         """A new run begins."""
@@ -41,7 +44,11 @@ class CachedBlackBox:
             given[key] += 1
         new = [i for i, key in enumerate(keys) if numbers[i] >= len(self._answers.get(key, ()))]
         if new:
-            answers = self._ask(x[new])
+            try:
+                answers = self._ask(x[new])
+            except LaybareError as error:
+                self.failure = error
+                raise
             self._hash.update(np.ascontiguousarray(x[new]).tobytes() + np.ascontiguousarray(answers).tobytes())
             for i, answer in zip(new, answers, strict=True):
                 self._answers.setdefault(keys[i], []).append(answer)

@@ -22,17 +22,19 @@ import re
 import time
 from _thread import start_new_thread
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from queue import Empty, SimpleQueue
+from threading import TIMEOUT_MAX
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from laybare.errors import InvalidInput
+from laybare.numerics.checks import check_instance, check_number, check_whole, show_value, with_article
 from laybare.numerics.redaction import redact, redact_address, secrets_of
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.connections import ConnectionPool, HttpRequest, RequestUnderWay
@@ -65,11 +67,11 @@ class Endpoint:
     batch : rows per request
     timeout : seconds until the whole answer must be there
     retries : further attempts after a failure that may be temporary
-    pause : seconds before the first further attempt; doubled each time
+    pause : seconds before the first further attempt; doubled each time, up to the timeout
     token : name of an environment variable whose value is sent as a bearer token; it is neither shown nor logged
     contact : seconds within which the host must be reached for the first time
     largest : bytes of an answer at most
-    headers : pairs (name, value) that are sent with every request; values are neither shown nor logged
+    headers : pairs (name, value), or a dict, that are sent with every request; values are neither shown nor logged
     request : JSON with "$x" in the place of the rows, or "$row" for one row per request; by default {"inputs": "$x"}
     response : where the outputs are, such as "predictions" or "data[*].score"; by default "outputs"
     rate : requests per second at most; None: as fast as they are answered
@@ -95,19 +97,21 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         _check_address(self.url)
-        _check_headers(self.headers)
+        object.__setattr__(self, "headers", _checked_headers(self.headers))
+        for name, least in (("batch", 1), ("retries", 0), ("largest", 1)):
+            check_whole(name, getattr(self, name), least)
+        for name in ("timeout", "contact"):
+            check_number(name, getattr(self, name), most=TIMEOUT_MAX, above=0.0)
+        check_number("pause", self.pause, 0.0, TIMEOUT_MAX)
+        if self.rate is not None:
+            check_number("rate", self.rate, 1.0 / TIMEOUT_MAX)
+        check_instance("token", self.token, str, "Give the name of an environment variable.")
+        check_instance("response", self.response, str, "Give a path of fields, such as data[*].score.")
+        if self.notify is not None and not callable(self.notify):
+            raise InvalidInput(
+                f"notify is {show_value(self.notify)}.", "It is called whenever the endpoint waits.", "Give a function, or None.")
         if RequestShape(self.request).single:
             object.__setattr__(self, "batch", 1)
-        if self.rate is not None and not 0 < self.rate < math.inf:
-            raise InvalidInput(f"The rate is {self.rate}.", "It is requests per second.", "Give a positive number, or None.")
-        if self.batch < 1 or self.retries < 0 or not 0 < self.timeout < math.inf or not 0 <= self.pause < math.inf:
-            raise InvalidInput(
-                f"The endpoint has batch {self.batch}, timeout {self.timeout}, retries {self.retries}, pause {self.pause}.",
-                "Rows and seconds are positive.", "Give batch >= 1, timeout > 0, retries >= 0, pause >= 0.")
-        if self.largest < 1 or not 0 < self.contact < math.inf:
-            raise InvalidInput(
-                f"The endpoint has largest {self.largest} and contact {self.contact}.", "Bytes and seconds are positive.",
-                "Give largest >= 1 and contact > 0.")
 
     @property
     def name(self) -> str:
@@ -117,14 +121,14 @@ class Endpoint:
     def ask(self, x: Array) -> Any:
         """Outputs for one batch, as received."""
         body, begun, attempt = RequestShape(self.request).body(x), time.monotonic(), 0
-        headers = _headers(self)
+        headers, doubled = _headers(self), self.pause
         while True:
             self._keep_rate()
             answer = _request(self, headers, body)
             attempt += 1
             if answer.problem is None:
                 return _outputs(self, answer.body)
-            pause = max(self.pause * 2.0 ** (attempt - 1), min(answer.wait, self.timeout))
+            pause, doubled = min(max(doubled, answer.wait), max(self.pause, self.timeout)), 2.0 * doubled
             late = not self._reached and time.monotonic() - begun + pause > self.contact
             if not answer.temporary or attempt > self.retries or late:
                 break
@@ -203,15 +207,25 @@ def _secrets(endpoint: Endpoint) -> tuple[str, ...]:
     return (os.environ.get(endpoint.token, "").strip(), *secrets_of(endpoint.url), *values)
 
 
-def _check_headers(headers: Any) -> None:
-    """Refuse what no header may hold, without showing a value."""
-    for name, value in headers:
+def _checked_headers(headers: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs of name and value; what no header may hold is refused, without showing a value."""
+    try:
+        pairs = tuple((name, value) for name, value in (headers.items() if isinstance(headers, Mapping) else headers))
+        texts = all(isinstance(part, str) for pair in pairs for part in pair)
+    except Exception:  # whatever an object does when it is taken apart
+        texts = False
+    if not texts:
+        raise InvalidInput(
+            f"headers is {with_article(type(headers).__name__)}.", "It has the name and the value of every header, as text.",
+            'Give pairs, such as headers=(("X-Api-Key", key),), or a dict.')
+    for name, value in pairs:
         if not HEADER_NAME.fullmatch(name):
             raise InvalidInput(f"A header is called {name!r}.", "Names have letters, digits and -.", "Correct the name.")
         if not value or any(not 32 <= ord(letter) < 127 for letter in value):
             raise InvalidInput(
                 f"The value of the header {name} is empty, or has a control character or a letter outside of ASCII.",
                 "No header may hold it.", "Give the value alone.")
+    return pairs
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from laybare.errors import InvalidInput
+from laybare.numerics.checks import has_methods
+from laybare.numerics.file_borders import check_whole_file_fits
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.regions import InputRegion
 
@@ -51,13 +53,12 @@ class GraphFacts(NamedTuple):
 
 def is_session(given: Any) -> bool:
     """Whether it has the methods of an onnxruntime session."""
-    return all(callable(getattr(given, name, None)) for name in ("run", "get_inputs", "get_outputs"))
+    return has_methods(given, "run", "get_inputs", "get_outputs")
 
 
 def open_file(path: Path) -> OnnxModel:
     """A model on disk, run by onnxruntime on the CPU."""
-    if not path.is_file():
-        raise InvalidInput(f"{path} does not exist.", "There is no model.", "Check the path.", path=str(path))
+    check_whole_file_fits(path)
     try:
         import onnxruntime
     except ImportError:

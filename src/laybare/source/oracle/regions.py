@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from laybare.errors import InvalidInput
 from laybare.networks import Layer, Network
-from laybare.numerics.checks import show_value
+from laybare.numerics.checks import check_path, show_value
 from laybare.numerics.file_borders import map_array, open_archive
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import as_numeric
@@ -117,8 +117,11 @@ INPUTS_ALONE = "Give rows with a number for every input of the black box, and no
 
 def read_rows(given: Any, dim: int | None, least: int = 2) -> GivenRows:
     """Rows from an array, a DataFrame or a file (a table, .npy, .npz); they are inputs, without outputs."""
-    named = _from_file(Path(given)) if isinstance(given, str | PathLike) else GivenRows(
-        as_numeric("inputs", given)[:], tuple(str(name) for name in getattr(given, "columns", ())))
+    if isinstance(given, str | PathLike):
+        named = _from_file(check_path("inputs", given))
+    else:
+        rows = as_numeric("inputs", given)
+        named = GivenRows(np.asarray(rows[:] if rows.ndim else rows), tuple(str(name) for name in getattr(given, "columns", ())))
     x = np.array(named.x, dtype=np.float64)
     if x.ndim == 1 and dim == 1:
         x = x[:, None]
@@ -126,7 +129,7 @@ def read_rows(given: Any, dim: int | None, least: int = 2) -> GivenRows:
         wants = "" if dim is None else f" The black box takes {dim} inputs."
         raise InvalidInput(
             f"The inputs have shape {x.shape}{_listed(named.names)}.", f"They show where the black box is to be asked.{wants}",
-            INPUTS_ALONE if len(x) >= least else f"Give at least {least} rows.", shape=x.shape)
+            INPUTS_ALONE if x.ndim and len(x) >= least else f"Give at least {least} rows.", shape=x.shape)
     if not np.isfinite(x).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(x))[0])
         raise InvalidInput(

@@ -22,6 +22,7 @@ import numpy as np
 from laybare.errors import InvalidInput
 from laybare.networks import Network, load
 from laybare.networks.state_dicts import STATE_DICT_REMARK, is_state_dict, load_state_dict
+from laybare.numerics.checks import has_methods
 from laybare.numerics.redaction import describe_error, redact
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.endpoint import Endpoint
@@ -58,7 +59,7 @@ def digest(arrays: Iterable[Any]) -> str:
 
 def is_estimator(given: Any) -> bool:
     """Whether it has the methods of a scikit-learn estimator."""
-    return not isinstance(given, type) and all(callable(getattr(given, name, None)) for name in ("fit", "predict", "get_params"))
+    return not isinstance(given, type) and has_methods(given, "fit", "predict", "get_params")
 
 
 def sklearn_model(model: Any) -> Target:
@@ -211,5 +212,7 @@ def named_object(text: str) -> Any:
 
 def _name_of(given: Callable[..., Any]) -> str:
     """Module and name of a function, or of the class of a callable object."""
-    named = given if hasattr(given, "__qualname__") else type(given)
-    return f"{getattr(named, '__module__', '')}.{named.__qualname__}" if not isinstance(given, np.ufunc) else given.__name__
+    if isinstance(given, np.ufunc):
+        return given.__name__
+    named = given if inspect.isroutine(given) else type(given)
+    return f"{getattr(named, '__module__', '')}.{named.__qualname__}"
