@@ -90,8 +90,8 @@ def test_completion_knows_commands_methods_and_studies(
 
 def test_completion_from_a_shell() -> None:
     asked = {**ENVIRONMENT, "_LAYBARE_COMPLETE": "bash_complete", "COMP_WORDS": "laybare rec", "COMP_CWORD": "1"}
-    said = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=60).stdout
-    assert completed(said) == ["recover", "recover-layer"]
+    done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=60)
+    assert completed(done.stdout) == ["recover", "recover-layer"] and done.returncode == 0 and done.stderr == ""
 
 
 def test_ctrl_c_writes_what_was_found(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from absurd_arguments import outcome
+from signalled_programs import ENVIRONMENT, PROGRAM
 
 import laybare as lb
 
@@ -44,6 +48,39 @@ def test_activations_far_out_neither_warn_nor_raise(act: lb.Activation) -> None:
         assert not np.isnan(act(t)).any()
         assert not np.isnan(act.derivative(t)).any()
         assert np.isfinite(act.hermite(2, 1.0, -30.0))
+
+
+ODD = {
+    "no such backend": ({"MPLBACKEND": "nonsense"}, ("--report", "r.html"), "matplotlib cannot be imported"),
+    "no threads": ({"LAYBARE_THREADS": "many"}, (), "LAYBARE_THREADS is 'many'"),
+    "no width": ({"COLUMNS": "0"}, (), ""),
+    "letters that ASCII has not": ({"PYTHONIOENCODING": "ascii"}, ("--verbose",), "")}
+"""Variables, further words, and the sentence; none where the command succeeds."""
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_variables_of_the_environment(name: str, tmp_path: Path) -> None:
+    variables, words, sentence = ODD[name]
+    np.savetxt(tmp_path / "data.csv", np.column_stack([X, NET(X)]), delimiter=",", header="a,b,c,y", comments="")
+    done = subprocess.run(
+        [*PROGRAM, "recover", "data.csv", "--width", "2", *words], env={**ENVIRONMENT, **variables}, cwd=tmp_path,
+        capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in done.stderr and sentence in done.stderr
+    assert (done.returncode == 2) == bool(sentence), done.stderr
+
+
+def test_a_current_folder_that_was_removed_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    script = f"cd gone && rmdir ../gone && exec {shlex.join(PROGRAM)} extract numpy:abs --dim 1"
+    done = subprocess.run(["sh", "-c", script], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and done.stderr.startswith("laybare: the current folder was not"), done.stderr
+
+
+def test_an_odd_variable_is_no_failed_attack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit without a single pass would have booked it as a refusal."""
+    monkeypatch.setenv("LAYBARE_THREADS", "0")
+    with pytest.raises(lb.errors.InvalidInput, match="LAYBARE_THREADS is '0'"):
+        lb.audit(NET, (100,))
 
 
 class QuantisedUnits:

@@ -79,6 +79,22 @@ def test_a_pipe_is_no_black_box(ending: str, tmp_path: Path) -> None:
         lb.audit(str(tmp_path / f"model{ending}"), (20,))
 
 
+@pytest.mark.parametrize("rows", [np.ones((4, 3), complex), np.array([["a", "b", "c"]] * 4), np.ones((4, 3), bool)])
+def test_inputs_in_a_file_are_real_numbers(rows: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", rows)
+    with pytest.raises(InvalidInput, match=r"rows.npy has dtype"):
+        lb.Oracle(lambda x: x[:, 0], inputs=tmp_path / "rows.npy")
+
+
+def test_a_model_of_no_inputs_is_refused(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    parts = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 0]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Abs", ["x"], ["y"])], "g", parts[:1], parts[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(InvalidInput, match="dim is 0"):
+        lb.Oracle(str(tmp_path / "m.onnx"))
+
+
 def test_pipes_inside_of_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "blocks").mkdir()
     (tmp_path / "tables").mkdir()

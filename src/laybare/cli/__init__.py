@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 
 from laybare.cli.interrupts import listen
 from laybare.numerics.lazy import homes_of, on_demand
@@ -37,6 +38,8 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a letter that its encoding does not have, as on standard error
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from laybare.numerics.shapes import Event, Progress
 from laybare.pipeline.auditing.defences import STANDARD, parse_defence
 from laybare.report.audit_formats import form_of
 from laybare.report.audit_words import audit_text
+from laybare.report.drawings import check_matplotlib
 from laybare.source import Endpoint, Target, as_target
 from laybare.source.oracle.regions import read_rows
 from laybare.source.sample_files import holds_samples
@@ -243,6 +244,8 @@ def audit(
     Environment: LAYBARE_TOKEN is sent to an address as a bearer token; http_proxy, https_proxy, no_proxy.
     """
     written = form_of(report) if form is None and report is not None else form
+    if written == "html":
+        check_matplotlib()
     with output.bar() as progress, keep_on_interrupt(progress) as interrupts:
         where = RegionOptions(inputs, box, law).keywords()
         asked = _guarded(EndpointOptions(**endpoint).target(target, progress), interrupts)

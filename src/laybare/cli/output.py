@@ -107,7 +107,10 @@ class ClosingConsole(Console):
 
 def make_console() -> Console:
     """Standard output; a name between colons, such as "a:100:", is no picture."""
-    return ClosingConsole(highlight=False, emoji=False)
+    console = ClosingConsole(highlight=False, emoji=False)
+    if console.width < 1:  # COLUMNS=0 says nothing
+        console.width = get_terminal_size().columns
+    return console
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,6 +21,7 @@ from laybare.cli.interrupts import STATE, end_at_once, leave_at_once
 from laybare.errors import LaybareError
 from laybare.numerics.redaction import redact
 
+COMPLETION = "_LAYBARE_COMPLETE"
 MISUSE, CLOSED_PIPE = 2, 141
 """Exit statuses. Convention: click's for misuse, 128 + SIGPIPE."""
 
@@ -133,11 +134,13 @@ def run() -> None:
             error.show()
         status = _print_json_error(error.format_message(), error.exit_code)
     except (SystemExit, GeneratorExit) as error:  # click ends commands in another way: these come out of a black box
+        if COMPLETION in os.environ and error.args == (0,):  # but a completion
+            raise
         status = _print_error(f"What was called ended the program ({type(error).__name__} {error}). Nothing was found.")
     except BrokenPipeError:
         status = _close_quietly()
     except OSError as error:
-        status = _print_error(f"{error.filename or 'standard output'} was not written or read: {error.strerror or error}.")
+        status = _print_error(f"{_place_of(error)} was not written or read: {error.strerror or error}.")
     except Exception:
         if not STATE.number:
             raise
@@ -146,6 +149,15 @@ def run() -> None:
     if STATE.number:
         end_at_once(status)
     sys.exit(status)
+
+
+def _place_of(error: OSError) -> str:
+    """The file; where the system names none, the current folder if that was removed, else standard output."""
+    try:
+        os.getcwd()
+    except OSError:
+        return "the current folder"
+    return str(error.filename or "standard output")
 
 
 def _say(message: str) -> None:

@@ -21,6 +21,7 @@ from laybare.cli.wording import in_command_line_words
 from laybare.networks import storage
 from laybare.networks.storage import write_atomically
 from laybare.report import write_report
+from laybare.report.drawings import check_matplotlib
 from laybare.source.sample_files import holds_samples
 
 STATUS = {"verified": 0, "doubtful": 3, "refuted": 4}
@@ -114,6 +115,7 @@ def check_page_ending(context: click.Context, parameter: click.Parameter, path: 
     try:
         if path is not None and check_folder_exists(context, parameter, path):
             storage.check_ending(path, ".html")
+            check_matplotlib()
     except lb.errors.InvalidInput as error:
         raise click.BadParameter(str(error), context, parameter) from None
     return path

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from laybare.errors import InvalidInput
+from laybare.numerics.redaction import describe_error
 from laybare.numerics.shapes import Array
 from laybare.solver import Trace
 
@@ -53,8 +55,19 @@ class DrawingOptions:
 DRAWING = DrawingOptions()
 
 
+def check_matplotlib() -> None:
+    """Raise InvalidInput if matplotlib cannot be imported here: before the work whose result is to be drawn."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except Exception as error:  # such as a backend that it does not know, in $MPLBACKEND
+        raise InvalidInput(
+            f"matplotlib cannot be imported: {describe_error(error)}.", "It draws the figures of a page.",
+            "Correct what it objects to, such as the variable MPLBACKEND, or leave the page out.") from None
+
+
 def render_svg(draw: Callable[[Figure], None], tall: float, meaning: str) -> str:
     """The drawing as an <svg> element that says what it shows; without ids that nothing refers to."""
+    check_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

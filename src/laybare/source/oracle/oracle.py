@@ -114,7 +114,7 @@ class Oracle(SourceMethods):
         check_memory(f"A block of {GRAIN} inputs of dimension {dim}", GRAIN * dim, "Give a smaller dim.")
         batch = None if batch is None else check_whole("batch", batch)
         name = None if name is None else check_text("name", name)
-        check_instance("schedule", schedule, Schedule, "Give Schedule(workers=...), or leave it out.")
+        check_instance("schedule", schedule, Schedule, "Give Schedule(workers=...), or leave it out.").threads(1)
         box = None if box is None else Box.of(box, dim)
         law = as_law(law)
         law.check(dim)
@@ -426,13 +426,11 @@ def _check_dim(given: int | None, known: int | None, of_rows: int | None = None)
     if given is None and known is None:
         raise InvalidInput(
             "The dimension of the inputs is not known.", "The black box does not have it.", "Give it with dim=.")
-    if given is not None:
-        check_whole("dim", given)
-    if given is not None and known is not None and given != known:
+    if given is not None and known is not None and check_whole("dim", given) != known:
         raise InvalidInput(
             f"dim is {given}, and the black box takes inputs of dimension {known}.", "They must agree.",
             "Leave dim out.", dim=given, known=known)
-    return int(known if given is None else given)  # type: ignore[arg-type]  # one of them is there
+    return check_whole("dim", known if given is None else given)
 
 
 def paired_inputs(draw: InputSampler) -> InputSampler:

@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from laybare.errors import InvalidInput
 from laybare.networks import Layer, Network
-from laybare.numerics.checks import check_path, show_value
+from laybare.numerics.checks import check_dtype, check_path, show_value
 from laybare.numerics.file_borders import map_array, open_archive
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import as_numeric
@@ -118,7 +118,9 @@ INPUTS_ALONE = "Give rows with a number for every input of the black box, and no
 def read_rows(given: Any, dim: int | None, least: int = 2) -> GivenRows:
     """Rows from an array, a DataFrame or a file (a table, .npy, .npz); they are inputs, without outputs."""
     if isinstance(given, str | PathLike):
-        named = _from_file(check_path("inputs", given))
+        path = check_path("inputs", given)
+        named = _from_file(path)
+        check_dtype(str(path), named.x.dtype)
     else:
         rows = as_numeric("inputs", given)
         named = GivenRows(np.asarray(rows[:] if rows.ndim else rows), tuple(str(name) for name in getattr(given, "columns", ())))
