@@ -20,7 +20,7 @@ from laybare.pipeline.auditing.copy_error import CHECK, CheckRows, quantile_boun
 from laybare.pipeline.auditing.defences import parse_defence
 from laybare.pipeline.auditing.outcome import yearly_quota
 from laybare.pipeline.auditing.shared_answers import CachedBlackBox
-from laybare.report.audit_words import limits, quota_sentence
+from laybare.report.audit_words import headline, limits, quota_sentence
 from laybare.source.oracle.repeats import REPEATS
 
 TRUTH = lb.random_network(6, 8, rng=1)
@@ -256,6 +256,19 @@ def test_a_check_that_could_show_nothing_is_refused(answer: Callable[[Array], Ar
 
 def test_the_smallest_check_shows_an_exact_copy() -> None:
     assert lb.audit(SMALL, (100,), check=408).verdict == "exact copy"
+
+
+@pytest.mark.parametrize(("low", "high", "verdict", "said"), [
+    (0.02, 0.04, "no copy", "no attack made a copy"), (0.004, 0.02, "open", "it is open whether a copy answers like the model"),
+    (0.004, 0.009, "copy", "an outsider holds a copy")])
+def test_a_copy_that_may_be_one_is_neither_a_copy_nor_none(low: float, high: float, verdict: str, said: str) -> None:
+    """Between its bounds the matter is open; so are the quota and the budgets that "were not enough"."""
+    found = lb.audit(SMALL, (20,))
+    rows = tuple(found.rows[0]._replace(budget=b, queries=b, error_low=low, error=0.009, error_high=high) for b in (800, 2000))
+    changed = replace(found, rows=rows)
+    assert changed.verdict == verdict and said in headline(changed)
+    assert changed.quota == {"no copy": 5, "open": 0, "copy": 2}[verdict]
+    assert (">open</span>" in changed.render("html")) == (verdict == "open") and changed.render("json")
 
 
 def test_a_seed_may_be_of_any_size() -> None:

@@ -259,7 +259,7 @@ def contradictions(found: lb.Audit) -> list[str]:
         if row.verdict == "refused" and (row.widths or not row.sentence):
             said.append(f"{row.budget}: refused without a reason")
     enough = [row.queries for row in found.rows if row.error_high <= near]
-    if found.near != min(enough, default=None) or (found.verdict == "no copy") != (found.near is None):
+    if found.near != min(enough, default=None) or (found.verdict in ("no copy", "open")) != (found.near is None):
         said.append("headline and rows")
     if found.exact is not None and (found.near is None or found.near > found.exact):
         said.append("an exact copy before a copy")
@@ -289,8 +289,14 @@ def share_beyond(kind: str, row: Any, off: Array) -> float:
 
 
 def headline_is_true(found: lb.Audit, off: dict[int, Array]) -> bool:
-    """A copy is one, an exact copy is exact; where there is none, no copy that was made is within one per cent of the model."""
+    """A copy is one, an exact copy is exact; where there is none, no copy that was made is within one per cent of the model;
+    where it is open, both bounds hold."""
     said = audit_words.headline(found)
+    if found.verdict == "open":
+        last, wrong = found.rows[-1], off[found.rows[-1].budget]
+        least = last.error_low if found.kind == "labels" else 0.01
+        seen = float(np.mean(wrong > (0.0 if found.kind == "labels" else 0.999 * last.error_low)))
+        return "it is open" in said and last.error_low <= found.check.near and seen > least - (MOST_BEYOND - 0.01)
     if found.near is None:
         return "no attack made a copy" in said and all(np.mean(one > found.check.near) > 0.01 for one in off.values())
     row = next(row for row in found.rows if row.queries == found.near and row.error_high <= found.check.near)

@@ -133,14 +133,18 @@ def test_a_model_may_be_called_anything(audit: lb.Audit, form: str, tmp_path: Pa
 
 
 def test_the_advice_follows_from_the_table_of_defences(audit: lb.Audit) -> None:
-    """One row of each kind: held, slower, the same, inexact, a cap, and one that was not measured."""
+    """One row of each kind: held, open, slower, the same, inexact, a cap, and one that was not measured."""
     row, near = audit.defences[0], audit.near or 0
     table = tuple(
-        row._replace(name=name, description=name, near=cost, exact=exact, quota=quota, days=days, sentence=why)
+        row._replace(
+            name=name, description=name, near=cost, exact=exact, quota=quota, days=days, sentence=why,
+            not_with=row.within if name == "held" else 0)
         for name, cost, exact, quota, days, why in (
-            ("held", None, None, 5, nan, ""), ("slower", 20 * near, None, 7, nan, ""), ("dear", 3 * near, near, 2, nan, ""),
+            ("held", None, None, 5, nan, ""), ("unclear", None, None, 0, nan, ""),
+            ("slower", 20 * near, None, 7, nan, ""), ("dear", 3 * near, near, 2, nan, ""),
             ("same", near, near, 0, nan, ""), ("cap", near, near, 0, 9.0, ""), ("odd", None, None, 0, nan, "no classes")))
     said = advice(replace(audit, defences=table))
+    assert said.pop(2).startswith("Whether these hold is open: unclear.")
     assert said[1].startswith("Use what held: held.") and f"slower ({20 * near:,}), dear ({3 * near:,})" in said[2]
     assert said[3] == "Behind slower, at most 7 queries a day make a copy take more than a year."
     assert said[4].startswith("These change nothing: same.") and said[5].startswith("The weights stay inexact behind slower;")

@@ -159,7 +159,7 @@ def test_torch_modules(outputs: int, rng: np.random.Generator) -> None:
     assert (oracle.dim, oracle.rounding.kind) == (6, "float32")
 
 
-@pytest.mark.parametrize("fixed", [None, 1])
+@pytest.mark.parametrize("fixed", [None, 1, 7])
 def test_onnx_files_and_sessions(fixed: int | None, tmp_path: Path, rng: np.random.Generator) -> None:
     onnx = pytest.importorskip("onnx", reason="part of the onnx extra")
     runtime = pytest.importorskip("onnxruntime", reason="part of the onnx extra")
@@ -181,6 +181,21 @@ def test_onnx_files_and_sessions(fixed: int | None, tmp_path: Path, rng: np.rand
     path.write_bytes(b"nonsense")
     with pytest.raises(InvalidInput, match="cannot be loaded"):
         lb.Oracle(path)
+
+
+@pytest.mark.parametrize("operator", ["Transpose", "ReduceSum"])
+def test_an_onnx_graph_without_a_row_for_every_input_is_refused(operator: str, tmp_path: Path) -> None:
+    """Its numbers were once put into rows as they came."""
+    onnx = pytest.importorskip("onnx", reason="part of the onnx extra")
+    pytest.importorskip("onnxruntime", reason="part of the onnx extra")
+    kind = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(operator, ["x"], ["y"])], "g", [onnx.helper.make_tensor_value_info("x", kind, ["n", 4])],
+        [onnx.helper.make_tensor_value_info("y", kind, None)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(InvalidInput, match="for 20 rows"):
+        lb.Oracle(tmp_path / "net.onnx").ask(np.ones((20, 4)))
 
 
 def test_onnx_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

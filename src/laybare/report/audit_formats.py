@@ -92,7 +92,7 @@ def _markdown_table(columns: Any, rows: Any) -> str:
     return "\n".join("| " + " | ".join(_safe(str(cell)) for cell in line) + " |" for line in lines)
 
 
-LEVELS = {"exact copy": "error", "copy": "error", "no copy": "note"}
+LEVELS = {"exact copy": "error", "copy": "error", "no copy": "note", "open": "warning"}
 RULES = {
     "model-extraction": (
         "A copy of the model from its answers", "AML.T0024.002", "AML.T0040", "ML05:2023", "NISTAML.031", "Art. 15(5)"),

@@ -17,7 +17,7 @@ from laybare.report.study_figures import Curve, LinesFigure, Panel
 if TYPE_CHECKING:
     from laybare.pipeline.auditing import Audit
 
-BADGES = {"exact copy": "refuted", "copy": "refuted", "no copy": "verified"}
+BADGES = {"exact copy": "refuted", "copy": "refuted", "no copy": "verified", "open": "doubtful"}
 """Colours of the verdicts: a model that can be copied is red."""
 
 
@@ -58,7 +58,9 @@ def audit_page(audit: Audit) -> str:
 def _cards(audit: Audit) -> dict[str, Any]:
     """The numbers in large print."""
     within = f"> {audit.rows[-1].budget:,}" if audit.rows else "–"
-    spelled = [within if queries is None else f"{queries:,}" for queries in (audit.near, audit.exact)]
+    unknown = ["open" if audit.rows and audit.verdict == "open" else within, within]
+    reached = zip((audit.near, audit.exact), unknown, strict=True)
+    spelled = [none if queries is None else f"{queries:,}" for queries, none in reached]
     return {"cards": [
         ("queries to a copy (1 %)", spelled[0]), ("queries to an exact copy (1e-6)", spelled[1]),
         ("daily quota for a year", audit_words.defence_cells(audit)[0][4] if audit.rows else "–")]}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 CAPTIONS = {
     "exact copy": "The model can be copied exactly", "copy": "The model can be copied",
-    "no copy": "No copy within the budget"}
+    "no copy": "No copy within the budget", "open": "Whether the model can be copied is open"}
 """Verdicts as headings."""
 
 DEARER = 2.0
@@ -27,11 +27,14 @@ def headline(audit: Audit) -> str:
     confidence = f"{1.0 - options.level:.0%} confidence"
     if near is None:
         last = audit.rows[-1]
+        if audit.verdict == "open":
+            return (
+                f"With {last.budget:,} queries it is open whether a copy answers like the model: the best one "
+                f"{_between(audit, last)} ({confidence}). A check of more inputs would tell (check=).")
         best = "No attack gave anything." if not isfinite(last.error_high) else f"The best attempt {_difference(audit, last)}."
         return f"With {last.budget:,} queries no attack made a copy that answers like the model. {best} ({confidence})"
     row = min((row for row in audit.rows if row.error_high <= options.near), key=lambda row: (row.queries, row.budget))
-    failed = max((one.budget for one in audit.rows if not one.error_high <= options.near), default=0)
-    before = f" {failed:,} were not enough." if failed else ""
+    before = f" {audit.not_with:,} were not enough." if audit.not_with else ""
     better = ""
     if audit.exact is not None and audit.exact > near:
         better = f" After {audit.exact:,} it is exact, within {format_size(options.exact)}."
@@ -47,6 +50,14 @@ def _difference(audit: Audit, row: AuditRow) -> str:
         return f"gives the same label on at least {row.agreement_low:.1%} of inputs"
     classes = f", and names the same class on at least {row.agreement_low:.1%}" if isfinite(row.agreement_low) else ""
     return f"differs by at most {format_size(row.error_high)} of the spread of the answers on {same:.0%} of inputs{classes}"
+
+
+def _between(audit: Audit, row: AuditRow) -> str:
+    """Both bounds of a copy, in words."""
+    if audit.kind == "labels":
+        return f"gives the same label on {1.0 - row.error_high:.1%} to {1.0 - row.error_low:.1%} of inputs"
+    low, high = format_size(row.error_low), format_size(row.error_high)
+    return f"differs by {low} to {high} of the spread of the answers, or more, at {audit.check.share:.0%} of inputs"
 
 
 def weights_sentence(audit: Audit) -> str:
@@ -67,12 +78,11 @@ def quota_sentence(audit: Audit) -> str:
     if not audit.rows:
         return ""
     if audit.near is None and audit.quota < 1:
-        return (
-            f"No daily quota was measured: {audit.rows[-1].budget:,} queries were not enough, and one query a day is more in a "
-            "year.")
+        few = f"{audit.not_with:,} queries were not enough, and one query a day is more in a year"
+        return f"No daily quota was measured: {few if audit.not_with else 'no number of queries was shown to be too small'}."
     if audit.near is None:
         return (
-            f"A limit of {audit.quota:,} queries a day keeps an outsider below {audit.rows[-1].budget:,} queries, which were not "
+            f"A limit of {audit.quota:,} queries a day keeps an outsider below {audit.not_with:,} queries, which were not "
             "enough, for a year. Larger limits were not measured.")
     if audit.quota < 1:
         return f"No daily quota makes {audit.near:,} queries take a year: one query a day is enough."
@@ -87,13 +97,18 @@ def advice(audit: Audit) -> list[str]:
         return []
     said = [quota_sentence(audit)]
     measured = [row for row in audit.defences if not row.sentence]
-    held = [row for row in measured if row.near is None]
+    unmet = [row for row in measured if row.near is None]
+    held, unclear = ([row for row in unmet if _held(row) is sure] for sure in (True, False))
     changed = [row for row in measured if row.near is not None and audit.near is not None and not isfinite(row.days)]
     slowed = [row for row in changed if (row.near or 0) >= DEARER * (audit.near or 1)]
     idle = [row for row in changed if row not in slowed]
     if held:
         said.append(
             f"Use what held: {_names(held)}. No attack of this audit made a copy behind it within {held[0].within:,} queries.")
+    if unclear:
+        said.append(
+            f"Whether these hold is open: {_names(unclear)}. The best copy behind them may answer like the model; a check of "
+            "more inputs would tell.")
     if slowed:
         costs = ", ".join(f"{row.description} ({row.near:,})" for row in slowed)
         said.append(
@@ -112,6 +127,11 @@ def advice(audit: Audit) -> list[str]:
             "Count queries per client and for all clients together, and look for rows that lie on a line or differ in their last "
             "digits: that is how weights are read.")
     return said
+
+
+def _held(row: DefenceRow) -> bool:
+    """Whether no copy was made behind it with all queries, for sure."""
+    return row.near is None and row.not_with == row.within
 
 
 def _names(rows: list[DefenceRow]) -> str:
@@ -161,7 +181,8 @@ def defence_cells(audit: Audit, *, described: bool = True) -> list[list[str]]:
     """The table of defences, by name and description or by name alone; the first row is the model without one."""
     last = audit.rows[-1] if audit.rows else None
     bare = [] if last is None else [[
-        "none", _reached(audit.near, last.budget), _reached(audit.exact, last.budget), format_size(last.error_high),
+        "none", _reached(audit.near, last.budget, audit.verdict != "open"), _reached(audit.exact, last.budget),
+        format_size(last.error_high),
         _quota(audit.quota, audit.near), ""]]
     return bare + [_defence_row(row, described) for row in audit.defences]
 
@@ -172,12 +193,13 @@ def _defence_row(row: DefenceRow, described: bool) -> list[str]:
         return [named, row.sentence, "", "", "", ""]
     days = f"{row.days:,.0f}" if row.days >= 10 else f"{row.days:.1f}" if isfinite(row.days) else ""
     return [
-        named, _reached(row.near, row.within), _reached(row.exact, row.within),
+        named, _reached(row.near, row.within, _held(row)), _reached(row.exact, row.within),
         format_size(row.error_high), _quota(row.quota, row.near), days]
 
 
-def _reached(queries: int | None, within: int) -> str:
-    return f"not within {within:,}" if queries is None else f"{queries:,}"
+def _reached(queries: int | None, within: int, sure: bool = True) -> str:
+    unmet = f"not within {within:,}" if sure else f"open with {within:,}"
+    return unmet if queries is None else f"{queries:,}"
 
 
 def _quota(quota: int, near: int | None) -> str:

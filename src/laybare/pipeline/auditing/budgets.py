@@ -27,7 +27,7 @@ from laybare.pipeline.arguments import as_method
 from laybare.pipeline.auditing.attacks import AttackResult, AttackSetting, run_attack, ways_against
 from laybare.pipeline.auditing.copy_error import CHECK, NO_COPY, CheckOptions, CheckRows
 from laybare.pipeline.auditing.defences import Defence, parse_defence
-from laybare.pipeline.auditing.outcome import Audit, AuditOrigin, AuditRow, DefenceRow, queries_to, yearly_quota
+from laybare.pipeline.auditing.outcome import Audit, AuditOrigin, AuditRow, DefenceRow, largest_failure, queries_to, yearly_quota
 from laybare.pipeline.auditing.shared_answers import CachedBlackBox
 from laybare.pipeline.recovery import Recovery
 from laybare.source import Gaussian, Law, Oracle, as_target
@@ -143,17 +143,18 @@ class _AuditRun:
         if not defence.applies(self.check.kind):
             sentence = f"it changes nothing about {self.check.kind}" if defence.form != "label" else "the model gives no classes"
         elif near is None and defence.form != "label":
-            sentence = "no copy without a defence either"
+            sentence = "no copy was shown without a defence either"
         elif defence.daily is None:
             rows = self._attack_behind(defence)
         best = rows[-1] if rows else None
         near, exact = queries_to(rows, options.near), queries_to(rows, options.exact)
-        failed = max((row.budget for row in rows if not row.error_high <= options.near), default=0)
+        bare = tuple(self.rows) if defence.kind(self.check.kind) == self.check.kind else ()
+        failed = max(largest_failure(bare, options.near), largest_failure(rows, options.near))
+        low, high, same = (nan, nan, nan) if best is None else (best.error_low, best.error_high, best.agreement)
         days = nan if defence.daily is None else (near or within) / defence.daily
         return DefenceRow(
-            defence.name, defence.description, near, exact, failed, within, yearly_quota(near, within), days,
-            nan if best is None else best.error_high, nan if best is None else best.agreement, time.perf_counter() - begun,
-            sentence)
+            defence.name, defence.description, near, exact, failed, within, yearly_quota(near, failed), days,
+            low, high, same, time.perf_counter() - begun, sentence)
 
     def _attack_behind(self, defence: Defence) -> tuple[AuditRow, ...]:
         """Rows behind a defence, from the first budget that did without it. Once there is a copy, the largest says how exact."""

@@ -14,8 +14,8 @@ from laybare.pipeline.recovery import Recovery
 DAYS_PER_YEAR = 365
 """Convention: a year of query limits."""
 
-EXACT, NEAR, NONE = "exact copy", "copy", "no copy"
-"""The verdicts of an audit."""
+EXACT, NEAR, NONE, OPEN = "exact copy", "copy", "no copy", "open"
+"""The verdicts of an audit. "open": the best copy may be within one per cent, and the check has too few inputs to say."""
 
 
 class AuditRow(NamedTuple):
@@ -52,9 +52,9 @@ class AuditRow(NamedTuple):
 class DefenceRow(NamedTuple):
     """The model behind a defence: queries to a copy within one per cent and within 1e-6, None if not within `within` queries.
 
-    `not_with` is the largest budget that did not give the copy within one per cent, 0 if the smallest did. `quota` is the
+    `not_with` is the largest budget that was shown not to be enough for one per cent, 0 if none was. `quota` is the
     largest number of queries a day with which the copy takes more than a year, `days` what it takes under a cap. `error_high`
-    bounds the best copy that there was. `sentence` says why nothing was measured, where that is so.
+    bounds the best copy that there was, `error_low` from below. `sentence` says why nothing was measured, where that is so.
     """
 
     name: str
@@ -65,6 +65,7 @@ class DefenceRow(NamedTuple):
     within: int
     quota: int
     days: float
+    error_low: float
     error_high: float
     agreement: float
     seconds: float
@@ -108,9 +109,11 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """"exact copy", "copy" or "no copy", with the largest budget."""
+        """"exact copy", "copy", "no copy" or "open", with the largest budget."""
         best = min((row.error_high for row in self.rows), default=nan)
-        return EXACT if best <= self.check.exact else NEAR if best <= self.check.near else NONE
+        if not best <= self.check.near:
+            return NONE if self.rows and self.not_with == self.rows[-1].budget else OPEN
+        return EXACT if best <= self.check.exact else NEAR
 
     @property
     def near(self) -> int | None:
@@ -125,7 +128,12 @@ class Audit:
     @property
     def quota(self) -> int:
         """Largest number of queries a day with which a copy within one per cent takes more than a year."""
-        return yearly_quota(self.near, self.rows[-1].budget if self.rows else 0)
+        return yearly_quota(self.near, self.not_with)
+
+    @property
+    def not_with(self) -> int:
+        """The largest budget that was shown not to be enough for a copy within one per cent, 0 if none was."""
+        return largest_failure(self.rows, self.check.near)
 
     def __str__(self) -> str:
         from laybare.report.audit_words import audit_text
@@ -172,6 +180,11 @@ class Audit:
 def queries_to(rows: tuple[AuditRow, ...], tol: float) -> int | None:
     """The fewest queries with which a copy was within `tol`."""
     return min((row.queries for row in rows if isfinite(row.error_high) and row.error_high <= tol), default=None)
+
+
+def largest_failure(rows: tuple[AuditRow, ...], tol: float) -> int:
+    """The largest budget whose copy is off by more than `tol`, for sure."""
+    return max((row.budget for row in rows if row.error_low > tol), default=0)
 
 
 def yearly_quota(queries: int | None, within: int) -> int:

@@ -89,14 +89,18 @@ def open_session(session: Any, name: str | None = None) -> OnnxModel:
     input_name, answer, precision = inputs[0].name, outputs[-1].name, ONNX_TYPES[inputs[0].type]
     sizes = [size if isinstance(size, int) else None for size in inputs[0].shape]
     known = len(sizes) > 1 and None not in sizes[1:]
-    shape = tuple(sizes[1:]) if known else (-1,)
+    shape, batch = tuple(sizes[1:]) if known else (-1,), sizes[0] if sizes else None
 
     def ask(x: Array) -> Array:
         rows = x.astype(precision).reshape(len(x), *shape)
-        return np.asarray(session.run([answer], {input_name: rows})[0]).reshape(len(x), -1)
+        if batch is not None and len(rows) < batch:  # a graph that takes so many rows, no fewer
+            rows = np.concatenate([rows, np.repeat(rows[-1:], batch - len(rows), axis=0)])
+        given = np.asarray(session.run([answer], {input_name: rows})[0])
+        whole = given.ndim > 0 and len(given) == len(rows)  # what has no row for every input is not put into one
+        return given[: len(x)].reshape(len(x), -1) if whole else given
 
     dim = int(np.prod([size for size in sizes[1:] if size is not None])) if known else None
-    return OnnxModel(ask, name or f"ONNX session {input_name} -> {answer}", dim, sizes[0] if sizes else None)
+    return OnnxModel(ask, name or f"ONNX session {input_name} -> {answer}", dim, batch)
 
 
 def read_graph(path: Path, dim: int | None) -> GraphFacts:
