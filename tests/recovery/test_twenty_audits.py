@@ -199,7 +199,8 @@ def tally() -> Iterator[Tally]:
 def line_of(name: str, found: lb.Audit, worst: float) -> str:
     """A line of the table in Markdown."""
     within = f"not within {BUDGETS[-1]:,}"
-    near, exact = (within if queries is None else f"{queries:,}" for queries in (found.near, found.exact))
+    near = found.verdict if found.verdict == "open" else within if found.near is None else f"{found.near:,}"
+    exact = within if found.exact is None else f"{found.exact:,}"
     return f"| {name} | {found.verdict} | {near} | {exact} | {worst:.2%} |"
 
 

@@ -30,7 +30,7 @@ def headline(audit: Audit) -> str:
         if audit.verdict == "open":
             return (
                 f"With {last.budget:,} queries it is open whether a copy answers like the model: the best one "
-                f"{_between(audit, last)} ({confidence}). A check of more inputs would tell (check=).")
+                f"{_between(audit, last)} ({confidence}). A check of more inputs would tell.")
         best = "No attack gave anything." if not isfinite(last.error_high) else f"The best attempt {_difference(audit, last)}."
         return f"With {last.budget:,} queries no attack made a copy that answers like the model. {best} ({confidence})"
     row = min((row for row in audit.rows if row.error_high <= options.near), key=lambda row: (row.queries, row.budget))

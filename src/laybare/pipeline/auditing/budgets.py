@@ -19,7 +19,7 @@ import numpy as np
 
 from laybare.activations import as_activation
 from laybare.errors import InvalidInput, LaybareError, Unidentifiable
-from laybare.numerics.checks import check_instance, check_sizes, check_whole
+from laybare.numerics.checks import check_instance, check_sizes, check_whole, show_value
 from laybare.numerics.levels import EPS
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Array, Progress, report_progress
@@ -338,10 +338,15 @@ def _versions() -> str:
 
 
 def _as_names(defences: Any) -> tuple[str, ...]:
-    if isinstance(defences, str) or not hasattr(defences, "__iter__"):
+    try:
+        names = None if isinstance(defences, str) else tuple(defences)
+    except Exception:  # whatever an object does when it is taken apart
+        names = None
+    if names is None or not all(isinstance(name, str) for name in names):
         raise InvalidInput(
-            f"defences is {defences!r}.", "It is a list of names.", "Give a list, such as defences=['round:3', 'label'].")
-    return tuple(dict.fromkeys(str(text) for text in defences))
+            f"defences is {show_value(defences)}.", "It is a list of names.",
+            "Give a list, such as defences=['round:3', 'label'].")
+    return tuple(dict.fromkeys(names))
 
 
 def _check_budgets(budgets: Sequence[int]) -> list[int]:
