@@ -51,6 +51,9 @@ class LayerOptions:
     """Of the largest weight; larger negative ones count. Checked by `pytest tests/lines/test_last_layers.py`."""
     shown_reach: float = 3.0  # of a line, in its scales, on which kinks are seldom too near. Derived: there lie most of them.
     shown_tol: float = 1e-4  # of a place, in scales. Derived: one of 50 kinks is there by chance once in 100.
+    met_again: float = 0.05
+    """Of normals, and of places relative to their distance: two rough readings may be of one hyperplane. Derived: half of the
+    largest error of a rough normal; a surface that turns agrees by chance once in 20^dim, and is then refused."""
     min_met: int = 4  # lines that meet a hyperplane, before it is dropped. Derived: one that is hidden at half of them is kept.
     min_shown_share: float = 0.4
     """Of these, on which a unit bends, at least. Checked by `laybare reproduce deep-cases`."""
@@ -65,7 +68,7 @@ class LayerObservations:
     """What lines in a feature space have shown; the number of lines, and how many at the end were quiet (no new unit).
 
     `undecided` surfaces could not be tested far away: the gradients decide whether they are units. `curved` surfaces belong to
-    layers above, which may be read from them.
+    layers above, which may be read from them. `once`: with coarse answers, what one line of the input space has met so far.
     """
 
     space: FeatureSpace
@@ -75,6 +78,7 @@ class LayerObservations:
     curved: tuple[Surface, ...] = ()
     lines: int = 0
     quiet: int = 0
+    once: tuple[Surface, ...] = ()
     profiles: tuple[LineProfile, ...] = ()  # of the lines in the input space
 
     @property
@@ -100,7 +104,7 @@ def follow_line(
     try:
         profile = read_profile(context, _usable_part(context, observed, line))
     except (NotSeparated, AssumptionViolated):
-        return replace(observed, lines=observed.lines + 1, quiet=0)
+        return replace(observed, lines=observed.lines + 1, quiet=observed.quiet if located else 0)
     new = [i for i in range(len(profile.kinks)) if not _is_explained(observed.known, space, profile, i)]
     if doubt:
         new = [i for i in new if not _is_explained(observed.curved, space, profile, i)]
@@ -119,6 +123,8 @@ def follow_line(
             continue
         if any(_is_same(surface, other) for other in fresh.known):
             fresh = replace(fresh, hyperplanes=tuple(_more_exact(surface, other) for other in fresh.hyperplanes))
+        elif located and not space.layers and not _is_met_again(surface, observed):
+            fresh = replace(fresh, once=(*fresh.once, surface))
         elif located:
             fresh = _add_located(context, fresh, surface, profile.kinks[i], line.direction)
         else:
@@ -239,6 +245,18 @@ def _add_surface(context: QueryContext, observed: LayerObservations, surface: Su
     if verdict == "undecided":
         return replace(observed, undecided=(*observed.undecided, surface), quiet=0)
     return replace(observed, curved=(*observed.curved, surface))
+
+
+def _is_met_again(surface: Surface, observed: LayerObservations) -> bool:
+    """Whether an earlier line may have met the same hyperplane: every line meets each of them, and a surface that turns is
+    hardly met twice in the same place. No query."""
+    for other in observed.once:
+        side = 1.0 if float(surface.normal @ other.normal) > 0.0 else -1.0
+        apart = LAYER.met_again * (observed.space.spread + float(np.linalg.norm(surface.x - other.x)))
+        near = max(abs(surface.height(observed.space, other.x)), abs(other.height(observed.space, surface.x))) <= apart
+        if near and np.linalg.norm(surface.normal - side * other.normal) <= LAYER.met_again:
+            return True
+    return False
 
 
 def _add_located(

@@ -240,7 +240,7 @@ def read_layers(
                 raise
     last = found.layers[-1]
     deeper = len(found.layers) == method.depth and not last.failure and last.readout is None  # than the depth that was given
-    if not found.complete and not found.ended and not deeper:
+    if not found.complete and not found.ended and not deeper and found.rounding.fine:  # no row closes with coarse answers
         folded = _read_folds(oracle, method, found, rng=rng, progress=progress)
         if folded is not None:
             return folded._replace(certificate=with_named_misfit(folded.certificate, oracle, folded.network, rng=rng))
