@@ -72,7 +72,10 @@ def oracle_of(network: RealNetwork, form: str, limits: Limits) -> lb.Oracle:
 
 def laybare(network: RealNetwork, form: str, limits: Limits) -> Outcome:
     """`lb.recover` of the black box, as a user would call it."""
-    oracle = oracle_of(network, form, limits)
+    try:
+        oracle = oracle_of(network, form, limits)
+    except LaybareError as error:  # a file that its runtime does not open
+        return Outcome(None, "refused", 0, str(error))
     try:
         found = lb.recover(oracle, rng=limits.seed)
     except LaybareError as error:

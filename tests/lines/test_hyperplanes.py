@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.lines.hyperplanes import HyperplaneSearch, LocatedReader
+from laybare.errors import AssumptionViolated
+from laybare.lines.feature_space import input_space
+from laybare.lines.hyperplanes import Hyperplane, HyperplaneSearch, LocatedReader, _PlaneFit, measure_hyperplane
 from laybare.lines.query import QueryBox, QueryContext, QueryCounter
-from laybare.lines.read import read_network
+from laybare.lines.read import read_deep, read_network
 from laybare.lines.single_layer import ReaderOptions
+from laybare.source.rounding import Rounding
 
 SINGLE = np.float32
 
@@ -124,3 +128,82 @@ def test_a_weak_unit_is_found_among_many_where_the_others_leave_room():
     assert found.complete
     assert found.width == 40
     assert lb.compare(found.network, weak).max_error < 1e-2
+
+
+def drawn(sizes: tuple[int, ...], seed: int) -> lb.Network:
+    """Rows N(0, 2 / fan-in), one output."""
+    rng = np.random.default_rng(seed)
+    layers = [
+        lb.Layer(rng.normal(size=(width, below)) * np.sqrt(2.0 / below), 0.5 * rng.normal(size=width), lb.relu)
+        for below, width in pairwise(sizes)]
+    return lb.Network(layers, rng.normal(size=sizes[-1]) / np.sqrt(sizes[-1]), float(rng.normal()))
+
+
+@pytest.mark.parametrize("seed", range(1000, 1003))
+def test_both_layers_of_a_square_network_are_read_from_float32_answers(seed):
+    truth = drawn((6, 6, 6), seed)
+    found = read_deep(column(in_single_precision(truth)), 6, rng=np.random.default_rng(seed))
+    assert found.complete, found.failure
+    match = lb.compare(found.network, truth.canonical())
+    assert match.max_error < 1e-3
+
+
+def test_a_hyperplane_of_a_feature_space_is_measured_from_places_far_apart():
+    truth = drawn((6, 6, 4), 7)
+    (first, second), rng = truth.layers, np.random.default_rng(7)
+    space = input_space(6, 1.0).with_layer(first.weights, first.biases)
+    queries = QueryCounter(column(in_single_precision(truth)))
+    context = QueryContext(queries, Rounding("float32", 2.0**-24, 2.0**-24, inner=2.0**-24, steepness=1.0), rng)
+    row = second.weights[0] / np.linalg.norm(second.weights[0])
+    offset = -float(second.biases[0] / np.linalg.norm(second.weights[0]))
+    on = next(x for x in (foot(space, row, offset, rng) for _ in range(1000)) if (space.slack(x) > 0.05).all())
+    rough = row + 1e-3 * rng.standard_normal(6)
+    rough /= np.linalg.norm(rough)
+    plane = Hyperplane(rough, float(rough @ space.features(on[None])[0]), np.ones(1), 1e-3, 1e-6, 1.0)
+    found = measure_hyperplane(context, plane, on, space, deep=True).plane
+    assert found is not None
+    assert np.abs(found.normal - row).max() < 2e-5  # fifty times better than the rough one
+    assert abs(found.offset - offset) < 2e-5
+
+
+def test_a_place_that_the_others_contradict_is_dropped():
+    rng = np.random.default_rng(0)
+    normal = np.array([1.0, 0.0, 0.0])
+    plane = _PlaneFit(Hyperplane(normal, 0.0, np.ones(1), 1e-2, 1e-3, 0.1), np.zeros(3), input_space(3, 1.0), (), rng)
+    for _ in range(8):
+        plane.add(np.append(1e-6 * rng.standard_normal(), rng.standard_normal(2)), 1e-6)
+    assert not plane.drop_worst()
+    plane.add(np.array([1e-3, 0.7, -0.4]), 1e-6)
+    assert plane.drop_worst()
+    assert len(plane.places) == 8
+    assert not plane.drop_worst()
+    assert np.abs(plane.normal - normal).max() < 1e-5
+
+
+def test_a_deep_network_is_recognised_by_kinks_that_leave_their_hyperplanes():
+    truth = drawn((6, 8, 8), 3)
+    with pytest.raises(AssumptionViolated, match="more than one layer"):
+        searched(truth, 3)
+
+
+def test_layer_one_of_an_expanding_float32_network_takes_few_queries():
+    truth = drawn((4, 20, 20), 5)
+    found = read_deep(column(in_single_precision(truth)), 4, rng=np.random.default_rng(5), budget=30_000)
+    rows = np.column_stack([truth.layers[0].weights, truth.layers[0].biases])
+    rows /= np.linalg.norm(rows[:, :4], axis=1)[:, None]
+    planes = np.column_stack([found.layers[0].weights, found.layers[0].biases])
+    errors = np.array([min(np.abs(row - s * plane).max() for plane in planes for s in (1.0, -1.0)) for row in rows])
+    assert (errors < 1e-3).sum() >= 18
+    assert len(planes) <= 22  # nothing that is no unit
+    assert sum(found.queries.values()) < 30_000
+
+
+def column(answer: Any) -> Any:
+    """The same with one column."""
+    return lambda x: np.asarray(answer(x), dtype=float).reshape(len(x), -1)
+
+
+def foot(space: Any, row: Any, offset: float, rng: Any) -> Any:
+    """A random input of a space on a hyperplane of its features."""
+    x = space.random_point(rng)
+    return x - (space.features(x[None])[0] @ row - offset) * (space.inverse @ row)

@@ -71,6 +71,10 @@ class HyperplaneOptions:
     max_misses: int = 6
     """Places at which the kink is not, in a row or more than those where it is. Checked by `pytest
     tests/lines/test_hyperplanes.py`."""
+    max_bent: float = 3.0
+    """Surfaces that were not where their hyperplane is, at places with room, beyond which there is more than one layer. Derived:
+    a unit of a single layer has no such place, but for a rough normal that two kinks have mixed."""
+    max_bent_share: float = 0.2  # as many more for one that is. Convention: one rough normal in five is mixed.
     max_refused: float = 2.0
     """Kinks that are on no hyperplane with one jump, for one that is, beyond which there is more than one layer. Of a single
     layer those are refused that are too near to another one, or to answers that cannot be used. Checked by `pytest
@@ -329,11 +333,18 @@ class _PlaneEquation(NamedTuple):
     right: float
 
 
+class HyperplaneReading(NamedTuple):
+    """A hyperplane; None if it is not there, or could not be seen. `bent`: places with room for it do not show it."""
+
+    plane: Hyperplane | None
+    bent: bool = False
+
+
 def measure_hyperplane(
     context: QueryContext, rough: Hyperplane, x0: Array, space: FeatureSpace, *, known: Sequence[Hyperplane] = (),
     deep: bool = False,
-) -> Hyperplane | None:
-    """The hyperplane from places where its kink is located, as far apart as the domain; None if it is not there.
+) -> HyperplaneReading:
+    """The hyperplane from places where its kink is located, as far apart as the domain, if it is there.
 
     It is a hyperplane of the features of a space, met at the input x0, and is looked for where `known` ones leave room. `deep`:
     there are layers above, which change the jump from place to place and may hide it. It then must be where it was predicted,
@@ -353,25 +364,25 @@ def measure_hyperplane(
         if not found.usable:
             reach *= HYPERPLANE.shrink
             if reach < HYPERPLANE.min_reach:
-                return None
+                break
         elif found.kink is None:
             misses, near_misses = misses + (found.clear and found.far), near_misses + (found.clear and not found.far)
             unclear, widest = unclear + (not found.clear), min(widest + 1, len(HYPERPLANE.windows) - 1)
             most = HYPERPLANE.max_misses if hits else HYPERPLANE.max_first_misses
             refused = misses >= most and misses > hits * (HYPERPLANE.hidden_ratio if deep else 1.0)
             if refused or max(near_misses, unclear - hits) > 2 * HYPERPLANE.max_misses:
-                return None
+                return HyperplaneReading(None, bent=refused)
         else:
             plane.add(found.x + found.kink.offset * plane.upwards, found.kink.sd)
             reach, widest = min(1.0, reach / HYPERPLANE.shrink), max(widest - 1, 0)
             hits, jump = hits + found.far, jump + found.kink.jump / found.kink.jump_sd**2
             sum_of_weights += found.kink.jump_sd**-2
     if hits < wanted:
-        return None
+        return HyperplaneReading(None)
     bars = np.sqrt(np.diag(plane.cov))
-    return Hyperplane(
+    return HyperplaneReading(Hyperplane(
         plane.normal, plane.offset, jump / sum_of_weights, float(bars[:-1].max(initial=0.0)), float(bars[-1]),
-        sum_of_weights**-0.5)
+        sum_of_weights**-0.5))
 
 
 class KnownJump(NamedTuple):
@@ -514,7 +525,7 @@ class HyperplaneSearch:
     def __init__(self, context: QueryContext, dim: int, spread: float) -> None:
         self.context, self.dim, self.spread = context, dim, spread
         self.planes: list[Hyperplane] = []
-        self.lines = self.quiet = self.refused = 0
+        self.lines = self.quiet = self.refused = self.bent = 0
 
     @property
     def scale(self) -> float:
@@ -526,8 +537,6 @@ class HyperplaneSearch:
         self.quiet, most = 0, self.lines + HYPERPLANE.max_lines
         while self.quiet < HYPERPLANE.quiet_lines and self.lines < most and not self._must_end():
             self.follow(usable_line(self.context.queries, self.dim, self.spread, rng=self.context.rng))
-            if self.refused > HYPERPLANE.max_refused * max(len(self.planes), self.dim):
-                raise deep_network_error(self.context.queries.total)
 
     def follow(self, line: Line) -> int:
         """The number of new hyperplanes at the kinks of a line."""
@@ -553,6 +562,13 @@ class HyperplaneSearch:
         return any(
             self.follow(usable_line(queries, self.dim, self.spread, target, rng=rng)) for target in targets[: HYPERPLANE.targets])
 
+    def _is_deep(self) -> bool:
+        """Whether too many kinks are on no hyperplane, or on none that could be seen."""
+        known = len(self.planes)
+        return (
+            self.bent > HYPERPLANE.max_bent + HYPERPLANE.max_bent_share * known
+            or self.refused > HYPERPLANE.max_refused * max(known, self.dim))
+
     def _must_end(self) -> bool:
         left = self.context.queries.left
         return bool(self.planes) and left is not None and left < HYPERPLANE.reserve * (len(self.planes) + self.dim + 1)
@@ -572,7 +588,7 @@ class HyperplaneSearch:
         jumps, bars = np.array([plane.jump for plane in planes]), np.array([plane.jump_sd for plane in planes])
         prior = np.hstack([np.diag(1.0 / bars), np.zeros((k, dim + 1))])
         matrix = np.vstack([weight[:, None] * features, prior])
-        right = np.vstack([weight[:, None] * asked.y, jumps / bars[:, None]])
+        right = np.vstack([weight[:, None] * asked.y.reshape(-1, outputs), jumps / bars[:, None]])
         solution = np.linalg.lstsq(matrix, right, rcond=None)[0]
         sds = np.sqrt(np.diag(np.linalg.pinv(matrix.T @ matrix)))
         units = UnitEstimates(
@@ -581,11 +597,13 @@ class HyperplaneSearch:
         return PartialNetwork(origin, solution[-1].reshape(outputs), solution[k:-1], float(sds[k:-1].max()), units)
 
     def _add(self, rough: Hyperplane | None, x: Array) -> None:
-        plane = None if rough is None else measure_hyperplane(
+        plane, bent = HyperplaneReading(None) if rough is None else measure_hyperplane(
             self.context, rough, x, input_space(self.dim, self.spread), known=self.planes)
-        if plane is None:
-            self.refused += 1
-        elif not any(same_hyperplane(plane, known) for known in self.planes):
+        self.bent += bent
+        self.refused += plane is None
+        if self._is_deep():
+            raise deep_network_error(self.context.queries.total)
+        if plane is not None and not any(same_hyperplane(plane, known) for known in self.planes):
             self.planes.append(plane)
 
     def _explained(self, x: Array, u: Array, sd: float) -> bool:

@@ -266,7 +266,7 @@ def _add_located(
     climb = abs(float(surface.normal @ (observed.space.matrix @ direction)))  # of the surface's height along its line
     jump = kink.jump / climb
     rough = Hyperplane(surface.normal, -surface.offset, jump, surface.sd, climb * kink.sd, float(np.linalg.norm(jump)))
-    plane = measure_hyperplane(context, rough, surface.x, observed.space, deep=True)
+    plane = measure_hyperplane(context, rough, surface.x, observed.space, deep=True).plane
     if plane is None:
         return replace(observed, curved=(*observed.curved, surface))
     located = surface._replace(normal=plane.normal, offset=-plane.offset, sd=plane.normal_sd)

@@ -207,8 +207,20 @@ def read_black_box(
             raise
         if refusal.values.get("kind") == "deep" and may_be_deep:
             report_progress(progress, "lines", oracle.spent, oracle.spent, "more than one hidden layer")
-            return read_layers(oracle, replace(chosen, depth=None), rng=rng, progress=progress), LinesRefusal()
+            try:
+                return read_layers(oracle, replace(chosen, depth=None), rng=rng, progress=progress), LinesRefusal()
+            except BudgetExhausted as ended:
+                raise _of_all_queries(ended, oracle) from ended
         return None, LinesRefusal((_lines_refused_claim(refusal, oracle),), float(refusal.values.get("moved", 0.0)))
+
+
+def _of_all_queries(ended: BudgetExhausted, oracle: Oracle) -> BudgetExhausted:
+    """The same with what all readings have spent, and not only the last one."""
+    if ended.values.get("spent", oracle.spent) == oracle.spent:
+        return ended
+    return BudgetExhausted(
+        ended.seen, f"{oracle.spent:,} of the {oracle.budget:,} queries that were granted are spent, and no layer is complete.",
+        "Grant more queries, four times as many for instance.", **{**ended.values, "spent": oracle.spent})
 
 
 def read_single_layer(
@@ -240,8 +252,10 @@ def read_layers(
                 raise
     last = found.layers[-1]
     deeper = len(found.layers) == method.depth and not last.failure and last.readout is None  # than the depth that was given
-    if not found.complete and not found.ended and not deeper and found.rounding.fine:  # no row closes with coarse answers
-        folded = _read_folds(oracle, method, found, rng=rng, progress=progress)
+    if not found.complete and not found.ended and not deeper:
+        if not found.rounding.fine:
+            found = replace(found, failure=_where_rounding_ends(found))
+        folded = _read_folds(oracle, method, found, rng=rng, progress=progress) if found.rounding.fine else None
         if folded is not None:
             return folded._replace(certificate=with_named_misfit(folded.certificate, oracle, folded.network, rng=rng))
     start = oracle.on_given_inputs(found.network)
@@ -251,6 +265,13 @@ def read_layers(
     certificate = _completed(certified, found.error_bar, network, oracle)
     certificate = with_named_misfit(certificate, oracle, network, ended=found.ended, rng=rng)
     return BlackBoxReading(method, start, network, certificate)
+
+
+def _where_rounding_ends(found: DeepReadResult) -> str:
+    """What is missing, and how to get it: rows of surfaces that are followed across folds close to rounding, and not before."""
+    return (
+        f"{found.failure}. Answers rounded as {found.rounding.kind} leave too few digits to follow surfaces of units above: ask "
+        "the same model in float64, exported or computed with float64 numbers, and those layers are read too")
 
 
 def _read_folds(

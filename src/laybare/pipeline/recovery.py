@@ -174,8 +174,11 @@ class Recovery:
     def headline(self) -> str:
         """What was found, how, from what, in one line."""
         net, kind = self.network, "queries" if self.queries else "samples"
+        what = f"{net.architecture} network of {net.activations} units"
+        if net.top is None and net.linear is None and not np.any(net.readout):
+            what = f"{net.layers[-1].width} hyperplanes on which {net.activations} units bend; what reads these is not known"
         return (
-            f"{net.architecture} network of {net.activations} units, by {self.found_by} "
+            f"{what}, by {self.found_by} "
             f"from {self.samples_used:,} {kind} in {self.seconds:.1f} s")
 
     def __str__(self) -> str:
