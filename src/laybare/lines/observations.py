@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.feature_space import FeatureSpace
-from laybare.lines.hyperplanes import Hyperplane, measure_hyperplane
+from laybare.lines.hyperplanes import HYPERPLANE, Hyperplane, measure_hyperplane
 from laybare.lines.kinks import Kink, LineProfile, read_profile
 from laybare.lines.line import KINK, Line, within_answers
 from laybare.lines.partial_network import SAME_HYPERPLANE
@@ -68,7 +68,8 @@ class LayerObservations:
     """What lines in a feature space have shown; the number of lines, and how many at the end were quiet (no new unit).
 
     `undecided` surfaces could not be tested far away: the gradients decide whether they are units. `curved` surfaces belong to
-    layers above, which may be read from them. `once`: with coarse answers, what one line of the input space has met so far.
+    layers above, which may be read from them. `once`: with coarse answers, what one line of the input space has met so far;
+    it is located when another meets it, or when lines bring nothing else.
     """
 
     space: FeatureSpace
@@ -100,7 +101,7 @@ def follow_line(
     `doubt`: a known surface may be none of this layer, so what is in the span of all is measured too, where no refused surface
     passes.
     """
-    space, located = observed.space, not context.rounding.fine
+    space, located, quiet = observed.space, not context.rounding.fine, observed.quiet >= HYPERPLANE.quiet_lines
     try:
         profile = read_profile(context, _usable_part(context, observed, line))
     except (NotSeparated, AssumptionViolated):
@@ -123,7 +124,7 @@ def follow_line(
             continue
         if any(_is_same(surface, other) for other in fresh.known):
             fresh = replace(fresh, hyperplanes=tuple(_more_exact(surface, other) for other in fresh.hyperplanes))
-        elif located and not space.layers and not _is_met_again(surface, observed):
+        elif located and not space.layers and not quiet and not _is_met_again(surface, observed):
             fresh = replace(fresh, once=(*fresh.once, surface))
         elif located:
             fresh = _add_located(context, fresh, surface, profile.kinks[i], line.direction)
