@@ -43,6 +43,9 @@ class SurfaceOptions:
     step: float = 1e-3  # of a gradient, share of half a piece. Checked by `laybare reproduce deep`.
     coarse_step: float = 0.05
     """The same for coarse answers or unsure surfaces. Checked by `pytest tests/lines/test_middle_layers.py`."""
+    first_coarse_step: float = 0.4
+    """The same of the first try with coarse answers, whose digits it keeps; shorter ones follow. Checked by `python
+    benchmarks/zoo_drawn.py` and `python benchmarks/zoo.py`."""
     max_tries: int = 4  # per piece, with an eighth of the step each time. Checked by `laybare reproduce deep`.
     check_step: float = 1e-4  # across a hyperplane in a far check. Checked by `laybare reproduce deep-cases`.
     max_pairs: int = 20  # random points tried for one on the other side. Checked by `laybare reproduce deep-cases`.

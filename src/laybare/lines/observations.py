@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.feature_space import FeatureSpace
-from laybare.lines.hyperplanes import HYPERPLANE, Hyperplane, measure_hyperplane
+from laybare.lines.hyperplanes import Hyperplane, measure_hyperplane
 from laybare.lines.kinks import Kink, LineProfile, read_profile
 from laybare.lines.line import KINK, Line, within_answers
 from laybare.lines.partial_network import SAME_HYPERPLANE
@@ -54,6 +54,9 @@ class LayerOptions:
     met_again: float = 0.05
     """Of normals, and of places relative to their distance: two rough readings may be of one hyperplane. Derived: half of the
     largest error of a rough normal; a surface that turns agrees by chance once in 20^dim, and is then refused."""
+    crowded: float = 4.0
+    """Kinks of a line per input, beyond which most belong to layers above. Derived: a line meets a layer as wide as its input
+    once per input, and layers above it that are no wider three times as often at most."""
     min_met: int = 4  # lines that meet a hyperplane, before it is dropped. Derived: one that is hidden at half of them is kept.
     min_shown_share: float = 0.4
     """Of these, on which a unit bends, at least. Checked by `laybare reproduce deep-cases`."""
@@ -68,8 +71,8 @@ class LayerObservations:
     """What lines in a feature space have shown; the number of lines, and how many at the end were quiet (no new unit).
 
     `undecided` surfaces could not be tested far away: the gradients decide whether they are units. `curved` surfaces belong to
-    layers above, which may be read from them. `once`: with coarse answers, what one line of the input space has met so far;
-    it is located when another meets it, or when lines bring nothing else.
+    layers above, which may be read from them. `once`: with coarse answers, what crowded lines of the input space have met
+    so far; it is located when another line meets it.
     """
 
     space: FeatureSpace
@@ -101,11 +104,12 @@ def follow_line(
     `doubt`: a known surface may be none of this layer, so what is in the span of all is measured too, where no refused surface
     passes.
     """
-    space, located, quiet = observed.space, not context.rounding.fine, observed.quiet >= HYPERPLANE.quiet_lines
+    space, located = observed.space, not context.rounding.fine
     try:
         profile = read_profile(context, _usable_part(context, observed, line))
     except (NotSeparated, AssumptionViolated):
-        return replace(observed, lines=observed.lines + 1, quiet=observed.quiet if located else 0)
+        return replace(observed, lines=observed.lines + 1, quiet=0)
+    crowded = located and not space.layers and len(profile.kinks) > LAYER.crowded * space.width
     new = [i for i in range(len(profile.kinks)) if not _is_explained(observed.known, space, profile, i)]
     if doubt:
         new = [i for i in new if not _is_explained(observed.curved, space, profile, i)]
@@ -124,7 +128,7 @@ def follow_line(
             continue
         if any(_is_same(surface, other) for other in fresh.known):
             fresh = replace(fresh, hyperplanes=tuple(_more_exact(surface, other) for other in fresh.hyperplanes))
-        elif located and not space.layers and not quiet and not _is_met_again(surface, observed):
+        elif crowded and not _is_met_again(surface, observed):
             fresh = replace(fresh, once=(*fresh.once, surface))
         elif located:
             fresh = _add_located(context, fresh, surface, profile.kinks[i], line.direction)

@@ -62,7 +62,7 @@ def measure_gradient(
     queries, rounding, _ = context
     line, piece = profile.line, profile.pieces[k]
     left, right = _ends_of_piece(profile, k)
-    share = share or (SURFACE.step if rounding.fine else SURFACE.coarse_step * 8.0)
+    share = share or (SURFACE.step if rounding.fine else SURFACE.first_coarse_step)
     for turn in range(SURFACE.max_tries):
         tau = left + PLACES[turn] * (right - left)
         x = line(tau)[0]
