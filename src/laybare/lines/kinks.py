@@ -73,10 +73,11 @@ def answers_along(context: QueryContext, line: Line) -> LineFunction:
     return along
 
 
-def read_profile(context: QueryContext, line: Line) -> LineProfile:
+def read_profile(context: QueryContext, line: Line, *, max_queries: int = 100_000) -> LineProfile:
     """All kinks and pieces between the two ends of a line."""
     along = answers_along(context, line)
-    return find_kinks(along, line, [end_piece(along, line, line.low), end_piece(along, line, line.high)])
+    ends = [end_piece(along, line, line.low), end_piece(along, line, line.high)]
+    return find_kinks(along, line, ends, max_queries=max_queries)
 
 
 def end_piece(along: LineFunction, line: Line, end: float) -> LinearPiece:

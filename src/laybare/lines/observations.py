@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, NotSeparated
 from laybare.lines.feature_space import FeatureSpace
-from laybare.lines.hyperplanes import Hyperplane, measure_hyperplane
+from laybare.lines.hyperplanes import HYPERPLANE, Hyperplane, measure_hyperplane
 from laybare.lines.kinks import Kink, LineProfile, read_profile
 from laybare.lines.line import KINK, Line, within_answers
 from laybare.lines.partial_network import SAME_HYPERPLANE
@@ -106,7 +106,8 @@ def follow_line(
     """
     space, located = observed.space, not context.rounding.fine
     try:
-        profile = read_profile(context, _usable_part(context, observed, line))
+        part = _usable_part(context, observed, line)
+        profile = read_profile(context, part, max_queries=HYPERPLANE.queries_per_line) if located else read_profile(context, part)
     except (NotSeparated, AssumptionViolated):
         return replace(observed, lines=observed.lines + 1, quiet=0)
     crowded = located and not space.layers and len(profile.kinks) > LAYER.crowded * space.width
