@@ -33,6 +33,12 @@ def test_boxes_of_the_first_attack_are_not_verified_but_wrong(family: str, seed:
     assert run.right or run.verdict != "verified"
 
 
+@pytest.mark.slow
+def test_a_box_of_which_no_answer_is_predicted_ends_in_a_verdict() -> None:
+    """Lines towards a near answer that is predicted were sought where there is none."""
+    assert judge_box("box: maxout", 7320113).verdict != "verified"
+
+
 def truth_and_points(seed: int) -> tuple[lb.Network, Array]:
     return lb.random_network(4, 3, rng=seed), np.random.default_rng(seed).standard_normal((40, 4))
 

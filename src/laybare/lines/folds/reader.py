@@ -481,11 +481,12 @@ class FoldReader:
     def look_at(self, x: Array, missed: Array) -> bool:
         """Lines between inputs whose answers are not predicted and near ones that are: a unit is missing in between.
 
-        Both may be corners of the same wall; a line that ends beside one does not lie in it.
+        Both may be corners of the same wall; a line that ends beside one does not lie in it. There is no such line where no
+        answer is predicted.
         """
         p, right, lines = self.probe, np.delete(x, missed, axis=0), list[Line]()
         nearest = missed[np.argsort(np.linalg.norm(x[missed], axis=1))][: p.options.looks * p.options.targets]
-        for i in p.rng.permutation(nearest)[: p.options.targets]:
+        for i in p.rng.permutation(nearest)[: p.options.targets] if len(right) else ():
             near = np.argsort(np.linalg.norm(right - x[i], axis=1))
             beside = x[i] + p.scale * 10.0 ** p.rng.uniform(-3.0, -1.0) * p.rng.standard_normal(p.dim) / np.sqrt(p.dim)
             lines.append(_chord(right[near[p.rng.integers(min(len(near), 3))]], beside))
