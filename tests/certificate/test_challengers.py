@@ -9,7 +9,7 @@ import pytest
 
 import laybare as lb
 from laybare.certificate import ClaimName, SearchRecord, certify
-from laybare.certificate.challengers import capital_against, upper_bound
+from laybare.certificate.challengers import BetTerms, capital_against, upper_bound
 from laybare.lines.assurance import AssuranceOptions
 from laybare.planted import random_network
 from laybare.source.problem import pose
@@ -30,19 +30,19 @@ def test_bounds_keep_their_level(draw: Callable[[np.random.Generator, int], np.n
     """The mean is 0: a bound below it, or bets on more that pay, are errors. Of 1,000, sd 7 at a rate of 0.05: 4 sd."""
     rng = np.random.default_rng(0)
     samples = [draw(rng, rows) for _ in range(1000)]
-    assert sum(upper_bound(d, 1.0, LEVEL) < 0.0 for d in samples) <= 50 + 28
+    assert sum(upper_bound(d, 1.0, BetTerms(LEVEL)) < 0.0 for d in samples) <= 50 + 28
     assert sum(capital_against(-d, 0.0, 1.0) >= 1.0 / LEVEL for d in samples) <= 50 + 28
 
 
 def test_bounds_shrink_with_rows() -> None:
     rng = np.random.default_rng(0)
-    bounds = [upper_bound(rng.uniform(-1.0, 1.0, n), 1.0, LEVEL) for n in (10, 100, 1000, 10_000)]
+    bounds = [upper_bound(rng.uniform(-1.0, 1.0, n), 1.0, BetTerms(LEVEL)) for n in (10, 100, 1000, 10_000)]
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] < 4.0 * np.sqrt(2.0 * np.log(1.0 / LEVEL) / 3.0 / 10_000)  # four times what the best bet reaches
 
 
 def test_no_rows_say_nothing() -> None:
-    assert upper_bound(np.empty(0), 1.0, LEVEL) == 1.0
+    assert upper_bound(np.empty(0), 1.0, BetTerms(LEVEL)) == 1.0
 
 
 def test_looks_at_the_same_rows_spend_one_level() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import laybare as lb
 from laybare.certificate import Claim, ClaimName, certify, standard_errors_at
+from laybare.certificate.evidence import gain_seen
 from laybare.lowest_layer.acceptance import LayerClaimName
 from laybare.methods.start import AssumptionName
 from laybare.numerics.shapes import Event
@@ -107,7 +108,16 @@ def test_units_nearly_parallel(rng: np.random.Generator) -> None:
     rows = np.array([[1.0, 0.0, 0.0], [np.cos(0.02), np.sin(0.02), 0.0]])
     truth = lb.Network(lb.Layer(rows, np.array([0.3, 0.31])), np.array([1.0, 0.8]))
     certificate = lb.refine(samples(truth, 400, rng), truth).certificate
-    assert "largest cosine of two units" in failed(certificate)
+    assert "samples between the two closest kinks" in failed(certificate)
+    assert certificate.verdict != "verified"
+
+
+def test_units_nearly_parallel_trade_weight_within_the_noise(rng: np.random.Generator) -> None:
+    rows = np.array([[1.0, 0.0, 0.0], [np.cos(0.04), np.sin(0.04), 0.0]])
+    truth = lb.Network(lb.Layer(rows, np.array([0.3, 0.5])), np.array([1.0, 0.8]))
+    x = rng.standard_normal((2000, 3))
+    certificate = lb.refine(lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(2000)), truth).certificate
+    assert "largest relative standard error of a unit" in failed(certificate)
     assert certificate.verdict != "verified"
 
 
@@ -121,7 +131,7 @@ def test_kink_that_no_sample_crosses(rng: np.random.Generator) -> None:
 def test_smooth_unit_that_is_straight_on_all_samples(rng: np.random.Generator) -> None:
     truth = lb.Network(lb.Layer(np.eye(3)[:2], np.array([0.2, 80.0]), lb.softplus), np.array([1.0, 0.8]))
     certificate = lb.refine(samples(truth, 400, rng), truth).certificate
-    assert "bend of the straightest unit" in failed(certificate)
+    assert "largest relative standard error of a unit" in failed(certificate)
     assert certificate.verdict == "doubtful"
 
 
@@ -248,6 +258,14 @@ def test_a_check_that_comes_later_joins_its_statement(rng: np.random.Generator) 
 def test_yes_is_at_least_one() -> None:
     sides = [Claim("c", value, 1.0, passed, "tested", "").direction for value, passed in ((1.0, True), (0.0, False), (0.5, True))]
     assert sides == ["at least", "at least", "at most"]
+
+
+def test_a_unit_that_is_just_visible_is_missed_as_often_as_the_level_says() -> None:
+    """Its doubled log-likelihood ratio is the square of a normal variable of that mean; sd 7e-4 of 100,000, 4 sd."""
+    draws = np.random.default_rng(0).standard_normal(100_000)
+    for limit in (10.0, 30.0, 200.0):
+        gains = (np.sqrt(gain_seen(limit, 0.05)) + draws) ** 2
+        assert np.mean(gains < limit) == pytest.approx(0.05, abs=0.0028)
 
 
 def test_every_claim_is_named_by_one_constant():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import chdtrc
 
 import laybare as lb
 from laybare.certificate import ClaimName
+from laybare.certificate.challengers import BetTerms, capital_against, upper_bound
 from laybare.certificate.exchangeability import DEPENDENCE, variance_inflation
 from laybare.certificate.exchangeability import _dependence as dependence_of
+from laybare.certificate.explanations import Alternative
 from laybare.planted import random_network
-from laybare.studies.caution import KINDS, count_covered
+from laybare.studies.caution import KINDS, count_covered, dependent_rows
+from laybare.studies.certificates import largest_miss
 
 NEIGHBOURS = 20
 
@@ -66,3 +70,32 @@ def test_error_bars_of_dependent_rows_cover(kind: str) -> None:
         run = count_covered(found, truth)
         inside, numbers = inside + sum(run.inside), numbers + sum(run.numbers)
     assert inside >= 0.84 * numbers
+
+
+@pytest.mark.parametrize("design_effect", [2, 4])
+def test_bets_on_copies_of_rows_say_what_one_copy_says(design_effect: int) -> None:
+    """Copies prove nothing: what D of them say is what one says."""
+    d = np.random.default_rng(0).uniform(-1.0, 0.9, 400)
+    copies = np.repeat(d, design_effect)
+    assert capital_against(copies, 0.05, 1.0, design_effect) == pytest.approx(capital_against(d, 0.05, 1.0))
+    bound = upper_bound(d, 1.0, BetTerms(0.05))
+    assert upper_bound(copies, 1.0, BetTerms(0.05, design_effect)) == pytest.approx(bound)
+    assert upper_bound(copies, 1.0, BetTerms(0.05)) < bound - 0.02
+
+
+def test_structure_among_copies_of_rows_is_that_of_one_copy() -> None:
+    """χ² of three features is twice as large among rows that stand there twice."""
+    seen = Alternative("squares", 3, 0.1, -float(np.log10(chdtrc(3, 24.0))), 6)
+    fewer = seen.among_dependent_rows(2.0)
+    assert fewer.evidence == pytest.approx(-np.log10(chdtrc(3, 12.0)))
+    assert seen.among_dependent_rows(1.0) == seen
+    assert np.isfinite(seen._replace(evidence=300.0).among_dependent_rows(2.0).evidence)
+
+
+@pytest.mark.parametrize("kind", ["groups", "groups, given", "repeated inputs"])
+def test_noise_in_common_is_not_taken_for_structure(kind: str) -> None:
+    """Right networks were refuted, since their tests took the rows for independent ones."""
+    truth, drawn, y = dependent_rows(kind, 9100)
+    found = lb.recover(lb.Samples(drawn.x, y), lb.RandomStart(), truth.width, groups=drawn.groups, rng=0)
+    assert largest_miss(found.network, truth, found.certificate.standard_errors) <= 1.0
+    assert found.certificate.verdict == "verified"

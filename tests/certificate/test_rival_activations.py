@@ -20,9 +20,12 @@ from laybare.source.problem import pose
 
 
 def test_the_limit_of_a_nested_rival_is_what_chance_grants_three_in_a_thousand() -> None:
-    """However many parameters it has more, the penalty of two for each taken off; beside smooth units it is clearly worse."""
-    relu, tanh = (Model(activation).start(np.eye(2, 3), 1) for activation in (lb.relu, lb.tanh))
-    assert limit_of(relu) == RIVALS.min_gain and limit_of(tanh) == RIVALS.min_gain_smooth
+    """However many parameters it has more, the penalty of two for each taken off. A rival that cannot contain the network, beside
+    smooth units or with fewer parameters, is clearly worse if the network is right."""
+    relu, gelu, tanh = (Model(activation).start(np.eye(2, 3), 1) for activation in (lb.relu, lb.gelu, lb.tanh))
+    fewer = Model(lb.gelu).start(np.eye(1, 3), 1)
+    assert limit_of(relu, gelu) == RIVALS.min_gain
+    assert limit_of(relu, fewer) == limit_of(tanh, gelu) == RIVALS.min_gain_apart
     for more in (1, 2, 4, 8, 16, 64):
         assert chdtrc(more, RIVALS.penalty_per_parameter * more + RIVALS.min_gain) < 3.2e-3
 

@@ -36,10 +36,9 @@ class ClaimName:
     ONE_UNIT_MORE = "gain of one more unit"
     ONE_UNIT_FEWER = "loss of one unit fewer"
     SMALLEST_VISIBLE_UNIT = "smallest unit that would have been seen"  # of fits by likelihood
-    LARGEST_COSINE = "largest cosine of two units"
+    LARGEST_COSINE = "largest cosine of two units"  # of a lowest layer
     KINK_CROSSED = "samples beyond the least crossed kink"
     BETWEEN_KINKS = "samples between the two closest kinks"
-    BEND = "bend of the straightest unit"
     TIED_LABELS = "labels tied at their largest or smallest"
     RELATIVE_ERROR = "largest relative standard error of a unit"
     DISTANCE_TO_MINIMUM = "distance to the minimum in standard errors"
@@ -109,15 +108,9 @@ class CertificateRules:
     dropped_units: int = 2
     """Units that are tried to leave out: those that look cheapest. Checked by `laybare reproduce plain-noise`."""
 
-    max_cosine: float = 0.999
-    """|cosine| of two extended rows (w, b) on white inputs beyond which they are hard to tell apart. Checked by
-    `laybare reproduce hostile`."""
     nearly_parallel_cosine: float = 0.98
     """|cosine| from which two units trade weight along a curve, where a linear theory of errors fails earlier. Checked by
     `pytest tests/certificate/test_local_minima.py`."""
-    min_bend: float = 1e-9
-    """Least share of a smooth unit's variance that no straight line explains: seven digits above rounding. Checked by
-    `laybare reproduce hostile`."""
     noisy_kink_factor: int = 2
     """With noise, samples on the thinner side of a kink over dim + 2: on fewer a unit follows noise. Checked by
     `laybare reproduce hostile`."""

@@ -81,30 +81,43 @@ class Contest(NamedTuple):
     capital: float
 
 
-def capital_against(d: Array, mean: float, most: float) -> float:
-    """K, the capital of bets that E d < `mean`, for values that count up to `most`."""
+class BetTerms(NamedTuple):
+    """The level of the bounds, and the design effect D of dependent rows: each bet is made about D times there, so that the
+    logarithm of what bounds gain is divided by D. Bets that a challenger is better count in full: where one wins, what rows have
+    in common may be its function."""
+
+    level: float
+    design_effect: float = 1.0
+
+
+def capital_against(d: Array, mean: float, most: float, design_effect: float = 1.0) -> float:
+    """K, the capital of bets that E d < `mean`, for values that count up to `most`, of rows that count as fewer by a factor."""
     bets = np.array(OPTIONS.bets) / max(most, np.finfo(float).tiny)
-    gains = np.log1p(np.maximum(np.multiply.outer(bets, mean - np.minimum(d, most)), -1.0 + 1e-12)).sum(axis=1)
+    gains = np.log1p(np.maximum(np.multiply.outer(bets, mean - np.minimum(d, most)), -1.0 + 1e-12)).sum(axis=1) / design_effect
     return float(np.mean(np.exp(np.minimum(gains, 600.0))))
 
 
-def upper_bound(d: Array, most: float, level: float) -> float:
+def upper_bound(d: Array, most: float, terms: BetTerms) -> float:
     """The smallest mean that bets at this level reject, or `most` if none is."""
+    level, effect = terms
     low, high = float(np.minimum(d, most).mean()) if len(d) else most, most
-    if not len(d) or capital_against(d, high, most) < 1.0 / level:
+    if not len(d) or capital_against(d, high, most, effect) < 1.0 / level:
         return most
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if capital_against(d, middle, most) >= 1.0 / level else (middle, high)
+        low, high = (low, middle) if capital_against(d, middle, most, effect) >= 1.0 / level else (middle, high)
     return high
 
 
-def contest(name: str, adds: Differences, fitted: FittedNetwork, met: ResidualRows, seen: ResidualRows, level: float) -> Contest:
+def contest(
+    name: str, adds: Differences, fitted: FittedNetwork, met: ResidualRows, seen: ResidualRows, terms: BetTerms
+) -> Contest:
     """The challenger on rows that it `met` first; gains and losses count up to the largest on rows that it has `seen`."""
     before, least = _gains(adds, seen), fitted.rounding_variance / fitted.output_variance
     most, worst = max(float(before.max()), least), max(float(-before.min()), least)
     d = np.clip(_gains(adds, met), -worst, most)
-    return Contest(name, float(np.sqrt(max(upper_bound(d, most, level), 0.0))), capital_against(-d, 0.0, worst))
+    bound = float(np.sqrt(max(upper_bound(d, most, terms), 0.0)))
+    return Contest(name, bound, capital_against(-d, 0.0, worst))
 
 
 def challengers_claim(met: Sequence[Contest], wanted: AssuranceOptions, exact: bool) -> Claim:
@@ -162,7 +175,7 @@ def point_challenger(name: str, point: Point, fitted: FittedNetwork) -> Challeng
 
 
 def meet_challengers(
-    fitted: FittedNetwork, points: Sequence[Challenger], level: float, *, rng: Generator
+    fitted: FittedNetwork, points: Sequence[Challenger], terms: BetTerms, *, rng: Generator
 ) -> tuple[Contest, ...]:
     """Every challenger's record: those that are networks on the fresh rows, those of the residual on the half of the used rows
     that they were not fitted to and the fresh ones. None where nothing but rounding is left."""
@@ -172,10 +185,10 @@ def meet_challengers(
     half = rng.permutation(len(used.x)) < len(used.x) // 2
     seen, other = _take(used, half), _take(used, ~half)
     met = ResidualRows(*(np.concatenate(pair) for pair in zip(other, fresh, strict=True)))
-    found = [contest(one.name, one.adds, fitted, fresh, used, level) for one in points]
+    found = [contest(one.name, one.adds, fitted, fresh, used, terms) for one in points]
     if len(seen.x) >= 2 * OPTIONS.rows_per_knot:
         family = (ridge_function(seen, fitted.point, rng), single_wave(seen, rng), waves(seen, rng))
-        found += [contest(one.name, one.adds, fitted, met, seen, level) for one in family]
+        found += [contest(one.name, one.adds, fitted, met, seen, terms) for one in family]
     return tuple(found)
 
 

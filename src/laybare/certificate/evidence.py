@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array, Sums
@@ -51,6 +52,12 @@ def log_likelihood_gain(fitted: FittedNetwork, narrow: float, wide: float, wider
     rounding = fitted.rounding_variance * fitted.equations
     spare = max(1, fitted.equations - fitted.unknowns - wider * parameters_per_unit(fitted.point))
     return minimise.log_likelihood_gain(spare, narrow, wide, rounding)
+
+
+def gain_seen(limit: float, level: float) -> float:
+    """The gain of a unit that exceeds `limit` but with a probability of `level`: LR of a real unit is nearly normal, with a
+    variance of four times its mean (Wilks 1938, non-central)."""
+    return float((np.sqrt(limit) - ndtri(level)) ** 2)
 
 
 def refit_effort(fitted: FittedNetwork) -> Effort:

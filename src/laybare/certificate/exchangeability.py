@@ -25,6 +25,7 @@ from laybare.certificate.certificate import RULES, Claim, ClaimName
 from laybare.certificate.challengers import capital_against
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array, Statistic, Sums
+from laybare.solver.point import Point
 
 
 class HeldOutErrors(NamedTuple):
@@ -130,6 +131,18 @@ def find_dependence(fitted: FittedNetwork) -> tuple[Dependence, ...]:
     if x.shape[1] <= DEPENDENCE.tree_dim:
         found.append(_among_inputs(x, scaled, most))
     return tuple(found)
+
+
+def is_explained(fitted: FittedNetwork, found: tuple[Dependence, ...], wider: Point | None) -> bool:
+    """Whether residuals of neighbours are alike no more beside a wider network: what a function explains is no common noise."""
+    if wider is None:
+        return False
+    for one in (one for one in found if one.found):
+        x, y = fitted.used.read(0, len(one.neighbours))
+        residual = y - wider.features(x, wider.extended(x) @ wider.units.T) @ wider.coefficients
+        if _dependence(one.kind, one.neighbours[:, :1], _cut_off(residual)).found:
+            return False
+    return True
 
 
 def _among_inputs(x: Array, scaled: Array, most: int) -> Dependence:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -138,12 +139,12 @@ def certify_likelihood(
     point = with_unit_rows(point_of(white, biases=True, offset=True, linear=white.linear is not None))
     fitted = LikelihoodFit(network, problem, *rows, point, progress)
     probes, structure = _score_claims(fitted, rng)
-    covariance = robust_covariance(fitted)
+    covariance, effect = robust_covariance(fitted)
     undetermined = fitted.inverse.undetermined | ~np.isfinite(covariance).all(axis=1)
     given = with_infinite(propagate_errors(covariance, point, problem.transform).errors, undetermined)
     errors = as_standard_errors(given, network, point)
     fresh, held_out, held_out_error = _fresh_claim(fitted)
-    visible = _smallest_visible(fitted)
+    visible = _smallest_visible(fitted, effect)
     seen = Claim(
         ClaimName.SMALLEST_VISIBLE_UNIT, visible, TESTS.max_hidden_unit, visible <= TESTS.max_hidden_unit, "proved",
         f"a further unit that adds less than {visible:.1e} of the standard deviation of the network's outputs would not show "
@@ -152,9 +153,9 @@ def certify_likelihood(
     if search.runs is not None:
         minimum = (*minimum, runs_agree_claim(search.runs))
     claims = (
-        *statement(ClaimName.FUNCTION, (fresh, structure, _more_claim(fitted, probes), seen)),
-        *statement(ClaimName.UNITS, (_equations_claim(fitted), _fewer_claim(fitted), _crossing_claim(fitted))),
-        *statement(ClaimName.INTERVALS, (_cosine_claim(fitted), _intervals_claim(fitted, covariance, undetermined))),
+        *statement(ClaimName.FUNCTION, (fresh, structure, _more_claim(fitted, probes, effect), seen)),
+        *statement(ClaimName.UNITS, (_equations_claim(fitted), _fewer_claim(fitted, effect), _crossing_claim(fitted))),
+        *statement(ClaimName.INTERVALS, (_intervals_claim(fitted, covariance, undetermined),)),
         *statement(ClaimName.MINIMUM, minimum))
     kept = None
     if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
@@ -210,8 +211,9 @@ class TestedFeatures:
 
 
 def _score_tests(fitted: LikelihoodFit, features: TestedFeatures) -> Array:
-    """s² / var s of every feature, added over outputs: χ² with as many degrees of freedom; two passes."""
-    point, loss, m = fitted.point, fitted.used.loss, fitted.used.outputs
+    """s² / var s of every feature, added over outputs: χ² with as many degrees of freedom; two passes. Groups of rows have one
+    score each (Liang and Zeger 1986)."""
+    point, loss, m, groups = fitted.point, fitted.used.loss, fitted.used.outputs, fitted.used.groups
 
     def followed(x: Array, y: Array) -> Sums:
         labels, F = labels_of(y), features(x)
@@ -227,9 +229,14 @@ def _score_tests(fitted: LikelihoodFit, features: TestedFeatures) -> Array:
         each = loss.rows(outputs_at(point, x), labels.y)
         rest = np.stack([
             (F - output_gradients(point, x, o) @ follow[o]) * (labels.weights * each.score[:, o])[:, None] for o in range(m)])
-        return rest.sum(axis=1), (rest**2).sum(axis=1)
+        if not groups:
+            return rest.sum(axis=1), (rest**2).sum(axis=1)
+        of_groups = np.zeros((groups, *rest[:, 0].shape))
+        np.add.at(of_groups, labels.groups, np.moveaxis(rest, 1, 0))
+        return rest.sum(axis=1), of_groups
 
     total, squares = fitted.used.sum(scores, stage="certificate")
+    squares = np.sum(squares**2, axis=0) * (groups / max(1, groups - 1)) if groups else squares
     return np.asarray(np.sum(total**2 / np.maximum(squares, np.finfo(float).tiny), axis=0))
 
 
@@ -256,11 +263,11 @@ def _score_claims(fitted: LikelihoodFit, rng: Generator) -> tuple[Array, Claim]:
     return units[np.argsort(-tests[fixed:])[: TESTS.refits]], claim
 
 
-def _more_claim(fitted: LikelihoodFit, probes: Array) -> Claim:
+def _more_claim(fitted: LikelihoodFit, probes: Array, design_effect: float) -> Claim:
     nothing, before, gain = np.zeros((1, fitted.used.outputs)), float(fitted.sums.deviance), 0.0
     if fitted.equations > fitted.unknowns + parameters_per_unit(fitted.point):
         losses = [fitted.refit(add_units(fitted.point, row[None], nothing)) for row in probes]
-        gain = fitted.gain(before, min(losses, default=before))
+        gain = fitted.gain(before, min(losses, default=before)) / design_effect
     clear = RULES.clear_unit_gain * fitted.penalty
     return Claim(
         ClaimName.ONE_UNIT_MORE, gain, fitted.penalty, gain < fitted.penalty, "tested",
@@ -268,33 +275,25 @@ def _more_claim(fitted: LikelihoodFit, probes: Array) -> Claim:
         f"than the threshold means that a unit may be missing, more than {clear:.3g} that one is.", decisive=gain >= clear)
 
 
-def _fewer_claim(fitted: LikelihoodFit) -> Claim:
+def _fewer_claim(fitted: LikelihoodFit, design_effect: float) -> Claim:
     """The least loss of leaving a unit out, of those that look cheapest."""
     order = elimination_order(
         fitted.point, Fit(*fitted.used.sum(FeatureStatistic(fitted.point, fitted.used.loss), stage="certificate")))[0]
     losses = [
         fitted.refit(keep_units(fitted.point, np.delete(np.arange(fitted.point.width), unit)))
         for unit in order[: RULES.dropped_units]]
-    gain = fitted.gain(min(losses, default=np.inf), float(fitted.sums.deviance))
+    gain = fitted.gain(min(losses, default=np.inf), float(fitted.sums.deviance)) / design_effect
     need = RULES.needed_unit_gain * fitted.penalty
     return Claim(
         ClaimName.ONE_UNIT_FEWER, gain, need, gain >= need, "tested",
         "how much less likely the used rows are without the unit that is needed least.")
 
 
-def _smallest_visible(fitted: LikelihoodFit) -> float:
+def _smallest_visible(fitted: LikelihoodFit, design_effect: float) -> float:
     x = fitted.used.rows.read(0, fitted.used.size).x
     spread = max(float(np.var(outputs_at(fitted.point, x), axis=0).mean()), np.finfo(float).tiny)
     information = max(float(fitted.sums.weight), np.finfo(float).tiny)
-    return float(np.sqrt(RULES.clear_unit_gain * fitted.penalty * fitted.dispersion / information / spread))
-
-
-def _cosine_claim(fitted: LikelihoodFit) -> Claim:
-    rows = fitted.point.units / np.linalg.norm(fitted.point.units, axis=1)[:, None]
-    value = max(0.0, float((np.abs(rows @ rows.T) - 2.0 * np.eye(len(rows))).max(initial=0.0)))
-    return Claim(
-        ClaimName.LARGEST_COSINE, value, RULES.max_cosine, value < RULES.max_cosine, "proved",
-        "two units with nearly the same row (w, b) can trade weight without changing the fit.")
+    return float(np.sqrt(RULES.clear_unit_gain * fitted.penalty * design_effect * fitted.dispersion / information / spread))
 
 
 def _crossing_claim(fitted: LikelihoodFit) -> Claim:
@@ -310,9 +309,17 @@ def _crossing_claim(fitted: LikelihoodFit) -> Claim:
         "rows on the thinner side of a unit's kink; on fewer a unit follows noise.")
 
 
-def robust_covariance(fitted: LikelihoodFit) -> Array:
-    """H⁻¹ S H⁻¹ on white inputs; one pass."""
+class RobustCovariance(NamedTuple):
+    """H⁻¹ S H⁻¹ on white inputs, and by how much fewer rows those in groups count: the median factor of the variances."""
+
+    matrix: Array
+    design_effect: float = 1.0
+
+
+def robust_covariance(fitted: LikelihoodFit) -> RobustCovariance:
+    """From the scores of rows, or of groups of rows; one pass."""
     point, loss, inverse, m = fitted.point, fitted.used.loss, fitted.inverse.matrix, fitted.used.outputs
+    groups = fitted.used.groups
 
     def middle(x: Array, y: Array) -> Sums:
         labels = labels_of(y)
@@ -322,16 +329,20 @@ def robust_covariance(fitted: LikelihoodFit) -> Array:
             J = output_gradients(point, x, o)
             lever = labels.weights * each.information[:, o] * np.einsum("np,np->n", J @ inverse, J)
             scores += J * (labels.weights * each.score[:, o] / np.maximum(1.0 - lever, ERRORS.min_residual_share))[:, None]
-        if not fitted.used.groups:
-            return (scores.T @ scores,)
-        totals = np.zeros((fitted.used.groups, point.size))
+        own = scores.T @ scores
+        if not groups:
+            return (own,)
+        totals = np.zeros((groups, point.size))
         np.add.at(totals, labels.groups, scores)
-        return (totals,)
+        return own, totals
 
-    (sums,) = fitted.used.sum(middle, stage="robust errors")
-    if fitted.used.groups:
-        sums = sums.T @ sums * (fitted.used.groups / max(1, fitted.used.groups - 1))
-    return np.asarray(inverse @ sums @ inverse)
+    own, *totals = fitted.used.sum(middle, stage="robust errors")
+    alone = np.asarray(inverse @ own @ inverse)
+    if not totals:
+        return RobustCovariance(alone)
+    together = np.asarray(inverse @ (totals[0].T @ totals[0]) @ inverse) * (groups / max(1, groups - 1))
+    factors = np.diag(together) / np.maximum(np.diag(alone), np.finfo(float).tiny)
+    return RobustCovariance(together, max(1.0, float(np.median(factors))))
 
 
 def _intervals_claim(fitted: LikelihoodFit, covariance: Array, undetermined: Array) -> Claim:

@@ -93,29 +93,41 @@ class MissingUnitOptions:
 MISSING = MissingUnitOptions()
 
 
-def one_unit_more_claim(fitted: FittedNetwork, units: Array, gram: Array | None) -> tuple[Claim, Point | None]:
-    """Gain of another unit: a few steps from the likeliest splits and from the first of `units` (rows w, b), then the best.
+class MissingUnit(NamedTuple):
+    """What another unit gains over noise of its local size, the robust twin of that, and the network with it if it gains much."""
+
+    gain: float = 0.0
+    weighted: float = 0.0
+    point: Point | None = None
+
+
+def find_missing_unit(fitted: FittedNetwork, units: Array, gram: Array | None) -> MissingUnit:
+    """Another unit: a few steps from the likeliest splits and from the first of `units` (rows w, b), then the best.
 
     `gram` is that of a step at the fit: the others are linearised with it. Without `gram`: five short refits and a long one.
-    Beside a linear part the limit is lower: two units that are nearly opposite look like one. With the best network that was
-    found, if any.
     """
-    wider: Point | None = None
-    gain, penalty = RobustGain(0.0, 1.0), bic_penalty_per_unit(fitted)
+    penalty = bic_penalty_per_unit(fitted)
+    if fitted.exact or fitted.equations <= fitted.unknowns + parameters_per_unit(fitted.point):
+        return MissingUnit()
+    best = _best_refit(fitted, units, RULES.clear_unit_gain * penalty) if gram is None else (
+        _best_beside_linearised(fitted, units, gram, MISSING.refit_share * penalty))
+    value = max(0.0, log_likelihood_gain(fitted, float(fitted.fit.loss), best.loss, wider=1))
+    gain = _robust_gain_of(fitted, best) if value >= penalty else RobustGain(0.0, 1.0)
+    refitted = value >= MISSING.refit_share * penalty
+    return MissingUnit(value / gain.noise_factor, gain.weighted, best.point if refitted else None)
+
+
+def one_unit_more_claim(fitted: FittedNetwork, found: MissingUnit, design_effect: float = 1.0) -> Claim:
+    """That no unit is missing. Dependent rows count as fewer, by the `design_effect`. Beside a linear part the limit is lower:
+    two units that are nearly opposite look like one."""
+    penalty, value = bic_penalty_per_unit(fitted), found.gain / design_effect
     allowed = penalty * (RULES.suspicious_unit_gain if fitted.point.linear else 1.0)
-    clear, value = RULES.clear_unit_gain * penalty, 0.0
-    if fitted.equations > fitted.unknowns + parameters_per_unit(fitted.point) and not fitted.exact:
-        best = _best_refit(fitted, units, clear) if gram is None else (
-            _best_beside_linearised(fitted, units, gram, MISSING.refit_share * penalty))
-        value = max(0.0, log_likelihood_gain(fitted, float(fitted.fit.loss), best.loss, wider=1))
-        gain = _robust_gain_of(fitted, best) if value >= penalty else gain
-        wider = best.point if value >= MISSING.refit_share * penalty else None  # refitted
-        value /= gain.noise_factor
+    clear = RULES.clear_unit_gain * penalty
     return Claim(
         ClaimName.ONE_UNIT_MORE, value, allowed, value < allowed, "tested",
         "how much more likely another unit makes the used samples, against what its free parameters would gain from noise; more "
         f"than the threshold means that a unit may be missing, more than {clear:.3g} that one is.",
-        decisive=min(value, gain.weighted) >= clear), wider
+        decisive=min(value, found.weighted / design_effect) >= clear)
 
 
 def _starting_points(fitted: FittedNetwork, units: Array) -> list[Point]:

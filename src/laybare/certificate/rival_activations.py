@@ -48,9 +48,9 @@ class RivalOptions:
     min_gain: float = 8.0
     """Gain from which a rival of ReLUs may be right. Derived: χ² of k degrees of freedom exceeds 2k + 8 in at most three of a
     thousand cases."""
-    min_gain_smooth: float = -9.0
-    """The same beside smooth units, which no rival contains: one that fits about as well leaves the activation open.
-    Derived: three standard deviations, squared."""
+    min_gain_apart: float = -9.0
+    """The same for a rival that does not contain the network, beside smooth units or with no more parameters: one that fits about
+    as well leaves the activation open. Derived: three standard deviations, squared."""
     penalty_per_parameter: float = 2.0  # Paper: Akaike (1974).
     start_length: float = 2.0
     """Length of the first rows of smooth rivals of homogeneous units, in widths of their bend. Checked by
@@ -73,6 +73,13 @@ class _Rival(NamedTuple):
     limit: float
     point: Point | None = None
 
+    def among_dependent_rows(self, unknowns: int, design_effect: float) -> _Rival:
+        """The same where rows count as fewer by this factor; the network has so many unknowns."""
+        if self.point is None:
+            return self
+        penalty = RIVALS.penalty_per_parameter * (parameter_count(self.point) - unknowns)
+        return self._replace(gain=(self.gain + penalty) / design_effect - penalty)
+
 
 class Rivals(NamedTuple):
     """What the rivals say, if they were asked, and the networks by the names of their activations."""
@@ -81,9 +88,9 @@ class Rivals(NamedTuple):
     points: tuple[tuple[str, Point], ...] = ()
 
 
-def rival_activations(fitted: FittedNetwork, left: Alternative, more: Claim) -> Rivals:
-    """Whether another activation fits better; no claim where nothing is suspicious, where a unit is clearly missing (by the claim
-    of one unit `more`), or where the network has no rival."""
+def rival_activations(fitted: FittedNetwork, left: Alternative, more: Claim, design_effect: float = 1.0) -> Rivals:
+    """Whether another activation fits better, where rows count as fewer by the `design_effect`; no claim where nothing is
+    suspicious, where a unit is clearly missing (by the claim of one unit `more`), or where the network has no rival."""
     own = fitted.point.activation
     cheap = fitted.equations * fitted.unknowns**2 <= RIVALS.always_cost
     tried = cheap or (left.suspicious and not more.decisive)  # which refutes by itself
@@ -91,7 +98,8 @@ def rival_activations(fitted: FittedNetwork, left: Alternative, more: Claim) -> 
         return Rivals()
     own_loss = fitted.loss_on_screening_rows
     of_kinds = fitted.run_parallel(*(partial(_fit_rival, fitted, kind, own_loss) for kind in KINDS if kind != own))
-    rivals: list[_Rival] = list(chain.from_iterable(of_kinds))
+    found: list[_Rival] = list(chain.from_iterable(of_kinds))
+    rivals = [one.among_dependent_rows(fitted.unknowns, design_effect) for one in found]
     best, clear = max(rivals, key=lambda one: one.gain - one.limit), any(one.gain >= RULES.clear_gain for one in rivals)
     best_of = {one.name: one.point for one in sorted(rivals, key=lambda one: one.gain) if one.point is not None}
     return Rivals((Claim(
@@ -111,7 +119,7 @@ def _fit_rival(fitted: FittedNetwork, kind: Activation, own_loss: float) -> list
     free = sign_free_model(kind, biases=fitted.point.biases)
     start = _rival_start(fitted.point, free, fitted.used.outputs)
     if fitted.equations <= 2 * parameter_count(start):
-        return [_Rival(kind.name, -np.inf, _gain_limit(fitted.point))]
+        return [_Rival(kind.name, -np.inf, _gain_limit(fitted.point, start))]
     if fitted.screening_rows is fitted.used:
         refit = fitted.refit(start, _effort(fitted.used, start))
         rival = _score_rival(fitted, fitted.used, own_loss, refit)
@@ -175,7 +183,7 @@ def _score_rival(fitted: FittedNetwork, rows: Source, own: float, rival: FittedP
 
     The rival's residuals are added up: what least squares predicts is rounding where nearly straight units have huge readouts.
     """
-    name, limit = rival.point.activation.name, _gain_limit(fitted.point)
+    name, limit = rival.point.activation.name, _gain_limit(fitted.point, rival.point)
     loss = float(rows.sum(FitStatistic(rival.point), stage="certificate")[2])
     if not np.isfinite(loss):
         return _Rival(name, -np.inf, limit)
@@ -185,9 +193,11 @@ def _score_rival(fitted: FittedNetwork, rows: Source, own: float, rival: FittedP
     return _Rival(name, gain - RIVALS.penalty_per_parameter * (unknowns - fitted.unknowns), limit, rival.point)
 
 
-def _gain_limit(own: Point) -> float:
-    """The gain from which a rival may be right."""
-    return RIVALS.min_gain_smooth if own.activation.degree is None else RIVALS.min_gain
+def _gain_limit(own: Point, rival: Point) -> float:
+    """The gain from which a rival may be right: larger for one that may contain the network as a limit, which takes homogeneous
+    units and more parameters."""
+    nested = own.activation.degree is not None and parameter_count(rival) > parameter_count(own)
+    return RIVALS.min_gain if nested else RIVALS.min_gain_apart
 
 
 def _lengths(point: Point) -> Array:

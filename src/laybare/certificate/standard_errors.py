@@ -65,6 +65,11 @@ class ErrorEstimate(NamedTuple):
     covariance: Array | None = None
     inflation: float = 1.0
 
+    @property
+    def design_effect(self) -> float:
+        """By how much fewer rows dependent ones count (Kish 1965); 1 where it is not known."""
+        return self.inflation**2 if self.inflation == self.inflation else 1.0
+
 
 def standard_errors_at(network: Network, source: Source, noise: float, *, biases: bool, offset: bool) -> StandardErrors:
     """Standard errors at `network` from the inputs of `source`, for noise of standard deviation `noise` in every output.

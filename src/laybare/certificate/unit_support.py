@@ -3,7 +3,7 @@
 The squared error alone does not tell: with a unit too many the others make room for it. So the network is refitted without its
 least important units, and the gain of the unit (`evidence`) must exceed its penalty.
 
-A unit that is straight on all samples is part of a linear map. Two that bend between the same samples are seen as one: three
+A unit whose kink lies beyond all samples is part of a linear map. Two that bend between the same samples are seen as one: three
 units of five inputs, two of them nearly parallel, fitted 99 samples exactly in more than one way.
 """
 
@@ -36,13 +36,12 @@ class ReducedNetwork(NamedTuple):
     share: float = 1.0
 
 
-def one_unit_fewer_claim(fitted: FittedNetwork, inflation: float = 1.0) -> Claim:
-    """Gain of the least important unit, the others refitted; dependent rows, which make standard errors larger by `inflation`,
-    count as fewer.
+def one_unit_fewer_claim(fitted: FittedNetwork, design_effect: float = 1.0) -> Claim:
+    """Gain of the least important unit, the others refitted; dependent rows count as fewer, by the `design_effect`.
 
     Without refitting, a unit that was split into two which no sample tells apart would look indispensable.
     """
-    value = drop_least_needed_unit(fitted).unit_gain / (inflation**2 if inflation == inflation else 1.0)
+    value = drop_least_needed_unit(fitted).unit_gain / design_effect
     limit = RULES.needed_unit_gain * bic_penalty_per_unit(fitted)
     return Claim(
         ClaimName.ONE_UNIT_FEWER, value, limit, value > limit, "tested",
@@ -111,14 +110,12 @@ def _robust_minimum(fitted: FittedNetwork, narrow: Point, ratio: float) -> float
     return min(ratio / gain.noise_factor, gain.weighted)
 
 
-def bend_claims(fitted: FittedNetwork) -> tuple[Claim, ...]:
-    """Whether every unit bends on the samples, and where no other does."""
-    return _kink_claims(fitted) if fitted.network.activation.kinks else (_smooth_bend_claim(fitted),)
-
-
-def _kink_claims(fitted: FittedNetwork) -> tuple[Claim, Claim]:
-    """Samples on the thinner side of each kink, and between the kinks of any two units."""
+def kink_claims(fitted: FittedNetwork) -> tuple[Claim, ...]:
+    """Samples on the thinner side of each kink, and between the kinks of any two units. A smooth unit that is straight on all
+    samples has no standard errors."""
     network, used = fitted.white, fitted.used
+    if not network.activation.kinks:
+        return ()
     kinks, columns = np.array(network.activation.kinks), network.width * len(network.activation.kinks)
 
     def statistic(x: Array, y: Array) -> Sums:
@@ -142,23 +139,3 @@ def _kink_claims(fitted: FittedNetwork) -> tuple[Claim, Claim]:
             ClaimName.BETWEEN_KINKS, float(between), fewest, between >= fewest, "proved",
             "samples on one side of the kink of one unit and on the other side of another's: on all others the two are a single "
             "one, so that these alone tell them apart; it takes dim + 2."))
-
-
-def _smooth_bend_claim(fitted: FittedNetwork) -> Claim:
-    """Share of each unit's variance on the samples that is not linear in w·z: a straight unit is part of a linear map."""
-    point = fitted.point
-    biases = point.units[:, -1] if point.biases else np.zeros(point.width)
-
-    def moments(x: Array, y: Array) -> Sums:
-        u = x @ point.units[:, : x.shape[1]].T
-        h = point.activation(u + biases) - point.activation(biases)
-        return u.sum(axis=0), h.sum(axis=0), (u * u).sum(axis=0), (u * h).sum(axis=0), (h * h).sum(axis=0)
-
-    u, h, uu, uh, hh = (total / fitted.used.size for total in fitted.used.sum(moments, stage="certificate"))
-    spread, whole = np.maximum(uu - u * u, 1e-300), np.maximum(hh - h * h, 1e-300)
-    shares = np.maximum(whole - (uh - u * h) ** 2 / spread, 0.0) / whole
-    value = float(shares.min(initial=1.0))
-    return Claim(
-        ClaimName.BEND, value, RULES.min_bend, value > RULES.min_bend, "proved",
-        "share of its variance that no straight line explains; a unit that is straight on all samples is no unit but a part of "
-        "a linear map.")

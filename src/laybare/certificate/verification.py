@@ -2,7 +2,7 @@
 
 Test loss alone does not reveal wrong parameters: over-wide fits with wrong units reach a relative error of 1e-8. So a
 certificate asks for more: more equations than unknowns; a residual on held-out samples no larger than on used ones, without
-structure that features of the inputs explain; no unit too many or too few; units that differ, and bend on the samples; every
+structure that features of the inputs explain; no unit too many or too few; kinks that samples lie around and between; every
 parameter known to a quarter of itself; a minimum; and no challenger that predicts better. `docs/certificate.md`
 has the rules in one table, `CertificateRules` the limits.
 """
@@ -16,19 +16,20 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName, Findings, Resolution, SearchRecord, statement
-from laybare.certificate.challengers import challengers_claim, meet_challengers, point_challenger
-from laybare.certificate.evidence import bic_penalty_per_unit
+from laybare.certificate.challengers import BetTerms, challengers_claim, meet_challengers, point_challenger
+from laybare.certificate.evidence import gain_seen
 from laybare.certificate.exchangeability import (
     Dependence,
     HeldOutErrors,
     dependence_claims,
     find_dependence,
     held_out_errors,
+    is_explained,
 )
 from laybare.certificate.explanations import find_residual_structure, likely_reason, residual_structure_claim
 from laybare.certificate.fitted_network import FittedNetwork, evaluate_fit
 from laybare.certificate.local_minima import limit_of_runs, runs_agree_claim
-from laybare.certificate.missing_unit import one_unit_more_claim
+from laybare.certificate.missing_unit import find_missing_unit, one_unit_more_claim
 from laybare.certificate.repeatability import lack_of_fit_claim, repeat_claims
 from laybare.certificate.rival_activations import are_clearly_worse, rival_activations
 from laybare.certificate.standard_errors import (
@@ -39,7 +40,7 @@ from laybare.certificate.standard_errors import (
     invert_information,
     relative_error_claim,
 )
-from laybare.certificate.unit_support import bend_claims, is_unsupported, one_unit_fewer_claim
+from laybare.certificate.unit_support import is_unsupported, kink_claims, one_unit_fewer_claim
 from laybare.lines.assurance import AssuranceOptions
 from laybare.networks import Network
 from laybare.numerics.shapes import Array, Progress
@@ -62,15 +63,17 @@ def certify(
     information = None
     if fitted.search_rows is fitted.used:  # candidates for a missing unit are then scored with that matrix
         information = invert_information(fitted, gram)
-    (more, wider), (errors, held_out, fewer, dependent) = fitted.run_parallel(
-        partial(one_unit_more_claim, fitted, probes, gram if information is None else information.gram),
+    missing, (errors, held_out, fewer, dependent) = fitted.run_parallel(
+        partial(find_missing_unit, fitted, probes, gram if information is None else information.gram),
         partial(_errors_and_fresh_rows, fitted, information, gram, rng))
-    noise = float(np.sqrt(fitted.noise_variance))
+    noise, wider = float(np.sqrt(fitted.noise_variance)), missing.point
+    effect = 1.0 if is_explained(fitted, dependent, wider) else errors.design_effect
+    more, other = one_unit_more_claim(fitted, missing, effect), other.among_dependent_rows(effect)
     fresh, structure = held_out.claim, residual_structure_claim(other)
-    rivals = rival_activations(fitted, other, more)
+    rivals = rival_activations(fitted, other, more, effect)
     points = [point_challenger(f"a unit more ({wider.width})", wider, fitted)] if wider is not None else []
     points += [point_challenger(f"{name} units", point, fitted) for name, point in rivals.points]
-    met = meet_challengers(fitted, points, assurance.level_of_look(search.looks), rng=rng)
+    met = meet_challengers(fitted, points, BetTerms(assurance.level_of_look(search.looks), effect), rng=rng)
     basin = (_minimum_claim(errors), *(() if fitted.exact else (_nearby_minima_claim(errors),)))
     if search.runs is not None:
         basin = (*basin, runs_agree_claim(search.runs, limit_of_runs(fewer, fresh, structure)))
@@ -78,8 +81,8 @@ def certify(
         *statement(ClaimName.FUNCTION, (
             fresh, challengers_claim(met, assurance, fitted.exact), structure, *rivals.claims, more, _tied_labels_claim(fitted),
             *lack_of_fit_claim(noise, problem.repeats))),
-        *statement(ClaimName.UNITS, (_equations_claim(fitted), fewer, *bend_claims(fitted))),
-        *statement(ClaimName.INTERVALS, (_separation_claim(fitted), _intervals_claim(fitted, errors))),
+        *statement(ClaimName.UNITS, (_equations_claim(fitted), fewer, *kink_claims(fitted))),
+        *statement(ClaimName.INTERVALS, (_intervals_claim(fitted, errors),)),
         *statement(ClaimName.MINIMUM, (*basin, *search.claims)),
         *statement(ClaimName.ROWS, (
             *dependence_claims(dependent, errors.inflation), *repeat_claims(problem.repeats, noise_allowed=True))))
@@ -87,9 +90,10 @@ def certify(
     resolution = Resolution(assurance.level, bound, len(met), error) if met else None
     findings = Findings(
         search.runs, more.decisive, is_unsupported(fewer), are_clearly_worse(rivals.claims), not structure.passed)
+    visible = _smallest_visible_unit(fitted, more, effect, assurance.level)
     found = Certificate(
-        (*claims, *search.assumptions), errors.errors, noise, fitted.explained, _smallest_visible_unit(fitted), held_out.fresh,
-        held_out.fresh_error, covariance=errors.covariance, findings=findings, resolution=resolution)
+        (*claims, *search.assumptions), errors.errors, noise, fitted.explained, visible, held_out.fresh, held_out.fresh_error,
+        covariance=errors.covariance, findings=findings, resolution=resolution)
     unexplained = found.verdict == "doubtful" and fitted.explained < RULES.min_explained
     if not unexplained and found.verdict != "refuted":
         return found
@@ -101,7 +105,7 @@ def _errors_and_fresh_rows(
 ) -> tuple[ErrorEstimate, HeldOutErrors, Claim, tuple[Dependence, ...]]:
     information, dependent = information or invert_information(fitted, gram), find_dependence(fitted)
     errors = estimate_errors(fitted, information, dependent, rng=rng)
-    return errors, held_out_errors(fitted), one_unit_fewer_claim(fitted, errors.inflation), dependent
+    return errors, held_out_errors(fitted), one_unit_fewer_claim(fitted, errors.design_effect), dependent
 
 
 def _equations_claim(fitted: FittedNetwork) -> Claim:
@@ -116,9 +120,9 @@ def _equations_claim(fitted: FittedNetwork) -> Claim:
         "little, at 1 nothing; with noise it takes more, since other functions fit noisy samples as well.")
 
 
-def _smallest_visible_unit(fitted: FittedNetwork) -> float:
-    """The smallest unit that would have been seen: the standard deviation of what it adds over that of y."""
-    seen = RULES.clear_unit_gain * bic_penalty_per_unit(fitted) * fitted.noise_variance / fitted.equations
+def _smallest_visible_unit(fitted: FittedNetwork, more: Claim, design_effect: float, level: float) -> float:
+    """The smallest unit that would have been seen at this level: the standard deviation of what it adds over that of y."""
+    seen = gain_seen(more.threshold, level) * design_effect * fitted.noise_variance / fitted.equations
     variance = fitted.rounding_variance if fitted.exact else max(seen, fitted.rounding_variance)
     return float(np.sqrt(variance / fitted.output_variance))
 
@@ -175,13 +179,6 @@ def _largest_cosine(fitted: FittedNetwork) -> float:
     rows = fitted.point.units / np.maximum(np.linalg.norm(fitted.point.units, axis=1), 1e-300)[:, None]
     cosines = np.abs(rows @ rows.T) - 2.0 * np.eye(len(rows))
     return max(0.0, float(cosines.max(initial=0.0)))
-
-
-def _separation_claim(fitted: FittedNetwork) -> Claim:
-    value = _largest_cosine(fitted)
-    return Claim(
-        ClaimName.LARGEST_COSINE, value, RULES.max_cosine, value < RULES.max_cosine, "proved",
-        "two units with nearly the same row (w, b) can trade weight without changing the fit.")
 
 
 def _intervals_claim(fitted: FittedNetwork, errors: ErrorEstimate) -> Claim:

@@ -16,8 +16,7 @@ import numpy as np
 from scipy.special import erfc
 
 from laybare.activations import Activation
-from laybare.certificate import Claim
-from laybare.certificate.certificate import RULES, ClaimName
+from laybare.certificate import Claim, ClaimName
 from laybare.lowest_layer.active_rows import SingleUnitRows
 from laybare.lowest_layer.union_fit import HalfSpaces, Mismatch
 from laybare.networks import Layer
@@ -105,6 +104,7 @@ class AcceptanceRules:
     min_rows_per_unit: int = 50  # active rows of one unit alone, to fit its boundary. Checked by `pytest tests/lowest_layer`.
     max_off_line: float = 1e-3  # share of fresh rows off their unit's line. Checked by `pytest tests/lowest_layer`.
     min_top_r2: float = 0.75  # of noiseless outputs: boundaries off by 0.1 rad leave 0.8. Checked by `pytest tests/lowest_layer`.
+    max_cosine: float = 0.999  # of two rows that can be told apart. Checked by `pytest tests/lowest_layer`.
     max_residual: float = 1e-6  # rms over the sd of y: exact 1e-13, wrong top 1e-2. Checked by `pytest tests/lowest_layer`.
 
 
@@ -163,7 +163,7 @@ def separation_claim(weights: Array) -> Claim:
     cosines = weights @ weights.T - 2.0 * np.eye(len(weights))
     value = max(0.0, float(cosines.max(initial=0.0)))
     return Claim(
-        ClaimName.LARGEST_COSINE, value, RULES.max_cosine, value < RULES.max_cosine, "proved",
+        ClaimName.LARGEST_COSINE, value, ACCEPTANCE.max_cosine, value < ACCEPTANCE.max_cosine, "proved",
         "two units with nearly the same direction cannot be distinguished from one.")
 
 
