@@ -9,7 +9,7 @@ from scipy.special import chdtrc
 import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.certificate.challengers import BetTerms, capital_against, upper_bound
-from laybare.certificate.exchangeability import DEPENDENCE, variance_inflation
+from laybare.certificate.exchangeability import DEPENDENCE, common_parts, variance_inflation
 from laybare.certificate.exchangeability import _dependence as dependence_of
 from laybare.certificate.explanations import Alternative
 from laybare.planted import random_network
@@ -99,3 +99,12 @@ def test_noise_in_common_is_not_taken_for_structure(kind: str) -> None:
     found = lb.recover(lb.Samples(drawn.x, y), lb.RandomStart(), truth.width, groups=drawn.groups, rng=0)
     assert largest_miss(found.network, truth, found.certificate.standard_errors) <= 1.0
     assert found.certificate.verdict == "verified"
+
+
+def test_what_neighbours_have_in_common_is_in_the_resolution() -> None:
+    """Nothing tells noise that groups share from a function that no challenger found: the network may be beaten by that much."""
+    truth, drawn, y = dependent_rows("repeated inputs", 9101)
+    found = lb.refine(lb.Samples(drawn.x, y), truth).certificate
+    common = 0.1 * np.sqrt(0.5)  # half of the noise, which is a tenth of y
+    assert found.resolution is not None and common < found.resolution.bound < 1.5 * common
+    assert common_parts((dependence_of("", lags(300), np.zeros((300, 1))),), 0.05) == ()

@@ -15,14 +15,15 @@ must gain. A level that wanders, with no such J, leaves the matter open.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import fdtri, ndtr
+from scipy.special import fdtri, ndtr, ndtri
 
 from laybare.certificate.certificate import RULES, Claim, ClaimName
-from laybare.certificate.challengers import capital_against
+from laybare.certificate.challengers import Contest, capital_against
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array, Statistic, Sums
 from laybare.solver.point import Point
@@ -107,6 +108,9 @@ class Dependence(NamedTuple):
     capital: float
     reach: int
     neighbours: Array
+    common: tuple[float, float] = (0.0, 0.0)
+    """Mean and standard error of what first neighbours among inputs have in common: the mean product of their residuals, over the
+    variance of y. If that is no noise but a function of the inputs, it is beaten by that much."""
 
     @property
     def found(self) -> bool:
@@ -129,8 +133,17 @@ def find_dependence(fitted: FittedNetwork) -> tuple[Dependence, ...]:
     at = np.arange(rows)[:, None] - np.arange(1, most + 1)
     found = [_dependence("before each other", np.where(at < 0, -1, at), scaled)]
     if x.shape[1] <= DEPENDENCE.tree_dim:
-        found.append(_among_inputs(x, scaled, most))
+        one = _among_inputs(x, scaled, most)
+        products = np.mean(residual[one.neighbours[:, 0]] * residual[: len(one.neighbours)], axis=1) / fitted.output_variance
+        common = float(products.mean()), float(products.std() / np.sqrt(len(products)))
+        found.append(one._replace(common=common))
     return tuple(found)
+
+
+def common_parts(found: Sequence[Dependence], level: float) -> tuple[Contest, ...]:
+    """Where neighbours among inputs are alike: what they have in common as a challenger that nobody has found, at this level."""
+    bounds = [one.common[0] - float(ndtri(level)) * one.common[1] for one in found if one.found and any(one.common)]
+    return tuple(Contest("what rows with the nearest inputs have in common", float(np.sqrt(max(b, 0.0))), 0.0) for b in bounds)
 
 
 def is_explained(fitted: FittedNetwork, found: tuple[Dependence, ...], wider: Point | None) -> bool:

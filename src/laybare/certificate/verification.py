@@ -21,6 +21,7 @@ from laybare.certificate.evidence import gain_seen
 from laybare.certificate.exchangeability import (
     Dependence,
     HeldOutErrors,
+    common_parts,
     dependence_claims,
     find_dependence,
     held_out_errors,
@@ -77,6 +78,7 @@ def certify(
     basin = (_minimum_claim(errors), *(() if fitted.exact else (_nearby_minima_claim(errors),)))
     if search.runs is not None:
         basin = (*basin, runs_agree_claim(search.runs, limit_of_runs(fewer, fresh, structure)))
+    met = (*met, *common_parts(dependent, assurance.level))
     claims = (
         *statement(ClaimName.FUNCTION, (
             fresh, challengers_claim(met, assurance, fitted.exact), structure, *rivals.claims, more, _tied_labels_claim(fitted),
