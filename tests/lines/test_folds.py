@@ -23,14 +23,14 @@ from laybare.lines.folds.facts import (
     solve_row,
     surface_features,
 )
-from laybare.lines.folds.fit import fit_readout
+from laybare.lines.folds.fit import FreeRows, fit_free_rows, fit_readout
 from laybare.lines.folds.given import located_row, surface_points
 from laybare.lines.folds.probe import BentPlace, SurfaceProbe
 from laybare.lines.folds.stack import KnownLayers, flipped, next_crossing
 from laybare.lines.folds.surface import FoldedSurface
 from laybare.lines.line import random_line
 from laybare.lines.piecewise_linear import check_piecewise_linear
-from laybare.lines.query import QueryCounter
+from laybare.lines.query import Answers, QueryCounter
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
 
@@ -261,6 +261,25 @@ def test_open_weights_are_held_on_their_side() -> None:
     held = hold_open(row, free, features, -np.ones(200))
     assert (features @ held < 0.0).all()
     assert np.array_equal(held[[0, 1, 3]], row[[0, 1, 3]])
+    assert np.abs(held[2]) <= 100.0  # of all such rows a small one: the least that holds is 10 to 100 here
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_free_rows_are_told_by_answers_and_a_missing_unit_does_not_disturb_them(missing: bool) -> None:
+    network, rng = planted((3, 8, 6, 2), 11), np.random.default_rng(12)
+    layers, x, rare = known(network, 2), rng.standard_normal((3000, 3)), [2, 5]
+    biases = layers.biases[0].copy()
+    biases[rare] = -1.5 * np.linalg.norm(layers.weights[0][rare], axis=1)  # on for one input in fifteen
+    network = Network((Layer(layers.weights[0], biases), network.layers[1]), network.readout, network.offset)
+    layers = known(network, 2)
+    free, moved = FreeRows(np.array([1, 1, 5]), np.eye(9)[[*rare, 2]]), layers.weights[1].copy()
+    moved[free.units, [*rare, 2]] += 0.3 * rng.standard_normal(3)
+    y = network(x) + (np.maximum(x @ np.ones((3, 2)) - 5.0, 0.0) if missing else 0.0)
+    readout = fit_readout(layers, x[:400], network(x[:400]))
+    found, fitted = fit_free_rows(
+        layers.with_top(moved, layers.biases[1]), free, Answers(x, y), readout, FoldOptions())
+    assert np.abs(found.weights[1] - layers.weights[1]).max() <= 1e-7
+    assert np.array_equal(fitted.missed, np.flatnonzero(np.abs(y - network(x)).max(axis=1) > 1e-9))
 
 
 def test_equations_leave_free_what_they_do_not_tell() -> None:

@@ -241,8 +241,9 @@ def folds_certificate(
     return Certificate(claims, errors, noise, assurance=assurance)
 
 
-def _open_weights_text(found: FoldsResult, start: Network, network: Network) -> str:
-    """Which weights may be changed without a change of any answer: by layer, unit and feature, as `network` numbers them."""
+def _open_weights_text(found: FoldsResult, start: Network, network: Network, most: int = 12) -> str:
+    """Which weights may be changed without a change of any answer: by layer, unit and feature, as `network` numbers them; of
+    `most` units."""
     if found.network is None:
         return "pairs of a unit and a feature whose surfaces were not seen to meet."
     text = "weights that may be changed, together with others, so that no answer changes."
@@ -253,9 +254,12 @@ def _open_weights_text(found: FoldsResult, start: Network, network: Network) -> 
     for level, report in enumerate(found.reports):
         below = places[level - 1] if level else {}
         for unit in sorted({unit for unit, _ in report.open}):
-            features = ", ".join(str(below.get(k, k)) for m, k in report.open if m == unit)
-            said.append(f"unit {places[level].get(unit, unit)} of layer {level + 1} from {features}")
-    return f"{text} Counted from 0: {'; '.join(said)}."
+            features = [str(below.get(k, k)) for m, k in report.open if m == unit]
+            every = len(features) == start.layers[level].weights.shape[1]
+            told = "all features" if every else ", ".join(features)
+            said.append(f"unit {places[level].get(unit, unit)} of layer {level + 1} from {told}")
+    more = f"; and of {len(said) - most} further units" if len(said) > most else ""
+    return f"{text} Counted from 0: {'; '.join(said[:most])}{more}."
 
 
 def _corners_text(found: FoldsResult) -> str:

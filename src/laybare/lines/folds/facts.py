@@ -370,19 +370,20 @@ def meeting_points(
 
 
 def hold_open(row: Array, free: Array, features: Array, side: Array) -> Array:
-    """A row among row + free·y whose unit does not bend where its surface was shown not to be.
+    """A small row among row + free·y whose unit does not bend where its surface was shown not to be.
 
     `features` (n, unknowns) of inputs at which free directions take part, `side` (n,) the sign of z_m there: two surfaces that do
     not meet leave m on one side wherever the feature is in its other state. Any such row gives the same function, once the
     linear part above is fitted: where the unit is off no answer depends on it, where it is on it passes a linear part that is
-    fitted above. A linear program: the largest t with side·z_m ≥ t·|features| and |y| bounded.
+    fitted above. A linear program: the largest t - ε max|y| with side·z_m ≥ t·|features|, t ≤ 0.01.
     """
     size = np.linalg.norm(features, axis=1)
     a = side[:, None] * (features @ free) / size[:, None]
     b = side * (features @ row) / size
-    bound = 1e3 * max(1.0, float(np.abs(row).max()))
-    q = free.shape[1]
+    q, price = free.shape[1], 1e-5 / max(1.0, float(np.abs(row).max()))
+    apart = np.column_stack([-a, np.ones(len(a)), np.zeros(len(a))])
+    small = np.vstack([np.column_stack([sign * np.eye(q), np.zeros(q), -np.ones(q)]) for sign in (-1.0, 1.0)])
     result = scipy.optimize.linprog(
-        np.append(np.zeros(q), -1.0), A_ub=np.column_stack([-a, np.ones(len(a))]), b_ub=b,
-        bounds=[(-bound, bound)] * q + [(None, 0.01)], method="highs")
+        np.concatenate([np.zeros(q), [-1.0, price]]), A_ub=np.vstack([apart, small]), b_ub=np.concatenate([b, np.zeros(2 * q)]),
+        bounds=[(None, None)] * q + [(None, 0.01), (0.0, None)], method="highs")
     return row + free @ result.x[:q] if result.status == 0 else row

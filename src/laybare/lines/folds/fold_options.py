@@ -71,6 +71,15 @@ class FoldOptions:
     given_up: float = 0.05
     """Share of unpredicted answers in a network that is returned as incomplete. Checked by `pytest tests/lines/test_folds.py`."""
     oriented: float = 1e-6  # misfit before the joint fit. Derived: errors grow by 10-100 per layer, from 1e-12 to 1e-7.
+    free_levels: tuple[float, float] = (0.01, 1e-10)
+    """Of misfits, relative to the largest at first, and at last. Derived: at the first most answers keep their weight; the last
+    is rounding times the condition of the features."""
+    free_steps: int = 12  # levels, and steps at each. Derived: a factor of 5 from level to level.
+    free_damping: tuple[float, float] = (1e-9, 1e3)  # least and largest. Derived: rounding of the system, and a step of 1e-3.
+    free_sample: int = 12
+    """Answers per number of that fit. Derived: of answers asked for other purposes one in ten is far from all others."""
+    free_rounds: int = 12  # of answers that are added to it. Checked by `pytest tests/lines/test_folds.py`.
+    free_answers: int = 30  # asked where an open feature takes part. Checked by `pytest tests/lines/test_folds.py`.
     predicted: float = 1e-8  # misfit after it. Derived: rounding times the condition of the fit.
 
     def log_ratio(self, *, hit: bool) -> float:

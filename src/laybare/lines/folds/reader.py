@@ -36,7 +36,7 @@ from laybare.lines.folds.facts import (
     solve_orientation,
     solve_row,
 )
-from laybare.lines.folds.fit import Readout, fit_readout, without_unused
+from laybare.lines.folds.fit import FreeRows, Readout, fit_free_rows, fit_readout, without_unused
 from laybare.lines.folds.fold_options import FoldOptions
 from laybare.lines.folds.given import GivenLayer, located_row
 from laybare.lines.folds.probe import BentPlace, SurfaceProbe
@@ -100,6 +100,7 @@ class LayerState:
     orientation: Orientation | None = None
     closes: Array = field(default_factory=lambda: np.empty(0))
     open: Array = field(default_factory=lambda: np.empty((0, 0), dtype=bool))
+    free: FreeRows = FreeRows(np.empty(0, dtype=int), np.empty((0, 0)))
     always_on: int = 0
     grown: int = 0
 
@@ -346,22 +347,24 @@ class FoldReader:
         if self.known.depth:
             self._drop_unused(level)
             self._orient(solve_orientation(self._rows_above(level), self.known.weights[-1], self.levels[-2].open))
-        rows, opened, closes = [], [], []
+        rows, opened, closes, free = [], [], [], []
         for unit in level.units:
             x = unit.points
             null = null_vector(np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))]))
-            row, free = null.row, null.open
+            row, directions = null.row, np.empty((len(null.row), 0))
             if null.open.any() or null.gap < 1e-9:
-                row, free = self._held_row(unit)
+                row, directions = self._held_row(unit)
             rows.append(row / np.linalg.norm(row[:-1]))
-            opened.append(free[:-1])
+            opened.append(np.abs(directions[:-1]).max(axis=1, initial=0.0) > 1e-6)
+            free.append(directions.T)
             closes.append(null.closes)
+        level.free = FreeRows(np.repeat(np.arange(len(free)), [len(one) for one in free]), np.vstack(free))
         level.open, level.closes, level.always_on, stacked = np.array(opened), np.array(closes), 0, np.array(rows)
         self.known = self.known.above(stacked[:, :-1], stacked[:, -1])
         self.say(f"{len(rows)} units stacked, null vectors close to {level.closes.max():.1e}, {level.open.sum()} weights open")
 
     def _held_row(self, unit: FoldedUnit) -> tuple[Array, Array]:
-        """A row in the oriented features for a unit that leaves weights open, and which weights are.
+        """A row in the oriented features for a unit that leaves weights open, and the directions that are free.
 
         Where no open feature takes part the unit's value is known, and the row is fitted to it. Where one does, the unit is on
         the side on which it is at the wall of that feature, and stays there (`hold_open`).
@@ -372,7 +375,6 @@ class FoldReader:
         told = ~np.isnan(z)
         features = np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))])
         solution = solve_row(features[told], z[told], self.probe.options.rank)
-        opened = np.abs(solution.free).max(axis=1, initial=0.0) > 1e-6
         x, side = unit.surface.held_sides(x)
         row, f = solution.row, np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))])
         used = np.zeros(len(x), dtype=bool)
@@ -382,7 +384,7 @@ class FoldReader:
                 break
             used[wrong[: self.probe.options.held_points]] = True
             row = hold_open(solution.row, solution.free, f[used], side[used])
-        return row, opened
+        return row, solution.free
 
     def _drop_unused(self, level: LayerState) -> None:
         """Drop units of the layer below at which no surface folds: pieces of other surfaces that were taken for theirs."""
@@ -531,10 +533,14 @@ class FoldReader:
                 return None
             if not len(missed):
                 seen, missed = self._first_missed(readout)
-                if not len(missed) and self.look_along([self.line() for _ in range(options.last_lines)]):
-                    continue
+            if len(missed) and len(self.levels[-1].free.units):
+                readout, seen, missed = self._fit_free_rows(readout)
                 if not len(missed):
-                    break
+                    continue
+            if not len(missed):
+                if self.look_along([self.line() for _ in range(options.last_lines)]):
+                    continue
+                break
             if not any(self.look_at(seen.x, missed) for _ in range(options.looks)):
                 break
         if len(readout.missed) > options.given_up * len(fitted.x):
@@ -546,11 +552,50 @@ class FoldReader:
         """Answers, and which of them are not predicted: of all that were asked so far, then fresh ones, then corners."""
         for ask in (self.asked, self._fresh_once, self.corners):
             answers = ask()
-            missed = np.flatnonzero(self._off(readout(self.known, answers.x), answers) > self.probe.options.oriented)
+            missed = self._missed(readout, answers)
             self.say(f"{len(missed)} of {len(answers.x)} answers missed")
             if len(missed):
                 break
         return answers, missed
+
+    def _fit_free_rows(self, readout: Readout) -> tuple[Readout, Answers, Array]:
+        """Fit free rows of the highest layer to answers, more of which are asked where their open weights take part.
+
+        Of all answers those are fitted that are not predicted, and some others; then those that are not predicted meanwhile,
+        until a batch of fresh ones is. Returns the readout, and the answers that are not predicted.
+        """
+        options, free = self.probe.options, self.levels[-1].free
+        most = options.free_sample * (sum(self.known.weights[-1].shape) + len(free.units) + 1)
+        chosen = self.probe.rng.permutation(self.probe.queries.total)[:most]  # counted from the first answer
+        best, fewest = (self.known, readout), self.probe.queries.total
+        for _ in range(options.free_rounds):
+            self._ask_at_open_features()
+            seen = self.asked()
+            missed = self._missed(readout, seen)
+            best, fewest = ((self.known, readout), len(missed)) if len(missed) < fewest else (best, fewest)
+            if not len(missed):
+                break
+            chosen = np.union1d(chosen, len(seen.x) - 1 - self.probe.rng.permutation(missed)[:most])
+            some = Answers(*(part[len(seen.x) - 1 - chosen] for part in seen))
+            before = len(self._missed(readout, some))
+            self.known, fitted = fit_free_rows(self.known, free, some, readout, options)
+            self.say(f"{len(free.units)} free directions fitted to {len(some.x)} answers, {len(fitted.missed)} of these missed")
+            if len(fitted.missed) >= before:
+                break
+            readout = fitted
+        self.known, readout = best
+        return readout, seen, self._missed(readout, seen)
+
+    def _missed(self, readout: Readout, answers: Answers) -> Array:
+        return np.flatnonzero(self._off(readout(self.known, answers.x), answers) > self.probe.options.oriented)
+
+    def _ask_at_open_features(self) -> None:
+        """Answers at inputs at which open features take part: whether the unit is on there is not known."""
+        p, opened = self.probe, self.levels[-1].open.any(axis=0)
+        x = self._near_units(p.options.held_points)
+        on = self.known.features(x, self.known.depth - 1)[:, opened] > 0.0
+        chosen = [p.rng.permutation(np.flatnonzero(one))[: p.options.free_answers] for one in on.T]
+        p.answers(x[np.unique(np.concatenate(chosen))], "polish")
 
     def _off(self, predicted: Array, answers: Answers) -> Array:
         """Differences (n,) of answers, relative to their own size and to that of all in the domain."""
@@ -563,8 +608,13 @@ class FoldReader:
 
     def contradictions(self, network: DeepParameters) -> int:
         """How many of all answers a network does not predict."""
+        return self._misfit_of_all(network)[0]
+
+    def _misfit_of_all(self, network: DeepParameters) -> tuple[int, float]:
+        """How many of all answers a network does not predict, and by how much it is off in the mean."""
         asked = self.asked()
-        return int((self._off(network(asked.x), asked) > self.probe.options.predicted).sum())
+        off = self._off(network(asked.x), asked)
+        return int((off > self.probe.options.predicted).sum()), float(off.mean())
 
     def asked(self, most: int | None = None) -> Answers:
         """All answers so far, or the latest of them."""
@@ -618,7 +668,12 @@ class FoldReader:
                 break
         self.say(f"{off:.1e} before the joint fit of {network.size} parameters")
         answers = Samples(*self._answers_of_fit(network), Unknown())
-        return without_unused(fit_all_layers(network, answers, self.probe.rounding.sd).parameters)
+        refined = fit_all_layers(network, answers, self.probe.rounding.sd).parameters
+        whole, kept = without_unused(min(network, refined, key=self._misfit_of_all))
+        below = np.ones(self.probe.dim, dtype=bool)
+        for level, used in zip(self.levels, kept, strict=True):
+            level.open, below = level.open[used][:, below], used
+        return whole
 
     def _answers_of_fit(self, network: DeepParameters) -> Answers:
         """The latest answers that a network predicts roughly, as many as a fit has time for, and enough of them."""
@@ -647,9 +702,10 @@ class FoldReader:
 
     def weight_errors(self, network: DeepParameters) -> WeightErrors | None:
         """What the answers tell about every weight; None if there are too many."""
-        if network.size > self.probe.options.most_weights:
+        answers = self._answers_of_fit(network)
+        if network.size > self.probe.options.most_weights or len(answers.x) * len(network.offset) < network.size:
             return None
-        return weight_errors(network, Samples(*self._answers_of_fit(network), Unknown()), self.probe.rounding.sd)
+        return weight_errors(network, Samples(*answers, Unknown()), self.probe.rounding.sd)
 
     def _with_readout(self, x: Array, y: Array) -> tuple[DeepParameters, float]:
         h = np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))])
@@ -740,7 +796,9 @@ def _result(reader: FoldReader, network: DeepParameters | None, fresh: float, fa
     whole = None if network is None else _network(layers, network.readout, network.offset)
     reports = tuple(_report(level) for level in reader.levels)
     if errors is not None:
-        reports = tuple(replace(report, open=pairs) for report, pairs in zip(reports, errors.open, strict=False))
+        reports = tuple(
+            replace(report, open=tuple(sorted({*report.open} & {*pairs})))  # neither surfaces tell it nor answers
+            for report, pairs in zip(reports, errors.open, strict=True))
     queries = reader.probe.queries
     needed = _needed(reader) if ended and reader.levels else None
     return FoldsResult(
