@@ -552,7 +552,7 @@ class FoldReader:
         """Answers, and which of them are not predicted: of all that were asked so far, then fresh ones, then corners."""
         for ask in (self.asked, self._fresh_once, self.corners):
             answers = ask()
-            missed = self._missed(readout, answers)
+            missed = self._missed(self.known, readout, answers)
             self.say(f"{len(missed)} of {len(answers.x)} answers missed")
             if len(missed):
                 break
@@ -561,41 +561,45 @@ class FoldReader:
     def _fit_free_rows(self, readout: Readout) -> tuple[Readout, Answers, Array]:
         """Fit free rows of the highest layer to answers, more of which are asked where their open weights take part.
 
-        Of all answers those are fitted that are not predicted, and some others; then those that are not predicted meanwhile,
-        until a batch of fresh ones is. Returns the readout, and the answers that are not predicted.
+        Those that are not predicted are fitted, and some others; then those that are not predicted meanwhile, until a batch of
+        fresh ones is, or nothing is gained. Returns the readout, and the answers that are not predicted.
         """
         options, free = self.probe.options, self.levels[-1].free
         most = options.free_sample * (sum(self.known.weights[-1].shape) + len(free.units) + 1)
         chosen = self.probe.rng.permutation(self.probe.queries.total)[:most]  # counted from the first answer
-        best, fewest = (self.known, readout), self.probe.queries.total
+        best, seen = (self.known, readout), self.asked()
+        missed = self._missed(*best, seen)
         for _ in range(options.free_rounds):
-            self._ask_at_open_features()
+            self._ask_at_open_features(seen.x[missed])
             seen = self.asked()
-            missed = self._missed(readout, seen)
-            best, fewest = ((self.known, readout), len(missed)) if len(missed) < fewest else (best, fewest)
+            missed = self._missed(*best, seen)
             if not len(missed):
                 break
             chosen = np.union1d(chosen, len(seen.x) - 1 - self.probe.rng.permutation(missed)[:most])
             some = Answers(*(part[len(seen.x) - 1 - chosen] for part in seen))
-            before = len(self._missed(readout, some))
-            self.known, fitted = fit_free_rows(self.known, free, some, readout, options)
-            self.say(f"{len(free.units)} free directions fitted to {len(some.x)} answers, {len(fitted.missed)} of these missed")
-            if len(fitted.missed) >= before:
-                break
-            readout = fitted
+            tried = fit_free_rows(best[0], free, some, best[1], options)
+            wrong = self._missed(*tried, seen)
+            self.say(f"{len(free.units)} free directions fitted to {len(some.x)} of {len(seen.x)} answers, "
+                     f"{len(missed)} were missed, {len(wrong)} are now")
+            if len(wrong) < len(missed):
+                best, missed = tried, wrong
+            else:
+                chosen = np.union1d(chosen, len(seen.x) - 1 - self.probe.rng.permutation(wrong)[:most])
         self.known, readout = best
-        return readout, seen, self._missed(readout, seen)
+        return readout, seen, missed
 
-    def _missed(self, readout: Readout, answers: Answers) -> Array:
-        return np.flatnonzero(self._off(readout(self.known, answers.x), answers) > self.probe.options.oriented)
+    def _missed(self, known: KnownLayers, readout: Readout, answers: Answers) -> Array:
+        return np.flatnonzero(self._off(readout(known, answers.x), answers) > self.probe.options.oriented)
 
-    def _ask_at_open_features(self) -> None:
-        """Answers at inputs at which open features take part: whether the unit is on there is not known."""
+    def _ask_at_open_features(self, missed: Array) -> None:
+        """Answers at inputs at which open features take part, and beside some that are missed."""
         p, opened = self.probe, self.levels[-1].open.any(axis=0)
         x = self._near_units(p.options.held_points)
         on = self.known.features(x, self.known.depth - 1)[:, opened] > 0.0
         chosen = [p.rng.permutation(np.flatnonzero(one))[: p.options.free_answers] for one in on.T]
-        p.answers(x[np.unique(np.concatenate(chosen))], "polish")
+        beside = missed[p.rng.integers(len(missed), size=p.options.free_beside * bool(len(missed)))]
+        beside = beside + p.scale * 10.0 ** p.rng.uniform(-2.0, -0.5, (len(beside), 1)) * p.rng.standard_normal(beside.shape)
+        p.answers(np.vstack([x[np.unique(np.concatenate(chosen))], beside]), "polish")
 
     def _off(self, predicted: Array, answers: Answers) -> Array:
         """Differences (n,) of answers, relative to their own size and to that of all in the domain."""
