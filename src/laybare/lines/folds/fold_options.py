@@ -78,8 +78,9 @@ class FoldOptions:
     free_damping: tuple[float, float] = (1e-9, 1e3)  # least and largest. Derived: rounding of the system, and a step of 1e-3.
     free_sample: int = 12
     """Answers per number of that fit. Derived: of answers asked for other purposes one in ten is far from all others."""
-    free_rounds: int = 8  # of answers that are added to it. Checked by `pytest tests/lines/test_folds.py`.
+    free_rounds: int = 2  # that do not halve the answers that are missed end it. Checked by `pytest tests/lines/test_folds.py`.
     free_answers: int = 30  # asked where an open feature takes part. Checked by `pytest tests/lines/test_folds.py`.
+    free_batches: int = 12  # of fresh answers at most. Checked by `pytest tests/lines/test_folds.py`.
     free_beside: int = 300  # asked beside answers that are missed. Derived: ten times as many as directions are free in a unit.
     predicted: float = 1e-8  # misfit after it. Derived: rounding times the condition of the fit.
 

@@ -533,19 +533,20 @@ class FoldReader:
                 return None
             if not len(missed):
                 seen, missed = self._first_missed(readout)
-            if len(missed) and len(self.levels[-1].free.units):
-                readout, seen, missed = self._fit_free_rows(readout)
-                if not len(missed):
-                    continue
             if not len(missed):
                 if self.look_along([self.line() for _ in range(options.last_lines)]):
                     continue
                 break
-            if not any(self.look_at(seen.x, missed) for _ in range(options.looks)):
+            if any(self.look_at(seen.x, missed) for _ in range(options.looks)):
+                continue
+            if len(self.levels[-1].free.units):
+                readout, missed = self._fit_free_rows(readout)
+            if len(missed):
                 break
-        if len(readout.missed) > options.given_up * len(fitted.x):
+        missed = self._missed(self.known, readout, fitted)
+        if len(missed) > options.given_up * len(fitted.x):
             return None
-        kept = np.setdiff1d(np.arange(len(fitted.x)), readout.missed)
+        kept = np.setdiff1d(np.arange(len(fitted.x)), missed)
         return self.finish(readout, Answers(fitted.x[kept], fitted.y[kept]))
 
     def _first_missed(self, readout: Readout) -> tuple[Answers, Array]:
@@ -558,18 +559,20 @@ class FoldReader:
                 break
         return answers, missed
 
-    def _fit_free_rows(self, readout: Readout) -> tuple[Readout, Answers, Array]:
+    def _fit_free_rows(self, readout: Readout) -> tuple[Readout, Array]:
         """Fit free rows of the highest layer to answers, more of which are asked where their open weights take part.
 
         Those that are not predicted are fitted, and some others; then those that are not predicted meanwhile, until a batch of
-        fresh ones is, or nothing is gained. Returns the readout, and the answers that are not predicted.
+        fresh ones is, or little is gained. Returns the readout, and the answers that are not predicted.
         """
         options, free = self.probe.options, self.levels[-1].free
         most = options.free_sample * (sum(self.known.weights[-1].shape) + len(free.units) + 1)
         chosen = self.probe.rng.permutation(self.probe.queries.total)[:most]  # counted from the first answer
-        best, seen = (self.known, readout), self.asked()
+        best, seen, idle = (self.known, readout), self.asked(), 0
         missed = self._missed(*best, seen)
-        for _ in range(options.free_rounds):
+        for _ in range(options.free_batches):
+            if idle == options.free_rounds:
+                break
             self._ask_at_open_features(seen.x[missed])
             seen = self.asked()
             missed = self._missed(*best, seen)
@@ -581,12 +584,13 @@ class FoldReader:
             wrong = self._missed(*tried, seen)
             self.say(f"{len(free.units)} free directions fitted to {len(some.x)} of {len(seen.x)} answers, "
                      f"{len(missed)} were missed, {len(wrong)} are now")
+            idle = 0 if 2 * len(wrong) <= len(missed) else idle + 1
             if len(wrong) < len(missed):
                 best, missed = tried, wrong
             else:
                 chosen = np.union1d(chosen, len(seen.x) - 1 - self.probe.rng.permutation(wrong)[:most])
         self.known, readout = best
-        return readout, seen, missed
+        return readout, missed
 
     def _missed(self, known: KnownLayers, readout: Readout, answers: Answers) -> Array:
         return np.flatnonzero(self._off(readout(known, answers.x), answers) > self.probe.options.oriented)
@@ -599,7 +603,7 @@ class FoldReader:
         chosen = [p.rng.permutation(np.flatnonzero(one))[: p.options.free_answers] for one in on.T]
         beside = missed[p.rng.integers(len(missed), size=p.options.free_beside * bool(len(missed)))]
         beside = beside + p.scale * 10.0 ** p.rng.uniform(-2.0, -0.5, (len(beside), 1)) * p.rng.standard_normal(beside.shape)
-        p.answers(np.vstack([x[np.unique(np.concatenate(chosen))], beside]), "polish")
+        p.answers(np.vstack([x[np.unique(np.concatenate([np.empty(0, dtype=int), *chosen]))], beside]), "polish")
 
     def _off(self, predicted: Array, answers: Answers) -> Array:
         """Differences (n,) of answers, relative to their own size and to that of all in the domain."""
