@@ -18,8 +18,8 @@ ITEMS = {
     "tensor-init": """
 Algorithm 1 | corrected: M₄ counts every pairing twice in print; PowerMethod and RecMagSign are reconstructed; α of P₃ is drawn
     inside the span | methods.printed.zhong_2017.PrintedMoments | tensor-init algorithm-1
-Algorithm 2 | corrected: line 4 has q + 1 parts for T + 1 | methods.printed.zhong_2017.PrintedDescent | tensor-init
-    algorithm-2
+Algorithm 2 | corrected: line 4 has q + 1 parts for T + 1; one part more is for the loss after the last step |
+    methods.printed.zhong_2017.PrintedDescent | tensor-init algorithm-2
 Theorem 3.5 | printed | activations.activation.Activation.properties |
 Theorem 4.2 | printed | theory.local_convexity |
 Theorem 4.4 | printed | theory.descent_rate |
@@ -36,13 +36,15 @@ Property 3.1 | corrected: it needs p ≥ 0 | activations.activation.Activation.p
 Properties 3.2, 3.3 | printed | activations.activation.Activation.properties |
 Remark 3.4 | not computed: words about the properties |  |
 Remark 4.3 | corrected: ρ of the square is -4σ², not 0 | activations.activation.Activation.properties |
-Figure 1(a) | printed | studies.zhong.FIGURE_1A | zhong-fig1a
-Figure 1(b) | printed | studies.zhong.FIGURE_1B | zhong-fig1b
+Figure 1(a) | printed: five of its ten dimensions and four of its ten sample sizes, all with `--full` |
+    studies.zhong.FIGURE_1A | zhong-fig1a
+Figure 1(b) | printed: five of its ten dimensions and four of its ten sample sizes, all with `--full` |
+    studies.zhong.FIGURE_1B | zhong-fig1b
 Figure 1(c) | printed | studies.zhong.FIGURE_1C | zhong-fig1c
 equation (3) | printed | theory.expected_risk |
 PowerMethod | corrected: reconstructed, the text leaves it to a full version | decomposition.shifted_power | tensor-init
     algorithm-1
-KCL | printed | decomposition.KCL | tensor-init algorithm-1
+KCL | printed: written after Kuleshov et al. (2015), whose own code the paper runs | decomposition.KCL | tensor-init algorithm-1
 RecMagSign | corrected: reconstructed, the text leaves it to a full version | assembly.unit_scalars.rec_mag_sign | tensor-init
     algorithm-1""",
     "landscape-design": f"""
@@ -87,8 +89,8 @@ Lemma D.2 | printed | landscape.algorithm_2 | landscape-design F
 Theorem E.1 | not computed: restates Theorem 2.7 | |
 Theorem E.3 | {QUOTED} | |
 Lemma E.2, Lemma E.5, Corollary E.4 | not computed: for the proof of Theorem 2.7, whose polynomial is not stated | |
-Figure 1 | printed | studies.glm_squared_loss.RELU_LOSS | glm-fig1
-Figure 2 | printed | studies.glm_squared_loss.SIGMOID_LOSS | glm-fig2
+Figure 1 | printed: the last steps are of 8e-8, below its 1e-9 with `--full` | studies.glm_squared_loss.RELU_LOSS | glm-fig1
+Figure 2 | printed: the last steps are of 3e-7, below its 1e-9 with `--full` | studies.glm_squared_loss.SIGMOID_LOSS | glm-fig2
 Figure 3 | printed: fewer steps, as the step is not stated | studies.glm_designed.F_PRIME | glm-fig3
 Figure 4 | printed: 90 of its 80,000 steps, all with `--full` | studies.glm_designed.G_AND_F | glm-fig4
 Footnote 4 | corrected: σ_n of ReLU alternates in sign | landscape.coefficient |
@@ -137,7 +139,8 @@ Lemma 6 | not computed: for the proofs of Lemmas 1 to 3; it is false at p = 0, w
 Lemma 7 | not computed: for the proofs of Lemmas 3 and 9; tests have it | |
 Lemma 11 | corrected: 2ε/(αβ²), with the √2 of Lemma 14 | theory.symmetric_recovery |
 Lemma 8 | not computed: with probability 1 the eigenvalues of the pencil differ, which has no number | |
-Lemmas 12, 16, 17 | not computed: for the proof of Theorem 7, by polynomials that are not stated | |
+Lemmas 12, 17 | not computed: for the proof of Theorem 7, by polynomials that are not stated | |
+Lemma 16 | not computed: a step of the proof of Lemma 12, that bases of two spans within ε can be turned to within 2ε | |
 Lemma 13 | printed | theory.first_layer_error |
 Lemma 14 | corrected: αβ²/√2, the proof takes two unequal entries for equal | moments.detector_gap_bound | smoothed-analysis
 Lemma 15 | printed | theory.symmetric_recovery |
@@ -147,29 +150,33 @@ Lemma 20, Lemma 23, Lemmas 25 to 30, Lemmas 32 to 38 | {QUOTED} | |
 Lemma 21 | printed | theory.leave_one_out_bound |
 Lemma 22 | printed | theory.perturbed_angle |
 Lemma 24, Lemma 31 | not computed: corollaries of quoted lemmas, used in proofs | |
-Claims 1-3 | not computed: for the proof of Theorem 10, by polynomials that are not stated | |
+Claim 1 | not computed: for the proof of Theorem 10, that what holds for Gaussian laws of unit variance about any mean holds for
+    wider ones, which has no number | |
+Claims 2, 3 | not computed: for the proof of Theorem 10, by polynomials that are not stated | |
 Definition 1 | printed | moments.gaussian_augmented, moments.augmented_matrix |
 Definition 2 | printed | theory.leave_one_out_distance |
-Definition 3 | {QUOTED} | |
+Definition 3 | not computed: quoted from elsewhere, for Lemmas 17, 32 and 33, which are not computed | |
 Figure 1 | not computed: a drawing of the network |  |
 Figure 5 | not computed: a drawing of T = MBCF, the factors in the proof of Lemma 14 |  |
-Figure 2 | printed | studies.ge.FIGURE_2 | ge19-fig2
-Figure 3 | printed | studies.ge.FIGURE_3 | ge19-fig3
-Figure 4 | printed | studies.ge.FIGURE_4 | ge19-fig4
+Figure 2 | printed: descent in W with momentum; 3 dimensions from 10 to 32, 12 with `--full` | studies.ge.FIGURE_2 | ge19-fig2
+Figure 3 | printed: descent in W with momentum | studies.ge.FIGURE_3 | ge19-fig3
+Figure 4 | printed: descent in W with momentum | studies.ge.FIGURE_4 | ge19-fig4
 equation (11) | corrected: the bracket round the two terms, which Algorithm 3 has, is lost in our copy |
     methods.printed.ge_2019.printed_detector |
     symmetric-inputs algorithm-3
 equation (18) | printed | planted.random_networks.perturb_weights | smoothed-analysis""",
     "general-relu": f"""
-Algorithm 1 | corrected: reconstructed from the proofs | methods.printed.awasthi_2021.exact_units |
+Algorithm 1 | corrected: reconstructed from the proofs; Jennrich's is the best of ten pencils |
+    methods.printed.awasthi_2021.exact_units |
 Algorithm 2 | corrected: reconstructed from the proofs, orders l to l + 3 | assembly.unit_scalars.recover_scalars |
     general-relu algorithm-6
 Algorithm 3 | corrected: reconstructed from the proofs | assembly.unit_scalars.fix_signs | general-relu algorithm-6
-Algorithm 4 | printed | methods.printed.awasthi_2021.robust_units | general-relu algorithm-6, general-relu algorithm-5
-Algorithm 5 | printed: two features for each unit, as its proof remarks; units with abs(b) > 6 are left out, unless
-    max_bias is inf | methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5, general-relu
-    algorithm-5-order-1, general-relu algorithm-5-order-3
-Algorithm 6 | printed: units with abs(b) > 6 are left out, unless max_bias is inf |
+Algorithm 4 | printed: Jennrich's is the best of ten pencils | methods.printed.awasthi_2021.robust_units |
+    general-relu algorithm-6, general-relu algorithm-5
+Algorithm 5 | printed: two features for each unit, as its proof remarks; Algorithm 4 with the best of ten pencils; units with
+    abs(b) > 6 are left out, unless max_bias is inf | methods.printed.awasthi_2021.truncated_network |
+    general-relu algorithm-5, general-relu algorithm-5-order-1, general-relu algorithm-5-order-3
+Algorithm 6 | printed: Algorithm 4 with the best of ten pencils; units with abs(b) > 6 are left out, unless max_bias is inf |
     methods.printed.awasthi_2021.PrintedReLU | general-relu algorithm-6
 Theorem 3.1 | corrected: m where the proof has √m | theory.relu_recovery, methods.printed.awasthi_2021.PrintedReLU |
     general-relu algorithm-6
@@ -185,7 +192,7 @@ Lemmas D.4, D.7, D.9 | not computed: for the proof of Theorem D.1, by polynomial
 Lemmas D.10, D.11 | printed | assembly.unit_scalars.recover_scalars |
 Lemma D.12 | printed | methods.printed.awasthi_2021.truncated_network | general-relu algorithm-5
 Lemma D.13 | printed | theory.linear_stand_in |
-Claim 4.4 | printed | decomposition.flattened_jennrich |
+Claim 4.4 | printed: the best of ten pencils | decomposition.flattened_jennrich |
 Claim 4.6 | corrected: orders l to l + 3, the text has l + 2 twice | assembly.unit_scalars.recover_scalars |
 Claim 4.8 | printed | assembly.sign_decoding.decode_signs |
 Claim A.4 | printed: it holds without its factor 1/√(2k) too, by Schur's product theorem | moments.khatri_rao_gap |
@@ -194,9 +201,11 @@ Claim D.5 | not computed: for the proof of Theorem D.1; a test has the sharper s
 Claim D.6 | not computed: for the proof of Theorem D.1; a test has ε where the text has 3ε |  |
 Claim D.8 | not computed: for the proof of Theorem D.1; a test has its numbers |  |
 Claim D.14 | printed | assembly.sign_decoding.absorb_linear | general-relu algorithm-5
-Corollary 3.3 | printed | moments.smoothed_width, planted.random_networks.perturb_network | smoothed-analysis
+Corollary 3.3 | printed: perturbed weights keep their length | moments.smoothed_width,
+    planted.random_networks.perturb_network | smoothed-analysis
 Proposition B.1 | printed | moments.population_moments |
-Definitions A.1, A.2, Fact A.3 | printed | moments.hermite_features |
+Definition A.1 | not computed: notation, all derivatives of order k as a tensor | |
+Definition A.2, Fact A.3 | printed: every polynomial over the root of its α! | moments.hermite_features |
 Fact 4.7 | {QUOTED} | |
 equation (49) | printed | moments.population_moments |
 RecoverScalars | corrected: reconstructed from the proofs | assembly.unit_scalars.recover_scalars | general-relu algorithm-6
@@ -240,15 +249,17 @@ Lemmas 10, 11 | printed | theory.gaussian_tail, theory.threshold_coefficient |
 Lemma 12 | printed | theory.sigmoid_tail, theory.threshold_coefficient |
 Lemma 13 | {QUOTED} (Ge, Lee and Ma) | |
 Lemmas 14, 15 | not computed: for the proof of Claim 2, by constants that are not stated | |
-Lemma 16 | corrected: cot keeps its sign | theory.delta_prime_at_origin |
+Lemma 16 | corrected: cot keeps its sign, and E[u δ'] is -C₁'(0), as in Claim 4; what is computed is C₁'(0) |
+    theory.delta_prime_at_origin |
 Lemma 17 | corrected: by Lemma 1 | theory.product_bound |
 Lemma 18 | corrected: by Lemma 1 | theory.linear_part_gap |
 Lemma 19 | corrected: two terms cancel | lowest_layer.slab_correlations |
 Lemma 20 | not computed: a bound d^O(1)/ε₂ away from all units, whose exponent is not stated | |
 Lemmas 21 to 23 | corrected: they are about local maxima of h, none of which has z_j ≥ 1 on a block | theory.penalised_objective
     | gp19-theorem8
-Claim 1 | corrected: c_i is missing at order 4 | lowest_layer.printed.objectives.one_by_one_objective | layer one-by-one
-Claim 2 | corrected: by Lemma 2; it says something for abs(W)² < 2 only | theory.layer_closeness |
+Claim 1 | corrected: c_i is missing at order 4 in the text before it; z·(row i of TW) is ± (1 - abs(u₄)/(λu₂²c_i))^(-1/2), the
+    text has ± 1, of z·(column i of (TW)⁻¹) | lowest_layer.printed.objectives.one_by_one_objective | layer one-by-one
+Claim 2 | corrected: by Claim 1 and Lemma 2; it says something for abs(W)² < 2 only | theory.layer_closeness |
 Claim 3 | printed | lowest_layer.slab_correlations |
 Claim 4 | corrected: independent densities go with cot, the joint one with cos; E[f δ'] = -C₁' | theory.step_unit_slope |
 Claim 5 | not computed: a bound d^O(1)/ε₂ away from all units, whose exponent is not stated | |
@@ -270,6 +281,10 @@ Appendix D.1 | corrected: the exponent is garbled | theory.population_correlatio
 Appendix D.2 | corrected: by Theorem 8 | theory.shifted_mean, theory.penalised_objective | gp19-theorem8
 Appendix D.3 | corrected: by Theorem 9 | theory.even_coefficients, lowest_layer.printed.route.even_directions |
     gp19-theorem9
-Facts 0 to 2, 6, 7 | {QUOTED} | |
-Facts 3 to 5 | not computed: they hold for He, not for the normalised h that the text has |  |""",
+Facts 0 to 2 | {QUOTED} | |
+Facts 3, 4 | not computed: they hold for He, not for the normalised h that the text has |  |
+Fact 5 | not computed: it is the coefficient of He_m in He_n(γx), k = (n - m)/2; the expectation is m! times that for He, and
+    √(m!/n!) times that for the normalised h that the text has | |
+Fact 6 | not computed: a fact of linear algebra, for the proof of Lemma 1 | |
+Fact 7 | not computed: for the proof of Lemma 1; it holds for the leading blocks of triangular matrices there, not in general | |""",
 }
