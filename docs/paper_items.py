@@ -221,17 +221,19 @@ Theorem 2 | {RESTATED} (Theorem 5) | |
 Theorem 3 | {RESTATED} (Corollary 1) | |
 Theorem 4 | not computed: adds two pairs of numbers; its use is in Claim 2 |  |
 Theorem 5 | printed | lowest_layer.printed.searches.trial_limit | layer one-by-one, tan-alpha
-Theorem 6, Corollary 1 | corrected: the density stands below the correlation, else t walks to 0; no search is printed, ours
-    is ascent from random starts | lowest_layer.DeltaSearch | layer section-3:step
+Theorem 6, Corollary 1 | printed: delta is a Gaussian of small width, its correlation is over φ(t), without which a t that is not
+    known walks to 0, and as no search is printed, ours is ascent from random starts | lowest_layer.DeltaSearch |
+    layer section-3:step
 Theorem 7 | corrected: μ = exp(-ρ(t - ρD/2)) | theory.population_correlations,
     lowest_layer.smooth_route.printed_graph | layer :exponential(0.5)
 Theorem 8 | corrected: h is unbounded above and has no maximum with z_j ≥ 1 on a block | theory.penalised_objective |
     gp19-theorem8
-Theorem 9 | corrected: √6 u₂² for 6 u₂², no u₂ term, and e_i is a maximum if and only if 2α_i > γ_ij |
-    theory.even_coefficients, lowest_layer.printed.route.even_directions | layer :absolute,
-    gp19-theorem9
+Theorem 9 | corrected: √6 u₂² for 6 u₂², no u₂ term, and e_i is a maximum if and only if 2α_i > γ_ij; others
+    appear when those found are projected out | theory.even_coefficients, lowest_layer.printed.route.even_directions |
+    layer :absolute, gp19-theorem9
 Theorem 10 | {QUOTED} (Ge, Lee and Ma) | |
-Theorem 11 | corrected: by ψ, sgn(u₄) and T | lowest_layer.Simultaneous | layer simultaneous
+Theorem 11 | corrected: by ψ, sgn(u₄) and T; fewer units than inputs are sought in their span | lowest_layer.Simultaneous |
+    layer simultaneous
 Theorem 12 | printed: with `method=HighThreshold.literal(step)`, else by the default of this package |
     lowest_layer.learn_union, lowest_layer.HighThreshold |
 Theorem 13 | printed: f less its smallest value | lowest_layer.printed.route.retain_by_output | layer retained:sigmoid,
@@ -269,7 +271,7 @@ Assumption 2 | printed | theory.gaussian_tail, theory.threshold_coefficient |
 Assumption 3 | corrected: p = abs(W)² is at least 1, the text has (0, 1] | theory.layer_closeness |
 Assumption 4 | printed | theory.composed_coefficients | gp19-powers
 Remark 1, Appendix E | printed | studies.goel_layers.DEEPER_CUT | deeper-cut
-Appendix B.4 | corrected: ψ is no Hermite polynomial in print, and sgn(u₄) is missing | theory.psi,
+Appendix B.4 | corrected: ψ is no Hermite polynomial in print, and sgn(u₄) and T are missing | theory.psi,
     lowest_layer.Simultaneous | layer simultaneous
 Appendix B.6 | printed: as Theorem 12 | lowest_layer.learn_union, lowest_layer.HighThreshold |
 Appendix B.7 | printed: f less its smallest value | lowest_layer.printed.route.retain_by_output | layer retained:sigmoid,
@@ -286,5 +288,6 @@ Facts 3, 4 | not computed: they hold for He, not for the normalised h that the t
 Fact 5 | not computed: it is the coefficient of He_m in He_n(γx), k = (n - m)/2; the expectation is m! times that for He, and
     √(m!/n!) times that for the normalised h that the text has | |
 Fact 6 | not computed: a fact of linear algebra, for the proof of Lemma 1 | |
-Fact 7 | not computed: for the proof of Lemma 1; it holds for the leading blocks of triangular matrices there, not in general | |""",
+Fact 7 | not computed: for the proof of Lemma 1; it holds for the leading blocks of triangular matrices there, not in
+    general | |""",
 }
