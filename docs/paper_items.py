@@ -121,7 +121,8 @@ Algorithm 4 | corrected: sample n/2 is in both halves in print | methods.printed
     algorithm-3
 Theorem 1 | {RESTATED} (Theorem 4) | |
 Theorem 2 | {RESTATED} (Theorem 7) | |
-Theorems 3, 9, 10 | printed | studies.perturbations.SMOOTHED | smoothed-analysis
+Theorem 3 | {RESTATED} (Theorems 7, 9 and 10) | |
+Theorems 9, 10 | printed | studies.perturbations.SMOOTHED | smoothed-analysis
 Theorem 4 | printed | moments.population_detector, methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-2
 Theorem 5 | printed | moments.population_detector, methods.printed.ge_2019.PrintedNeurons | symmetric-inputs algorithm-3
 Theorem 6 | corrected: E[yxᵀ] is half of A W E[xxᵀ], in our copy twice | methods.printed.ge_2019.leading_outputs |
