@@ -6,11 +6,11 @@ The pages of the methods list them.
 from __future__ import annotations
 
 from itertools import product
-from math import factorial, sqrt
+from math import comb, factorial, sqrt
 
 import numpy as np
 import pytest
-from numpy.polynomial.hermite_e import hermeval
+from numpy.polynomial.hermite_e import hermegauss, hermeval
 from numpy.testing import assert_allclose
 
 from laybare.activations import power_relu, relu
@@ -168,11 +168,14 @@ def test_lemma_4_3_of_general_relu_holds_for_the_next_orders(k):
 
 
 def test_claims_d_5_d_6_and_d_8_of_general_relu(rng):
-    """Awasthi et al. (2021), Claims D.5, D.6 and D.8: two unit vectors from their powers, near rank-one terms, Cramér's bound."""
+    """Awasthi et al. (2021), Claims D.5, D.6 and D.8: two unit vectors from their powers, near rank-one terms, Cramér's bound.
+
+    D.5 holds with √l for √(2l), D.6 with ε for 3ε.
+    """
     for order in (2, 3, 4):
         u, v = (rows / np.linalg.norm(rows, axis=1)[:, None] for rows in rng.standard_normal((2, 300, 3)))
         c = np.sum(u * v, axis=1)
-        assert (np.sqrt(1 - np.abs(c)) >= np.sqrt(1 - np.abs(c) ** order) / sqrt(2 * order) - 1e-12).all()
+        assert (np.sqrt(1 - np.abs(c)) >= np.sqrt(1 - np.abs(c) ** order) / sqrt(order) - 1e-12).all()
         alpha, beta = rng.uniform(0.5, 2.0, (2, 300))
         near = u + 0.05 * v
         near /= np.linalg.norm(near, axis=1)[:, None]
@@ -183,6 +186,22 @@ def test_claims_d_5_d_6_and_d_8_of_general_relu(rng):
         assert (np.abs(alpha - beta) <= error + 1e-12).all()
     x = np.linspace(-8.0, 8.0, 4001)
     assert all((np.abs(hermeval(x, np.eye(k + 1)[k])) * np.exp(-(x**2) / 2) <= sqrt(factorial(k)) + 1e-9).all() for k in range(9))
+
+
+# Goel and Panigrahy (2019)
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 1), (4, 2), (5, 3)])
+def test_fact_5_of_high_threshold_is_a_coefficient(n, m):
+    """Goel and Panigrahy (2019), Fact 5: γᵐ(γ² - 1)ᵏ C(n, 2k) (2k)!/k! 2⁻ᵏ, k = (n - m)/2, is that of He_m in He_n(γx).
+
+    Printed is that it is E[h_m(x) h_n(γx)]: that is √(m!/n!) times it, and E[He_m(x) He_n(γx)] is m! times it.
+    """
+    gamma, k, (x, w) = 1.3, (n - m) // 2, hermegauss(20)
+    found = gamma**m * (gamma**2 - 1) ** k * comb(n, 2 * k) * factorial(2 * k) / factorial(k) / 2**k
+    mean = w / w.sum() @ (hermeval(x, np.eye(m + 1)[m]) * hermeval(gamma * x, np.eye(n + 1)[n]))
+    assert mean == pytest.approx(factorial(m) * found)
+    assert mean / sqrt(factorial(m) * factorial(n)) == pytest.approx(sqrt(factorial(m) / factorial(n)) * found)
 
 
 # Zhong, Song, Jain, Bartlett and Dhillon (2017)
