@@ -146,16 +146,27 @@ def common_parts(found: Sequence[Dependence], level: float) -> tuple[Contest, ..
     return tuple(Contest("what rows with the nearest inputs have in common", float(np.sqrt(max(b, 0.0))), 0.0) for b in bounds)
 
 
-def is_explained(fitted: FittedNetwork, found: tuple[Dependence, ...], wider: Point | None) -> bool:
-    """Whether residuals of neighbours are alike no more beside a wider network: what a function explains is no common noise."""
+def unexplained_share(fitted: FittedNetwork, found: tuple[Dependence, ...], wider: Point | None) -> float:
+    """The share of what residuals of neighbours have in common that a wider network leaves: what a function explains is no noise.
+
+    Common noise stays beside a wider network, a missing unit does not. Zero where neighbours are alike no more.
+    """
     if wider is None:
-        return False
+        return 1.0
+    shares = [0.0]
     for one in (one for one in found if one.found):
         x, y = fitted.used.read(0, len(one.neighbours))
-        residual = y - wider.features(x, wider.extended(x) @ wider.units.T) @ wider.coefficients
-        if _dependence(one.kind, one.neighbours[:, :1], _cut_off(residual)).found:
-            return False
-    return True
+        before = y - np.asarray(fitted.white(x)).reshape(y.shape)
+        after = y - wider.features(x, wider.extended(x) @ wider.units.T) @ wider.coefficients
+        if _dependence(one.kind, one.neighbours[:, :1], _cut_off(after)).found:
+            shares.append(_in_common(after, one) / max(_in_common(before, one), np.finfo(float).tiny))
+    return float(np.clip(max(shares), 0.0, 1.0))
+
+
+def _in_common(residual: Array, found: Dependence) -> float:
+    """Mean product of the residuals of first neighbours."""
+    first = found.neighbours[:, 0]
+    return float(np.mean(residual[first >= 0] * residual[first[first >= 0]]))
 
 
 def _among_inputs(x: Array, scaled: Array, most: int) -> Dependence:

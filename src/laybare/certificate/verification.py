@@ -25,7 +25,7 @@ from laybare.certificate.exchangeability import (
     dependence_claims,
     find_dependence,
     held_out_errors,
-    is_explained,
+    unexplained_share,
 )
 from laybare.certificate.explanations import find_residual_structure, likely_reason, residual_structure_claim
 from laybare.certificate.fitted_network import FittedNetwork, evaluate_fit
@@ -68,7 +68,7 @@ def certify(
         partial(find_missing_unit, fitted, probes, gram if information is None else information.gram),
         partial(_errors_and_fresh_rows, fitted, information, gram, rng))
     noise, wider = float(np.sqrt(fitted.noise_variance)), missing.point
-    effect = 1.0 if is_explained(fitted, dependent, wider) else errors.design_effect
+    effect = 1.0 + (errors.design_effect - 1.0) * unexplained_share(fitted, dependent, wider)
     more, other = one_unit_more_claim(fitted, missing, effect), other.among_dependent_rows(effect)
     fresh, structure = held_out.claim, residual_structure_claim(other)
     rivals = rival_activations(fitted, other, more, effect)

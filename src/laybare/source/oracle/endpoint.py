@@ -104,7 +104,7 @@ class Endpoint:
             check_number(name, getattr(self, name), most=TIMEOUT_MAX, above=0.0)
         check_number("pause", self.pause, 0.0, TIMEOUT_MAX)
         if self.rate is not None:
-            check_number("rate", self.rate, 1.0 / TIMEOUT_MAX)
+            check_number("rate, in requests per second,", self.rate, 1.0 / TIMEOUT_MAX)
         check_instance("token", self.token, str, "Give the name of an environment variable.")
         check_instance("response", self.response, str, "Give a path of fields, such as data[*].score.")
         if self.notify is not None and not callable(self.notify):
