@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -173,20 +173,13 @@ def _number(cell: str) -> str | float:
         return cell
 
 
-def with_older_readings(names: Iterable[str], older: Iterable[str]) -> list[Any]:
-    """Names as parameters; those of studies whose grid grew after they were read fail until they are read again."""
-    waits = pytest.mark.xfail(strict=True, reason="read before its grid grew: run its command again")
-    return [pytest.param(name, marks=[waits] if name in older else []) for name in names]
-
-
 def columns_of_cells(study: Study[Any]) -> list[str]:
     """Columns that a cell has before it is run; "steps" are those of a curve."""
     cells = study.cells(study.quick) if study.run_cell is not None else [None]
     return [name for name in study.table.columns if name != "steps" and all(hasattr(cell, name) for cell in cells)]
 
 
-@pytest.mark.parametrize("name", with_older_readings(
-    [name for name in PAPERS if columns_of_cells(STUDIES[name])], {"ge19-fig2"}))
+@pytest.mark.parametrize("name", [name for name in PAPERS if columns_of_cells(STUDIES[name])])
 def test_readings_have_the_grid_that_their_command_runs(name: str) -> None:
     """Every row is a cell of the quick grid as the code has it now, and every cell has a row: no page shows an older grid."""
     study = STUDIES[name]
