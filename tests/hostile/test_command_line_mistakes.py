@@ -103,7 +103,7 @@ def test_nothing_is_written_over_what_is_read(say: Say, words: tuple[str, ...]) 
     (("extract", "http://127.0.0.1:9/", "--dim", "3", "--header", "X=@/dev/zero"), "/dev/zero is not a regular file"),
     (("extract", "http://127.0.0.1:9/", "--dim", "3", "--header", "X=@missing"), "missing does not exist"),
     (("extract", "http://127.0.0.1:9/", "--dim", "3", "--timeout", "1e300"), "timeout is 1e+300"),
-    (("extract", "http://127.0.0.1:9/", "--dim", "3", "--rate", "1e-300"), "rate is 1e-300"),
+    (("extract", "http://127.0.0.1:9/", "--dim", "3", "--rate", "1e-300"), "rate, in requests per second, is 1e-300"),
     (("recover", "data.csv", "--report", "page.pdf"), "page.pdf ends in .pdf"),
     (("audit", "models:answers", "--dim", "3", "--report", "page.docx"), "page.docx ends in .docx"),
     (("audit", "models:answers", "--dim", "3", "--check", "100"), "takes 568"),
