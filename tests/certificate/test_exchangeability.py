@@ -9,10 +9,13 @@ from scipy.special import chdtrc
 import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.certificate.challengers import BetTerms, capital_against, upper_bound
-from laybare.certificate.exchangeability import DEPENDENCE, common_parts, variance_inflation
+from laybare.certificate.exchangeability import DEPENDENCE, common_parts, find_dependence, unexplained_share, variance_inflation
 from laybare.certificate.exchangeability import _dependence as dependence_of
 from laybare.certificate.explanations import Alternative
+from laybare.certificate.fitted_network import FittedNetwork, evaluate_fit
 from laybare.planted import random_network
+from laybare.solver.point import Point, keep_units, point_of
+from laybare.source.problem import pose
 from laybare.studies.caution import KINDS, count_covered, dependent_rows
 from laybare.studies.certificates import largest_miss
 
@@ -108,3 +111,40 @@ def test_what_neighbours_have_in_common_is_in_the_resolution() -> None:
     common = 0.1 * np.sqrt(0.5)  # half of the noise, which is a tenth of y
     assert found.resolution is not None and common < found.resolution.bound < 1.5 * common
     assert common_parts((dependence_of("", lags(300), np.zeros((300, 1))),), 0.05) == ()
+
+
+def fitted_and_wider(x: np.ndarray, y: np.ndarray, network: lb.Network, wider: lb.Network) -> tuple[FittedNetwork, Point]:
+    """A network as it is, and a wider one as a point on white inputs."""
+    problem = pose(lb.Samples(x, y), biases=True, rng=np.random.default_rng(0))
+    return evaluate_fit(network, problem), point_of(problem.white(wider), biases=True, offset=True, linear=False)
+
+
+def first_units(network: lb.Network, width: int) -> lb.Network:
+    return lb.Network(
+        lb.Layer(network.layer.weights[:width], network.layer.biases[:width], network.layer.activation), network.readout[:width],
+        network.offset)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_what_a_wider_network_explains_is_no_dependence(seed: int) -> None:
+    """The best fit with one of three units: neighbours are alike, less so with two, not at all with three."""
+    truth, x = random_network(4, 3, rng=seed), np.random.default_rng(0).standard_normal((400, 4))
+    y, shares = truth(x), []
+    fits = [lb.refine(lb.Samples(x, y), first_units(truth, width)).network for width in (1, 2, 3)]
+    for wider_fit in fits:
+        fitted, wider = fitted_and_wider(x, y, fits[0], wider_fit)
+        found = find_dependence(fitted)
+        assert any(one.found for one in found) and unexplained_share(fitted, found, None) == 1.0
+        shares.append(unexplained_share(fitted, found, wider))
+    assert shares[0] > 1.0 - 1e-9 and 0.0 <= shares[1] < 0.7 and shares[2] < 1e-20, shares
+
+
+def test_common_noise_stays_beside_a_wider_network() -> None:
+    """Half of the noise is common to rows with one input: one unit of the network is nearly no share of that."""
+    truth, drawn, y = dependent_rows("repeated inputs", 9102)
+    fitted, wider = fitted_and_wider(drawn.x, y, truth, truth)
+    found = find_dependence(fitted)
+    assert any(one.found for one in found)
+    assert unexplained_share(fitted, found, wider) > 1.0 - 1e-9
+    fewer = keep_units(wider, np.arange(truth.width - 1))
+    assert unexplained_share(fitted, found, fewer) == 1.0  # never more than all of it

@@ -134,7 +134,7 @@ def find_dependence(fitted: FittedNetwork) -> tuple[Dependence, ...]:
     found = [_dependence("before each other", np.where(at < 0, -1, at), scaled)]
     if x.shape[1] <= DEPENDENCE.tree_dim:
         one = _among_inputs(x, scaled, most)
-        products = np.mean(residual[one.neighbours[:, 0]] * residual[: len(one.neighbours)], axis=1) / fitted.output_variance
+        products = _products(residual[: len(one.neighbours)], one.neighbours) / fitted.output_variance
         common = float(products.mean()), float(products.std() / np.sqrt(len(products)))
         found.append(one._replace(common=common))
     return tuple(found)
@@ -159,14 +159,15 @@ def unexplained_share(fitted: FittedNetwork, found: tuple[Dependence, ...], wide
         before = y - np.asarray(fitted.white(x)).reshape(y.shape)
         after = y - wider.features(x, wider.extended(x) @ wider.units.T) @ wider.coefficients
         if _dependence(one.kind, one.neighbours[:, :1], _cut_off(after)).found:
-            shares.append(_in_common(after, one) / max(_in_common(before, one), np.finfo(float).tiny))
+            left, common = (float(_products(residual, one.neighbours).mean()) for residual in (after, before))
+            shares.append(left / max(common, np.finfo(float).tiny))
     return float(np.clip(max(shares), 0.0, 1.0))
 
 
-def _in_common(residual: Array, found: Dependence) -> float:
-    """Mean product of the residuals of first neighbours."""
-    first = found.neighbours[:, 0]
-    return float(np.mean(residual[first >= 0] * residual[first[first >= 0]]))
+def _products(residual: Array, neighbours: Array) -> Array:
+    """Residuals times those of their first neighbours, the mean over outputs, for every row that has one."""
+    first = neighbours[:, 0]
+    return np.asarray(np.mean(residual[first >= 0] * residual[first[first >= 0]], axis=1))
 
 
 def _among_inputs(x: Array, scaled: Array, most: int) -> Dependence:

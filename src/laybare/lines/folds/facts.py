@@ -22,6 +22,7 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
+from laybare.lines.folds.fold_options import FoldOptions
 from laybare.lines.folds.stack import Cell, CellMaps, KnownLayers
 from laybare.numerics.shapes import Array
 
@@ -369,21 +370,21 @@ def meeting_points(
     return np.vstack(met)
 
 
-def hold_open(row: Array, free: Array, features: Array, side: Array) -> Array:
+def hold_open(row: Array, free: Array, features: Array, side: Array, options: FoldOptions = FoldOptions()) -> Array:
     """A small row among row + free·y whose unit does not bend where its surface was shown not to be.
 
     `features` (n, unknowns) of inputs at which free directions take part, `side` (n,) the sign of z_m there: two surfaces that do
     not meet leave m on one side wherever the feature is in its other state. Any such row gives the same function, once the
     linear part above is fitted: where the unit is off no answer depends on it, where it is on it passes a linear part that is
-    fitted above. A linear program: the largest t - ε max|y| with side·z_m ≥ t·|features|, t ≤ 0.01.
+    fitted above. A linear program: the largest t - ε max|y| with side·z_m ≥ t·|features| and t ≤ `held_margin`.
     """
     size = np.linalg.norm(features, axis=1)
     a = side[:, None] * (features @ free) / size[:, None]
     b = side * (features @ row) / size
-    q, price = free.shape[1], 1e-5 / max(1.0, float(np.abs(row).max()))
+    q, price = free.shape[1], options.held_price / max(1.0, float(np.abs(row).max()))
     apart = np.column_stack([-a, np.ones(len(a)), np.zeros(len(a))])
     small = np.vstack([np.column_stack([sign * np.eye(q), np.zeros(q), -np.ones(q)]) for sign in (-1.0, 1.0)])
     result = scipy.optimize.linprog(
         np.concatenate([np.zeros(q), [-1.0, price]]), A_ub=np.vstack([apart, small]), b_ub=np.concatenate([b, np.zeros(2 * q)]),
-        bounds=[(None, None)] * q + [(None, 0.01), (0.0, None)], method="highs")
+        bounds=[(None, None)] * q + [(None, options.held_margin), (0.0, None)], method="highs")
     return row + free @ result.x[:q] if result.status == 0 else row

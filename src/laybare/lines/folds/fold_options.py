@@ -21,6 +21,8 @@ class FoldOptions:
     spreads: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 10.0)  # of inputs. Checked by `pytest -m slow tests/lines/test_folds.py`.
     steep: int = 40  # inputs between which slopes are taken. Checked by `pytest -m slow tests/lines/test_folds.py`.
     sharp: float = 0.01  # largest sd of a normal that is followed. Checked by `pytest -m slow tests/lines/test_folds.py`.
+    held_margin: float = 0.01  # of z over |features| there, at most. Checked by `pytest tests/lines/test_folds.py`.
+    held_price: float = 1e-5  # of its size in units of that. Derived: a row a thousand times as large costs the whole margin.
     held_rounds: int = 8  # of linear programs for open weights. Checked by `pytest tests/lines/test_folds.py`.
     held_points: int = 1000  # inputs that are added in a round. Checked by `pytest tests/lines/test_folds.py`.
     window: float = 1e-3  # half of the window for a known surface. Checked by `pytest tests/lines/test_folds.py`.

@@ -383,7 +383,7 @@ class FoldReader:
             if not len(wrong):
                 break
             used[wrong[: self.probe.options.held_points]] = True
-            row = hold_open(solution.row, solution.free, f[used], side[used])
+            row = hold_open(solution.row, solution.free, f[used], side[used], self.probe.options)
         return row, solution.free
 
     def _drop_unused(self, level: LayerState) -> None:
