@@ -1,8 +1,8 @@
 """An answer for any data: where `recover` would refuse, the simplest model that the rows support, with a warning.
 
-The ladder, from the top: the search as asked; narrower networks, if rows are too few for it, or if its certificate says that they
-do not need one of its units; a linear part without hidden units, shrunk to what it predicts; a constant. A width that is given
-stays. Columns that are constant or follow from others are left out first, with weight zero. The certificate of what is not the
+The ladder, from the top: the search as asked; narrower networks, if rows are too few for it, or as long as they do not support
+one of its units; a linear part without hidden units, shrunk to what it predicts; a constant. A width that is given is the largest
+one. Columns that are constant or follow from others are left out first, with weight zero. The certificate of what is not the
 search as asked has a claim that failed, and its explanation says why.
 """
 
@@ -20,8 +20,10 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from laybare.certificate import Claim, ClaimName
 from laybare.certificate.certificate import RULES, StandardErrors
+from laybare.certificate.error_propagation import ERRORS
 from laybare.certificate.prediction import covered_point
 from laybare.errors import BudgetExhausted, ClusterFailure, InvalidInput, LaybareError, TooFewSamples
+from laybare.estimator.left_out_rows import left_out_deviance
 from laybare.estimator.simple_models import merge_copies, simplest_recovery
 from laybare.estimator.sklearn_conventions import check_weights, generator_from, schedule_from
 from laybare.networks import Layer, Network
@@ -34,6 +36,10 @@ from laybare.source.losses import Loss
 
 WIDEST_INSTEAD = 3
 """Units of the widest network that is tried where rows are too few to look for a width. Derived: the search begins with four."""
+
+OF_A_UNIT = (ClaimName.ONE_UNIT_FEWER, ClaimName.KINK_CROSSED, ClaimName.BETWEEN_KINKS)
+"""Checks of whether the rows need a unit, and see where it bends. Equations per unknown are about all parameters together: rows
+that are too few to be sure of a network may need its units all the same."""
 
 Search = Callable[[Array, int | None], Recovery]
 """Recovers a network from inputs and a width; it knows the outputs."""
@@ -103,43 +109,64 @@ def independent_columns(x: Array) -> Array:
 
 def _descend(rows: Labelled, width: int | None, search: Search) -> Recovery:
     """The search, then narrower ones, then no hidden unit."""
-    try:
-        found = search(rows.x, width)
-        return found if width is not None else _without_unneeded_units(rows, found, search)
-    except (InvalidInput, BudgetExhausted, ClusterFailure):
-        raise
-    except TooFewSamples as error:
-        reason = error
-        for fewer in range(min(WIDEST_INSTEAD, (width or WIDEST_INSTEAD + 1) - 1), 0, -1):
-            if _supports(rows, fewer):
-                return _narrower(rows.x, fewer, search, f"{error.seen} {error.why}")
-    except LaybareError as error:
-        return _simplest(rows, str(error))
-    return _simplest(rows, str(reason))
+    why = ""
+    while True:
+        try:
+            found = search(rows.x, width)
+        except (InvalidInput, BudgetExhausted, ClusterFailure):
+            raise
+        except TooFewSamples as error:
+            reason, fewer = f"{error.seen} {error.why}", _widest_supported(rows, WIDEST_INSTEAD if width is None else width - 1)
+        except LaybareError as error:
+            return _simplest(rows, why or str(error))
+        else:
+            reason, fewer = _units_unsupported(rows, found), found.network.width - 1
+            if not reason:
+                return _narrower(found, why) if why else found
+        why, width = why or reason, fewer
+        if width < 1:
+            return _simplest(rows, why)
 
 
-def _supports(given: Labelled, width: int) -> bool:
-    """Whether there are as many equations per unknown as a certificate asks for where there is noise."""
+def _widest_supported(given: Labelled, most: int) -> int:
+    """Units for which there are as many equations per unknown as a certificate asks for where there is noise, at most `most`."""
     x, y = given.x, given.y
     rows, outputs, dim = len(merge_copies(x, y, given.weights).x), y.size // len(y), x.shape[1]
-    unknowns = width * (dim + outputs) + (dim + 1) * outputs
-    return bool(rows * outputs >= RULES.min_equations_per_unknown_noisy * unknowns)
+    spare = rows * outputs / RULES.min_equations_per_unknown_noisy - (dim + 1) * outputs
+    return int(max(0, min(most, WIDEST_INSTEAD, spare // (dim + outputs))))
 
 
-def _without_unneeded_units(rows: Labelled, found: Recovery, search: Search) -> Recovery:
-    """As wide as the rows ask for: a unit that gains no more than chance lets it follows single rows, far off beside them."""
-    while (width := found.network.width) and any(
-            check.name == ClaimName.ONE_UNIT_FEWER and not check.passed for check in found.certificate.checks):
-        why = f"The rows do not show that {width} unit{'s are' if width > 1 else ' is'} needed."
-        if width == 1:
-            return _simplest(rows, why)
-        found = _narrower(rows.x, width - 1, search, why)
-    return found
+def _units_unsupported(rows: Labelled, found: Recovery) -> str:
+    """Why the rows do not support all units: a check of the certificate says that one is not needed or that few rows see it
+    bend, or rows that are left out are missed by more than without any. Such a unit follows single rows, and predicts far off
+    beside them. Empty where the rows do support them.
+
+    A literal form is what its paper gives, and a search that was stopped has no certificate.
+    """
+    width = found.network.width
+    if not width or found.literal or found.interrupted:
+        return ""
+    units = f"The rows do not support {width} hidden unit{'s' * (width > 1)}"
+    failed = [check.name for check in found.certificate.checks if check.name in OF_A_UNIT and not check.passed]
+    if failed:
+        return f"{units}: {', '.join(failed)}."
+    return f"{units}: rows that are left out are predicted better without any." if _predicts_worse(rows, found) else ""
 
 
-def _narrower(x: Array, width: int, search: Search, why: str) -> Recovery:
-    found = search(x, width)
-    _warn(f"{why} A network with {width} unit{'s' * (width > 1)} was fitted instead.")
+def _predicts_worse(given: Labelled, found: Recovery) -> bool:
+    """Whether rows that are left out are missed by more than a linear part alone misses them."""
+    if sum(part.size for part in found.certificate.standard_errors) > ERRORS.max_kept_parameters:
+        return False
+    shown = np.linspace(0, len(given.x) - 1, min(len(given.x), ERRORS.sandwich_rows)).astype(int)
+    x, y, weights = given.x[shown], given.y[shown], None if given.weights is None else given.weights[shown]
+    rows, plain = merge_copies(x, y, weights), simplest_recovery(x, y, weights, "", given.loss)
+    own, other = (left_out_deviance(network, rows, found.loss) for network in (found.network, plain.network))
+    return own > other
+
+
+def _narrower(found: Recovery, why: str) -> Recovery:
+    width = found.network.width
+    _warn(f"{why} A network with {width} unit{'s' * (width > 1)}, as many as they support, was fitted instead.")
     claim = Claim(
         ClaimName.HIDDEN_UNITS, float(width), float(width + 1), False, "proved", f"no wider network was looked for. {why}")
     return replace(found, certificate=replace(found.certificate, claims=(claim, *found.certificate.claims)))

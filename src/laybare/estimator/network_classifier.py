@@ -41,7 +41,8 @@ class NetworkClassifier(ClassifierMixin, NestedParameters):  # type: ignore[misc
     method : RandomStart, optional
         Its search is used; only searches from random units serve labels.
     width : int, optional
-        Number of hidden units; detected if not given.
+        Largest number of hidden units; detected if not given. Where the rows do not support so many there are fewer, with a
+        ConvergenceWarning. `recover` takes a width as exact.
     activation : str or Activation
         Of the hidden units.
     random_state : int, RandomState or None

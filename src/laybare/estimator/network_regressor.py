@@ -30,7 +30,8 @@ class NetworkRecovery(
     method : Method, optional
         How to find the start, as in `recover`. Its choices are parameters too: `method__search__hops`.
     width : int, optional
-        Number of hidden units; detected if not given.
+        Largest number of hidden units; detected if not given. Where the rows do not support so many there are fewer, with a
+        ConvergenceWarning. `recover` takes a width as exact.
     activation : str or Activation
         Of the hidden units; a method brings its own, and may then only be contradicted by something else than "relu".
     loss : "squared", "huber", "poisson" or "bernoulli"
