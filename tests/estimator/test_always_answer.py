@@ -55,6 +55,18 @@ def test_units_that_follow_single_rows_are_left_out(seed, width):
     assert apart < 1.0 and far > 3.0 * apart
 
 
+def test_a_width_that_is_too_large_gives_the_network_that_rows_support():
+    """Two units behind the rows, five allowed: one warning, and the certificate of the two."""
+    truth = lb.random_network(3, 2, rng=5)
+    x, rng = rows(1500, 3)
+    y = truth(x) + 0.1 * rng.normal(size=1500)
+    with pytest.warns(ConvergenceWarning, match="do not support 5 hidden units: .* 2 units, as many as they support") as said:
+        model = lb.NetworkRecovery(width=5, random_state=0).fit(x, y)
+    assert len(said) == 1
+    assert model.network_.width == 2 and model.certificate_.verdict == "verified"
+    assert lb.compare(model.network_, truth).max_error < 0.1
+
+
 def test_constant_outputs_give_a_constant():
     x, _ = rows(200, 3)
     with pytest.warns(ConvergenceWarning, match="same outputs"):

@@ -102,3 +102,30 @@ def test_it_is_saved_with_its_loss(tmp_path):
     again = lb.load(tmp_path / "found.safetensors")
     assert again.loss == found.loss
     assert np.array_equal(again.predict(x[:5]).mean, found.predict(x[:5]).mean)
+
+
+def test_few_groups_say_little_and_one_says_nothing():
+    """Four groups, of which three are fitted: error bars are Student's with two degrees of freedom, and structure cannot show."""
+    _, x, y = planted("squared", n=600)
+    few, one, apart = (
+        lb.recover(x, y, width=1, activation="relu", rng=0, groups=np.arange(600) % count).certificate for count in (4, 2, 600))
+    assert few.verdict == one.verdict == "doubtful"
+    assert "structure left in the residual" in {check.name for check in few.checks if not check.passed}
+    assert np.isinf(one.standard_errors.readout).all()
+    assert np.isfinite(few.standard_errors.readout).all()
+    assert apart.verdict == "verified"
+
+
+@pytest.mark.parametrize(("loss", "draw"), [
+    ("poisson", lambda eta, size, rng: rng.poisson(size * np.exp(eta))),
+    ("bernoulli", lambda eta, size, rng: rng.binomial(size, 1.0 / (1.0 + np.exp(-eta))))])
+def test_rates_and_shares_vary_less_than_counts_and_labels(loss, draw):
+    """Rates with exposures as weights, shares with numbers of trials: known better than single counts or labels are."""
+    rng = np.random.default_rng(0)
+    x, size = rng.normal(size=(1500, 3)), rng.integers(1, 50, 1500)
+    rates = draw(0.8 * np.maximum(x[:, 1], 0.0) - 0.4, size, rng) / size
+    found = lb.recover(x, rates, loss=loss, activation="relu", sample_weight=size)
+    cert = found.certificate
+    assert cert.verdict == "verified" and found.network.width == 1
+    assert cert.noise < 0.5  # the root of the dispersion, 1 for counts: about 1 / √25
+    assert abs(found.network.readout[0] - 0.8) < 4.0 * cert.standard_errors.readout[0] < 0.2

@@ -57,7 +57,24 @@ def test_every_form_has_the_same_numbers(found) -> None:
     for form in (text, summary.to_html(), summary.to_csv(), summary.to_latex()):
         assert "age" in form and "dose" in form
     assert str(summary.units[0].location) in text and "pressure" in text
-    assert summary.to_latex().count(r"\\") == 1 + 4 + 1
+    assert summary.to_latex().count(r"\\") == 1 + 4 + 1 + 2
+
+
+def test_names_of_any_letters_stay_one_cell_in_every_form(found) -> None:
+    """Names with letters that mean something to LaTeX, HTML or a terminal, and one name twice."""
+    _, frame, clean = found
+    odd = frame.set_axis(["a_{\\x}~^|$%&#", "<b>\nc"], axis=1)
+    y = pandas.Series(clean + np.random.default_rng(4).normal(0.0, 3.0, len(clean)), name="<y> & z_1")
+    summary = lb.recover(odd, y, activation="relu").summary()
+    assert set(summary.to_frame().column) == {*odd.columns, "offset"}
+    latex = summary.to_latex()
+    assert r"a\_\{\textbackslash{}x\}\textasciitilde{}\textasciicircum{}\textbar{}\$\%\&\#" in latex
+    assert r"\textless{}b\textgreater{} c" in latex and "R$^2$ on fresh rows" in latex and "verified: These" in latex
+    assert all(line.count(" & ") == 7 for line in latex.splitlines()[4:9])
+    assert "&lt;b&gt;" in summary.to_html() and "<b>\nc" not in summary.to_html()
+    assert "  <b> c " in str(summary)
+    twice = lb.recover(frame.set_axis(["age", "age"], axis=1), y, activation="relu").summary()
+    assert set(twice.to_dict()["units"][0]["columns"]) == {"age [0]", "age [1]"}
 
 
 def test_a_loaded_recovery_has_the_same_summary_and_intervals(found, tmp_path) -> None:
@@ -99,3 +116,10 @@ def test_numbers_are_rounded_by_their_errors(value: float, se: float, text: str)
 
 def test_an_unknown_error_leaves_five_digits() -> None:
     assert round_by_error(1.23456789, float("nan")) == ("1.2346", "")
+
+
+def test_columns_in_another_order_are_refused_where_names_tell(found) -> None:
+    recovery, frame, _ = found
+    with pytest.raises(InvalidInput, match="dose, age"):
+        recovery.predict(frame[["dose", "age"]])
+    np.testing.assert_array_equal(recovery.predict(frame.to_numpy()[:5]).mean, recovery.predict(frame[:5]).mean)

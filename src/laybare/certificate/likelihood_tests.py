@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtri, stdtrit
 
 from laybare.certificate.certificate import (
     RULES,
@@ -74,6 +74,7 @@ class LikelihoodTestOptions:
     """Standard deviation of a unit that may go unseen, over that of the outputs: a sixteenth of their variance. Labels and small
     counts say little each, so that this is four times as much as for outputs with little noise. Checked by
     `laybare reproduce likelihoods`."""
+    interval_chance: float = 0.975  # At which intervals from few groups are as wide as Student's. Convention: those of 95 %.
     effort: Effort = Effort(max_steps=30)
 
 
@@ -110,7 +111,7 @@ class LikelihoodFit:
 
     @cached_property
     def dispersion(self) -> float:
-        phi = dispersion(self.used.loss, self.sums, 1.0 - self.unknowns / self.equations)
+        phi = dispersion(self.used, self.sums, 1.0 - self.unknowns / self.equations)
         return float(max(phi, EPS**1.5 * self.scale / self.equations))
 
     @property
@@ -212,7 +213,7 @@ class TestedFeatures:
 
 def _score_tests(fitted: LikelihoodFit, features: TestedFeatures) -> Array:
     """s² / var s of every feature, added over outputs: χ² with as many degrees of freedom; two passes. Groups of rows have one
-    score each (Liang and Zeger 1986)."""
+    score each (Liang and Zeger 1986), so that it is at most their number less one, for each output."""
     point, loss, m, groups = fitted.point, fitted.used.loss, fitted.used.outputs, fitted.used.groups
 
     def followed(x: Array, y: Array) -> Sums:
@@ -255,11 +256,13 @@ def _score_claims(fitted: LikelihoodFit, rng: Generator) -> tuple[Array, Claim]:
     chances = chdtrc(fitted.used.outputs, tests)
     fixed = len(tests) - len(units)
     evidence = max(0.0, -float(np.log10(np.maximum(len(tests) * chances.min(), np.finfo(float).tiny))))
-    most = RULES.doubting_evidence
+    most, groups, outputs = RULES.doubting_evidence, fitted.used.groups, fitted.used.outputs
+    could_fail = not groups or -np.log10(np.maximum(len(tests) * chdtrc(outputs, outputs * (groups - 1.0)), EPS)) > most
     claim = Claim(
-        ClaimName.RESIDUAL_STRUCTURE, evidence, most, evidence <= most, "tested",
+        ClaimName.RESIDUAL_STRUCTURE, evidence, most, evidence <= most and bool(could_fail), "tested",
         f"-log10 of the chance that the largest of {len(tests)} scores (products of inputs, squared outputs, further units) is "
-        "so large.", decisive=evidence > RULES.refuting_evidence)
+        "so large" + ("." if could_fail else f"; those of {groups} groups cannot exceed {groups - 1}, which says nothing."),
+        decisive=evidence > RULES.refuting_evidence)
     return units[np.argsort(-tests[fixed:])[: TESTS.refits]], claim
 
 
@@ -310,7 +313,11 @@ def _crossing_claim(fitted: LikelihoodFit) -> Claim:
 
 
 class RobustCovariance(NamedTuple):
-    """H⁻¹ S H⁻¹ on white inputs, and by how much fewer rows those in groups count: the median factor of the variances."""
+    """H⁻¹ S H⁻¹ on white inputs, and by how much fewer rows those in groups count: the median factor of the variances.
+
+    Few groups say little about S. Its errors are those for which a normal interval is Student's with one degree of freedom less
+    than there are groups (Bell and McCaffrey 2002); one group says nothing.
+    """
 
     matrix: Array
     design_effect: float = 1.0
@@ -340,9 +347,12 @@ def robust_covariance(fitted: LikelihoodFit) -> RobustCovariance:
     alone = np.asarray(inverse @ own @ inverse)
     if not totals:
         return RobustCovariance(alone)
-    together = np.asarray(inverse @ (totals[0].T @ totals[0]) @ inverse) * (groups / max(1, groups - 1))
+    if groups == 1:
+        return RobustCovariance(np.full_like(alone, np.inf), float(fitted.used.size))
+    together = np.asarray(inverse @ (totals[0].T @ totals[0]) @ inverse) * (groups / (groups - 1))
     factors = np.diag(together) / np.maximum(np.diag(alone), np.finfo(float).tiny)
-    return RobustCovariance(together, max(1.0, float(np.median(factors))))
+    wider = stdtrit(groups - 1, TESTS.interval_chance) / ndtri(TESTS.interval_chance)
+    return RobustCovariance(together * wider**2, max(1.0, float(np.median(factors))))
 
 
 def _intervals_claim(fitted: LikelihoodFit, covariance: Array, undetermined: Array) -> Claim:

@@ -2,8 +2,8 @@
 
 The ladder, from the top: the search as asked; narrower networks, if rows are too few for it, or as long as they do not support
 one of its units; a linear part without hidden units, shrunk to what it predicts; a constant. A width that is given is the largest
-one. Columns that are constant or follow from others are left out first, with weight zero. The certificate of what is not the
-search as asked has a claim that failed, and its explanation says why.
+one. Columns that are constant or follow from others are left out first, with weight zero. A warning says what was done, and a
+claim in the certificate failed where no wider network was looked for, or none has hidden units.
 """
 
 from __future__ import annotations
@@ -108,21 +108,22 @@ def independent_columns(x: Array) -> Array:
 
 
 def _descend(rows: Labelled, width: int | None, search: Search) -> Recovery:
-    """The search, then narrower ones, then no hidden unit."""
-    why = ""
+    """The search, then narrower ones, then no hidden unit; one warning says why."""
+    why, looked_wider = "", True
     while True:
         try:
             found = search(rows.x, width)
         except (InvalidInput, BudgetExhausted, ClusterFailure):
             raise
         except TooFewSamples as error:
-            reason, fewer = f"{error.seen} {error.why}", _widest_supported(rows, WIDEST_INSTEAD if width is None else width - 1)
+            looked_wider, reason = False, f"{error.seen} {error.why}"
+            fewer = _widest_supported(rows, WIDEST_INSTEAD if width is None else width - 1)
         except LaybareError as error:
             return _simplest(rows, why or str(error))
         else:
             reason, fewer = _units_unsupported(rows, found), found.network.width - 1
             if not reason:
-                return _narrower(found, why) if why else found
+                return _narrower(found, why, looked_wider) if why else found
         why, width = why or reason, fewer
         if width < 1:
             return _simplest(rows, why)
@@ -164,9 +165,12 @@ def _predicts_worse(given: Labelled, found: Recovery) -> bool:
     return own > other
 
 
-def _narrower(found: Recovery, why: str) -> Recovery:
+def _narrower(found: Recovery, why: str, looked_wider: bool) -> Recovery:
+    """With a warning. Its certificate is its own, also about a further unit; a claim failed if no wider one was looked for."""
     width = found.network.width
     _warn(f"{why} A network with {width} unit{'s' * (width > 1)}, as many as they support, was fitted instead.")
+    if looked_wider:
+        return found
     claim = Claim(
         ClaimName.HIDDEN_UNITS, float(width), float(width + 1), False, "proved", f"no wider network was looked for. {why}")
     return replace(found, certificate=replace(found.certificate, claims=(claim, *found.certificate.claims)))

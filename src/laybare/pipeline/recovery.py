@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from laybare.certificate import Certificate
 from laybare.certificate.data_profile import DataProfile, Prediction, predict_rows
+from laybare.errors import InvalidInput
 from laybare.methods import Method
 from laybare.methods.lines import Lines
 from laybare.networks import Network
@@ -22,7 +23,7 @@ from laybare.numerics.checks import as_rows, check_number
 from laybare.numerics.shapes import Array
 from laybare.solver import Trace
 from laybare.source import Samples
-from laybare.source.arrays import ColumnNames
+from laybare.source.arrays import ColumnNames, column_names
 from laybare.source.checkpoint import fingerprint
 from laybare.source.losses import Loss
 from laybare.version import __version__
@@ -196,6 +197,11 @@ class Recovery:
     def predict(self, x: ArrayLike, interval: float = 0.95) -> Prediction:
         """Means of y at the rows of x, with intervals of the mean (delta method) and of new answers (conformal, fresh rows)."""
         level = check_number("interval", interval, most=1.0 - 1e-9, above=0)
+        known, given = self.columns.inputs, column_names(x, None).inputs
+        if len(known) == len(given) and known != given:
+            raise InvalidInput(
+                f"Its columns are {', '.join(given)}.", f"The network was fitted to {', '.join(known)}, in this order.",
+                "Give the columns of the fit, or an array without names.")
         return predict_rows(self, as_rows(x, self.network.dim, "network"), level)
 
     def summary(self) -> Summary:

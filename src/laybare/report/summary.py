@@ -16,6 +16,7 @@ since the place of a unit that is not there is free as well (Scheffé's bound).
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -27,7 +28,7 @@ import numpy as np
 from laybare.certificate.prediction import covered_point
 from laybare.errors import printable
 from laybare.numerics.shapes import Array
-from laybare.report.tables import Quantity, format_digits
+from laybare.report.tables import Quantity, format_digits, tex_number
 
 if TYPE_CHECKING:
     from laybare.pipeline import Recovery
@@ -97,20 +98,21 @@ class Summary:
             f"{self.rest_html()}</div>")
 
     def to_latex(self) -> str:
-        """A tabular (package booktabs), one line per unit and column."""
+        """A tabular (package booktabs), one line per unit and column, then what is known about all of it."""
         slopes = [f"slope gained{'' if len(self.outputs) == 1 else f' ({_tex(name)})'}" for name in self.outputs]
-        lines = [
-            r"\begin{tabular}{llrrr" + "r" * len(slopes) + "}", r"\toprule",
-            " & ".join(["unit", "column", "direction", "coefficient", "location", *slopes]) + r" \\", r"\midrule"]
+        heads = ["unit", "column", "direction", "coefficient", "location", *slopes, "rows beyond", "$p$"]
+        lines = [rf"\begin{{tabular}}{{ll{'r' * (len(heads) - 2)}}}", r"\toprule", " & ".join(heads) + r" \\", r"\midrule"]
         for unit in self.units:
             for i, term in enumerate(unit.terms):
-                first = [str(unit.number), _tex(term.column)] if i == 0 else ["", _tex(term.column)]
                 place = unit.location.latex if term.column == unit.leading else ""
-                cells = [*first, term.direction.latex, term.coefficient.latex, place, *(slope.latex for slope in term.slopes)]
-                lines.append(" & ".join(cells) + r" \\")
+                cells = [term.direction.latex, term.coefficient.latex, place, *(slope.latex for slope in term.slopes)]
+                beside = [_share(unit.beyond, r"\%"), _chance(unit.p_value, tex_number)] if i == 0 else ["", ""]
+                lines.append(" & ".join([str(unit.number) if i == 0 else "", _tex(term.column), *cells, *beside]) + r" \\")
         for name, values in (*self.linear, ("offset", self.offset)):
-            lines.append(" & ".join(["", _tex(name), "", "", "", *(value.latex for value in values)]) + r" \\")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+            lines.append(" & ".join(["", _tex(name), "", "", "", *(value.latex for value in values), "", ""]) + r" \\")
+        known = [", ".join(f"{name}: {value}" for name, value in self.facts) + ".", f"{self.verdict}: {self.meaning}"]
+        below = [rf"\multicolumn{{{len(heads)}}}{{p{{0.9\linewidth}}}}{{{_tex(text)}}} \\" for text in known]
+        return "\n".join([*lines, r"\midrule", *below, r"\bottomrule", r"\end{tabular}"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and text, None for what is not a number: ready for JSON."""
@@ -211,7 +213,7 @@ class RecoveredParameters:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         network = self.found.network
-        return tuple(map(printable, self.found.columns.inputs)) or tuple(f"x{i}" for i in range(network.dim))
+        return _distinct(tuple(map(printable, self.found.columns.inputs))) or tuple(f"x{i}" for i in range(network.dim))
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
@@ -343,6 +345,11 @@ class RecoveredParameters:
         return float(chi2.sf(a @ np.linalg.solve(block, a), len(C) - gauge))
 
 
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that occur twice have their place among the columns behind them."""
+    return tuple(f"{name} [{i}]" if names.count(name) > 1 else name for i, name in enumerate(names))
+
+
 def _quantities(values: Array, covariance: Array) -> list[Quantity]:
     """Values with the roots of the diagonal as their errors."""
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
@@ -351,12 +358,23 @@ def _quantities(values: Array, covariance: Array) -> list[Quantity]:
 
 def _unit_sentence(unit: UnitSummary) -> str:
     place = f"bends where {unit.leading} = {unit.location}" + (", other columns at their means" if len(unit.terms) > 1 else "")
-    rows = "" if not isfinite(unit.beyond) else f"; {100.0 * unit.beyond:.0f} % of rows lie on its positive side"
-    needed = "" if not isfinite(unit.p_value) else f"; p = {unit.p_value:.2g}" if unit.p_value > 0.0 else "; p < 1e-300"
+    rows = f"; {_share(unit.beyond)} of rows lie on its positive side" if isfinite(unit.beyond) else ""
+    needed = f"; p {'= ' * (unit.p_value > 0.0)}{_chance(unit.p_value)}" if isfinite(unit.p_value) else ""
     below, above = (unit.after, unit.before) if unit.terms[0].direction.value < 0.0 else (unit.before, unit.after)
     known = len(below) == 1 and isfinite(above[0].value)
     slope = f"; slope in {unit.leading} {below[0]} below, {above[0]} above" if known else ""
     return place + slope + rows + needed + "."
+
+
+def _share(share: float, sign: str = " %") -> str:
+    return f"{100.0 * share:.0f}{sign}" if isfinite(share) else ""
+
+
+def _chance(chance: float, spell: Callable[[str], str] = str) -> str:
+    """A p-value; one that is smaller than a double can be is bounded."""
+    if not isfinite(chance):
+        return ""
+    return spell(f"{chance:.2g}") if chance > 0.0 else spell("< 1e-300")
 
 
 def _of(name: str, outputs: tuple[str, ...]) -> str:
@@ -384,14 +402,21 @@ def _text_lines(summary: Summary) -> list[str]:
 
 
 def _aligned(heads: list[str], rows: list[list[str]]) -> list[str]:
+    rows = [[cell.replace("\n", " ") for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     padded = [[row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
               for row in [heads, *rows]]
     return ["  " + "  ".join(row).rstrip() for row in padded]
 
 
+TEX = {letter: rf"\{letter}" for letter in "_%&#${}"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", "²": "$^2$", "±": r"$\pm$", "\n": " "}
+"""How letters of names that mean something to LaTeX are written there."""
+
+
 def _tex(text: str) -> str:
-    return "".join({"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$"}.get(letter, letter) for letter in text)
+    return "".join(TEX.get(letter, letter) for letter in text)
 
 
 def _plain(value: float) -> float | None:

@@ -43,7 +43,7 @@ class Quantity(NamedTuple):
     def latex(self) -> str:
         """For a table of LaTeX."""
         value, error = round_by_error(self.value, self.se)
-        return f"${_tex(value)}$" if not error else f"${_tex(value)} \\pm {_tex(error)}$"
+        return tex_number(value) if not error else f"{tex_number(value)[:-1]} \\pm {tex_number(error)[1:]}"
 
     @property
     def z(self) -> float:
@@ -76,11 +76,12 @@ def _digits(se: float) -> int:
     return 2 if three <= MOST_TWO_DIGITS else 1
 
 
-def _tex(text: str) -> str:
+def tex_number(text: str) -> str:
+    """A number as LaTeX has it, between dollar signs."""
     number, _, power = text.partition("e")
     if number == "inf":
-        return "\\infty"
-    return number if not power else f"{number} \\cdot 10^{{{power}}}"
+        return "$\\infty$"
+    return f"${number}$" if not power else f"${number} \\cdot 10^{{{int(power)}}}$"
 
 
 Cell = str | int | float

@@ -96,7 +96,7 @@ class LikelihoodSearch(NamedTuple):
     def dispersion(self, found: FittedPoint) -> float:
         """φ at a fit, not below rounding."""
         spare = 1.0 - parameter_count(found.point) / self.equations
-        phi = dispersion(self.rows.loss, sums_at(self.rows, found.point), spare)
+        phi = dispersion(self.rows, sums_at(self.rows, found.point), spare)
         return float(max(phi, EPS**1.5 * self.scale / self.equations))
 
     def bic(self, found: FittedPoint, phi: float) -> float:

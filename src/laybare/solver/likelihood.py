@@ -202,10 +202,11 @@ def constant_point(rows: LikelihoodRows, like: Point) -> Point:
     return replace(like, units=like.units[:0], coefficients=coefficients)
 
 
-def dispersion(loss: Loss, sums: LikelihoodSums, spare: float) -> float:
-    """φ: the variance of the scores over what the likelihood says, unknowns counted; at least one for counts and labels.
+def dispersion(rows: LikelihoodRows, sums: LikelihoodSums, spare: float) -> float:
+    """φ: the variance of the scores over what the likelihood says, unknowns counted; at least one for counts and labels. Rates
+    and shares vary less, as each is the mean of so many counts or labels as its weight says.
 
     `spare` is the share of the equations that the unknowns leave.
     """
     share = float(sums.squares) / max(float(sums.weight), np.finfo(float).tiny) / max(spare, np.finfo(float).eps)
-    return max(1.0, share) if loss.linked else share
+    return max(1.0, share) if rows.loss.linked and rows.counted else share

@@ -23,6 +23,7 @@ which is what tests and penalties count; equal weights are all one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,6 +180,12 @@ class LikelihoodRows:
     def labels(self) -> Labels:
         """Of all rows."""
         return labels_of(self.rows.read(0, self.size).y)
+
+    @cached_property
+    def counted(self) -> bool:
+        """Whether outputs are whole numbers, as counts and labels are, and rates and shares are not."""
+        y = self.labels.y
+        return bool((y == np.rint(y)).all())
 
     @property
     def effective(self) -> float:
