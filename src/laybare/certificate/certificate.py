@@ -376,19 +376,29 @@ class Certificate:
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        return self.explain()
+        return break_lines(self.explain())
 
     def __repr__(self) -> str:
         failed = [check.name for check in self.checks if not check.passed]
         held = f"{len(self.checks) - len(failed)} of {len(self.checks)} checks hold"
         shown = f"{held}; not: {', '.join(failed)}" if failed else held
         lines = [f"verdict: {self.verdict} ({shown}; print it to read them)", *([self.meaning] if self.meaning else [])]
-        return "\n".join(fill(line, REPR_WIDTH) for line in lines)
+        return break_lines("\n".join(lines))
 
     def _repr_html_(self) -> str:
         from laybare.report.notebook import certificate_html
 
         return certificate_html(self)
+
+
+def break_lines(text: str, width: int = REPR_WIDTH) -> str:
+    """Lines of an explanation broken at this width, with their indentation kept; the rest of a check stands below its name."""
+    lines = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        further = indent + " " * 5 * line.strip().startswith(("ok ", "FAIL "))
+        lines.append(fill(line.strip(), width, initial_indent=indent, subsequent_indent=further))
+    return "\n".join(lines)
 
 
 def _mark(claim: Claim) -> str:
