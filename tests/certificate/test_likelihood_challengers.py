@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.certificate.certificate import ClaimName
 from laybare.certificate.challengers import BetTerms, Challenger, capital_against, upper_bound
 from laybare.certificate.likelihood_challengers import Arena, JudgedRows
 from laybare.numerics.shapes import Array
@@ -86,3 +87,28 @@ def test_the_level_that_is_asked_for_is_used(rng: np.random.Generator) -> None:
     y, groups = truth(x) + 0.1 * rng.standard_normal(500), np.repeat(np.arange(100), 5)
     found = lb.recover(x, y, groups=groups, rng=0, assurance=(0.05, 0.01, 1e-6))
     assert found.certificate.verdict == "doubtful"
+
+
+@pytest.mark.parametrize("loss", ["squared", "poisson", "huber"])
+def test_a_series_that_no_group_names_is_noticed(loss: str, rng: np.random.Generator) -> None:
+    """Weighted rows, counts and heavy tails whose noise wanders: standard errors do not hold, and the certificate says so."""
+    truth, n = lb.random_network(2, 1, rng=4), 1500
+    x, shocks = rng.standard_normal((n, 2)), rng.standard_normal(n)
+    walk = np.zeros(n)
+    for i in range(1, n):
+        walk[i] = 0.8 * walk[i - 1] + 0.6 * shocks[i]
+    answers = truth(x) + 0.3 * walk
+    y = rng.poisson(np.exp(np.clip(answers + 1.0, -3.0, 3.0))).astype(float) if loss == "poisson" else answers
+    given = {"sample_weight": rng.uniform(0.5, 2.0, n)} if loss == "squared" else {}
+    found = lb.recover(x, y, loss=loss, rng=0, **given)
+    failed = [check.name for check in found.certificate.checks if not check.passed]
+    assert ClaimName.NEIGHBOURS in failed
+
+
+def test_named_groups_are_no_series(rng: np.random.Generator) -> None:
+    truth, n = lb.random_network(2, 1, rng=4), 1500
+    groups = np.repeat(np.arange(n // 5), 5)
+    x = rng.standard_normal((n, 2))
+    y = truth(x) + 0.2 * rng.standard_normal(n) + 0.2 * rng.standard_normal(n // 5)[groups]
+    found = lb.recover(x, y, groups=groups, rng=0)
+    assert found.certificate.verdict == "verified"

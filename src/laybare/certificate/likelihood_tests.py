@@ -7,6 +7,7 @@ At a fit with information H = Σ w i JᵀJ and dispersion φ (`laybare.solver.li
   is Σ (w u f⊥)², whatever the noise is, so that s² over it is χ² (Rao 1948). Products of inputs, the squared outputs (which test
   the link: Pregibon 1980) and random units are tried; the best of these begin the refits with one unit more;
 - challengers: bets on deviances, a group of rows at a time (`likelihood_challengers`);
+- rows that no group names: bets that what neighbours leave, in standard deviations, is alike (`exchangeability`);
 - standard errors: H⁻¹ S H⁻¹ with S = Σ s sᵀ, s the scores of a row, its residual divided by 1 - leverage, or of a whole group of
   rows (Liang and Zeger 1986).
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +42,7 @@ from laybare.certificate.error_propagation import (
     propagate_errors,
     standardising_transform,
 )
+from laybare.certificate.exchangeability import DEPENDENCE, Dependence, dependence_among, dependence_claims
 from laybare.certificate.fitted_network import with_unit_rows
 from laybare.certificate.likelihood_challengers import Arena, meet_by_likelihood, wider_challenger
 from laybare.certificate.local_minima import runs_agree_claim
@@ -119,6 +122,11 @@ class LikelihoodFit:
         return float(max(phi, EPS**1.5 * self.scale / self.equations))
 
     @property
+    def exact(self) -> bool:
+        """Whether nothing but rounding is left."""
+        return bool(self.dispersion <= EPS**1.5 * self.scale / self.equations)
+
+    @property
     def penalty(self) -> float:
         """Schwarz's penalty of one unit."""
         return parameters_per_unit(self.point) * float(np.log(self.equations))
@@ -174,7 +182,8 @@ def certify_likelihood(
         *statement(ClaimName.FUNCTION, (fresh, challengers_claim(met, parts.assurance, exact=False), structure, more, seen)),
         *statement(ClaimName.UNITS, (_equations_claim(fitted), _fewer_claim(fitted, effect), _crossing_claim(fitted))),
         *statement(ClaimName.INTERVALS, (intervals,)),
-        *statement(ClaimName.MINIMUM, minimum))
+        *statement(ClaimName.MINIMUM, minimum),
+        *statement(ClaimName.ROWS, dependence_claims(_dependence(fitted), nan)))
     kept = None
     if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
         kept = propagate_covariance(covariance, fitted.point, problem.transform)
@@ -183,6 +192,17 @@ def certify_likelihood(
         (*claims, *search.assumptions), errors, float(np.sqrt(fitted.dispersion)), explained, visible, held_out, held_out_error,
         covariance=kept, findings=Findings(search.runs),
         resolution=Resolution(parts.assurance.level, max(one.bound for one in met), len(met), intervals.value) if met else None)
+
+
+def _dependence(fitted: LikelihoodFit) -> tuple[Dependence, ...]:
+    """Of rows that no group names, by Pearson's residuals: scores over their standard deviations."""
+    if fitted.exact or fitted.used.groups:
+        return ()
+    x, columns = fitted.used.rows.read(0, min(fitted.used.size, DEPENDENCE.rows))
+    labels = labels_of(columns)
+    mean = fitted.used.loss.mean(outputs_at(fitted.point, x))
+    variance = np.maximum(fitted.used.loss.variance(mean), np.finfo(float).tiny) / labels.weights[:, None]
+    return dependence_among(x, (labels.y - mean) / np.sqrt(variance), fitted.scale / fitted.used.effective)
 
 
 def _equations_claim(fitted: LikelihoodFit) -> Claim:
