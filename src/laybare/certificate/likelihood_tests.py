@@ -42,6 +42,7 @@ from laybare.certificate.error_propagation import (
     propagate_errors,
     standardising_transform,
 )
+from laybare.certificate.evidence import gain_seen
 from laybare.certificate.exchangeability import DEPENDENCE, Dependence, dependence_among, dependence_claims
 from laybare.certificate.fitted_network import with_unit_rows
 from laybare.certificate.likelihood_challengers import Arena, meet_by_likelihood, wider_challenger
@@ -165,7 +166,8 @@ def certify_likelihood(
     given = with_infinite(propagate_errors(covariance, point, problem.transform).errors, undetermined)
     errors = as_standard_errors(given, network, point)
     fresh, held_out, held_out_error = _fresh_claim(fitted)
-    visible = _smallest_visible(fitted, effect)
+    more, wider = _more_claim(fitted, probes, effect)
+    visible = _smallest_visible(fitted, gain_seen(more.threshold, parts.assurance.level) * effect)
     seen = Claim(
         ClaimName.SMALLEST_VISIBLE_UNIT, visible, TESTS.max_hidden_unit, visible <= TESTS.max_hidden_unit, "proved",
         f"a further unit that adds less than {visible:.1e} of the standard deviation of the network's outputs would not show "
@@ -173,7 +175,6 @@ def certify_likelihood(
     intervals, minimum = _intervals_claim(fitted, covariance, undetermined), (_minimum_claim(fitted, covariance), *search.claims)
     if search.runs is not None:
         minimum = (*minimum, runs_agree_claim(search.runs))
-    more, wider = _more_claim(fitted, probes, effect)
     met = meet_by_likelihood(
         Arena(point, fitted.used.loss, fitted.scale / fitted.used.effective), (parts.used, parts.fresh),
         [] if wider is None else [wider_challenger(f"a unit more ({wider.width})", wider)],
@@ -329,11 +330,17 @@ def _fewer_claim(fitted: LikelihoodFit, design_effect: float) -> Claim:
         "how much less likely the used rows are without the unit that is needed least.")
 
 
-def _smallest_visible(fitted: LikelihoodFit, design_effect: float) -> float:
-    x = fitted.used.rows.read(0, fitted.used.size).x
-    spread = max(float(np.var(outputs_at(fitted.point, x), axis=0).mean()), np.finfo(float).tiny)
-    information = max(float(fitted.sums.weight), np.finfo(float).tiny)
-    return float(np.sqrt(RULES.clear_unit_gain * fitted.penalty * design_effect * fitted.dispersion / information / spread))
+def _smallest_visible(fitted: LikelihoodFit, gain: float) -> float:
+    """The standard deviation, over that of the outputs, of a unit that gains so much where rows say least: on the half of them
+    with the least information, since a unit is active on half of the rows or so."""
+    x, columns = fitted.used.rows.read(0, fitted.used.size)
+    labels, eta = labels_of(columns), outputs_at(fitted.point, x)
+    spread = max(float(np.var(eta, axis=0).mean()), np.finfo(float).tiny)
+    told = fitted.used.loss.rows(eta, labels.y).information.sum(axis=1)
+    expected = told if fitted.used.loss.linked else np.full_like(told, told.mean())  # Huber's is 0 or 1, by chance
+    each = np.sort(labels.weights * expected)
+    information = max(2.0 * float(each[: (len(each) + 1) // 2].sum()), np.finfo(float).tiny)
+    return float(np.sqrt(gain * fitted.dispersion / information / spread))
 
 
 def _crossing_claim(fitted: LikelihoodFit) -> Claim:
