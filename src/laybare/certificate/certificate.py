@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.networks import Network
+from laybare.numerics.checks import check_number
 from laybare.numerics.shapes import Array
 
 
@@ -139,6 +140,8 @@ class CertificateRules:
     """Share of its limit from which the fresh residual, or the structure of the used one, is strange: wrong networks stood at
     0.67 to 0.79. Checked by `laybare reproduce plain-noise`."""
 
+    simultaneous_draws: int = 20_000
+    """Draws of all parameters for simultaneous intervals. Derived: the quantile is then known to one per cent."""
     rounding_share: float = 1e-12
     """Share of the variance of y that the text calls rounding. Checked by `pytest tests/certificate`."""
     min_explained: float = 0.05
@@ -356,6 +359,22 @@ class Certificate:
             "These are the weights of the best network of this width and activation, within their standard errors, and the data "
             f"support the width. {left} A unit that adds less than {self.visible:.2g} of the spread of y would not have been "
             "seen; nor are activations so alike as tanh and erf, or ReLU and a GELU of long rows, or errors in x, told apart.")
+
+    def simultaneous(self, confidence: float = 0.95) -> float:
+        """The number of standard errors that all parameters lie within at once, with this confidence: a quantile of the largest
+        |z| of a normal law with their correlations. NaN without a covariance."""
+        level = check_number("confidence", confidence, most=1.0 - 1e-9, above=0)
+        if self.covariance is None:
+            return nan
+        errors = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        known = np.isfinite(errors) & (errors > 0.0)
+        if not known.any():
+            return nan
+        correlation = self.covariance[np.ix_(known, known)] / np.multiply.outer(errors[known], errors[known])
+        values, vectors = np.linalg.eigh(correlation)
+        draws = np.random.default_rng(0).standard_normal((RULES.simultaneous_draws, len(values)))
+        z = draws @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        return float(np.quantile(np.abs(z).max(axis=1), level))
 
     def explain(self, *, failed_only: bool = False) -> str:
         """The verdict, the statements and what each rests on, with numbers; with `failed_only` checks that hold are counted."""
