@@ -79,7 +79,9 @@ def write_pages(runs: Runs, into: Path | None) -> str:
     text = "\n\n".join(f"**{task.words}**\n\n{table_of(task, lines)}" for task in TASKS if any(
         line.task == task.name for line in lines))
     if into is not None:
-        _into_readme(into.parent / "README.md", lines)
+        (into / "pictures").mkdir(parents=True, exist_ok=True)
+        if (into.parent / "README.md").exists():
+            _into_readme(into.parent / "README.md", lines)
         write_atomically(into / "pictures" / "peers.svg", figure_of(lines).encode())
         write_atomically(into / "peers-measured.md", (text + "\n").encode())
     return text

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from changed_options import change_options
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import ndtri
 
 import laybare as lb
-from laybare.certificate import StandardErrors, fitted_network, standard_errors, standard_errors_at
+from laybare.certificate import Certificate, StandardErrors, fitted_network, standard_errors, standard_errors_at
 from laybare.certificate.error_propagation import ERRORS, propagate_errors, standardising_transform
 from laybare.certificate.fitted_network import ROWS, FittedNetwork, evaluate_fit
 from laybare.certificate.local_minima import NearbyMinima
@@ -219,3 +220,29 @@ def test_coefficients_that_single_precision_does_not_hold_are_seen_in_double(
     point = noisy_fit.point
     fitted = replace(noisy_fit, point=point.moved(point.units, size * point.coefficients))
     assert (fitted.precision is np.float32) is single
+
+
+@pytest.mark.parametrize(("covariance", "factor"), [
+    (np.diag([4.0, 1.0, 0.01] * 4), float(ndtri(0.5 + 0.5 * 0.95 ** (1 / 12)))), (np.ones((12, 12)), float(ndtri(0.975)))])
+def test_simultaneous_intervals_know_the_correlations(covariance: Array, factor: float) -> None:
+    """Twelve independent parameters, and twelve that are one."""
+    bare = Certificate((), StandardErrors(*(np.zeros(0),) * 4), 0.1, covariance=covariance)
+    assert bare.simultaneous() == pytest.approx(factor, abs=0.03)
+    assert np.isnan(replace(bare, covariance=None).simultaneous())
+
+
+@pytest.mark.slow
+def test_simultaneous_intervals_cover_all_parameters_at_once(rng: np.random.Generator) -> None:
+    """Of 60 networks nine in ten at least, where single intervals hold all parameters of hardly any third."""
+    truth, together, alone = lb.random_network(3, 2, rng=5).canonical(), 0, 0
+    for _ in range(60):
+        x = rng.standard_normal((800, 3))
+        found = lb.refine(lb.Samples(x, truth(x) + 0.1 * rng.standard_normal(800)), truth)
+        network, errors = found.network, found.certificate.standard_errors
+        z = np.concatenate([np.ravel(np.abs(mine - true) / error) for mine, true, error in (
+            (network.layer.weights, truth.layer.weights, errors.weights),
+            (network.layer.biases, truth.layer.biases, errors.biases),
+            (network.readout, truth.readout, errors.readout), (network.offset, truth.offset, errors.offset))]).max()
+        together += z < found.certificate.simultaneous()
+        alone += z < 1.96
+    assert together >= 52 and alone < 45

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.networks import Network
+from laybare.numerics.checks import check_number
 from laybare.numerics.shapes import Array
 
 
@@ -139,6 +140,8 @@ class CertificateRules:
     """Share of its limit from which the fresh residual, or the structure of the used one, is strange: wrong networks stood at
     0.67 to 0.79. Checked by `laybare reproduce plain-noise`."""
 
+    simultaneous_draws: int = 20_000
+    """Draws of all parameters for simultaneous intervals. Derived: the quantile is then known to one per cent."""
     rounding_share: float = 1e-12
     """Share of the variance of y that the text calls rounding. Checked by `pytest tests/certificate`."""
     min_explained: float = 0.05
@@ -357,6 +360,22 @@ class Certificate:
             f"support the width. {left} A unit that adds less than {self.visible:.2g} of the spread of y would not have been "
             "seen; nor are activations so alike as tanh and erf, or ReLU and a GELU of long rows, or errors in x, told apart.")
 
+    def simultaneous(self, confidence: float = 0.95) -> float:
+        """The number of standard errors that all parameters lie within at once, with this confidence: a quantile of the largest
+        |z| of a normal law with their correlations. NaN without a covariance."""
+        level = check_number("confidence", confidence, most=1.0 - 1e-9, above=0)
+        if self.covariance is None:
+            return nan
+        errors = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        known = np.isfinite(errors) & (errors > 0.0)
+        if not known.any():
+            return nan
+        correlation = self.covariance[np.ix_(known, known)] / np.multiply.outer(errors[known], errors[known])
+        values, vectors = np.linalg.eigh(correlation)
+        draws = np.random.default_rng(0).standard_normal((RULES.simultaneous_draws, len(values)))
+        z = draws @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        return float(np.quantile(np.abs(z).max(axis=1), level))
+
     def explain(self, *, failed_only: bool = False) -> str:
         """The verdict, the statements and what each rests on, with numbers; with `failed_only` checks that hold are counted."""
         known = str((self.resolution if self.assurance is None else self.assurance) or "")
@@ -376,19 +395,29 @@ class Certificate:
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        return self.explain()
+        return break_lines(self.explain())
 
     def __repr__(self) -> str:
         failed = [check.name for check in self.checks if not check.passed]
         held = f"{len(self.checks) - len(failed)} of {len(self.checks)} checks hold"
         shown = f"{held}; not: {', '.join(failed)}" if failed else held
         lines = [f"verdict: {self.verdict} ({shown}; print it to read them)", *([self.meaning] if self.meaning else [])]
-        return "\n".join(fill(line, REPR_WIDTH) for line in lines)
+        return break_lines("\n".join(lines))
 
     def _repr_html_(self) -> str:
         from laybare.report.notebook import certificate_html
 
         return certificate_html(self)
+
+
+def break_lines(text: str, width: int = REPR_WIDTH) -> str:
+    """Lines of an explanation broken at this width, with their indentation kept; the rest of a check stands below its name."""
+    lines = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        further = indent + " " * 5 * line.strip().startswith(("ok ", "FAIL "))
+        lines.append(fill(line.strip(), width, initial_indent=indent, subsequent_indent=further))
+    return "\n".join(lines)
 
 
 def _mark(claim: Claim) -> str:

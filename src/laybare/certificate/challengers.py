@@ -90,22 +90,24 @@ class BetTerms(NamedTuple):
     design_effect: float = 1.0
 
 
-def capital_against(d: Array, mean: float, most: float, design_effect: float = 1.0) -> float:
-    """K, the capital of bets that E d < `mean`, for values that count up to `most`, of rows that count as fewer by a factor."""
+def capital_against(d: Array, mean: float, most: float, design_effect: float = 1.0, sizes: Array | float = 1.0) -> float:
+    """K, the capital of bets that E d < `mean` E size, for values that count up to `most`, of rows that count as fewer by a
+    factor."""
     bets = np.array(OPTIONS.bets) / max(most, np.finfo(float).tiny)
-    gains = np.log1p(np.maximum(np.multiply.outer(bets, mean - np.minimum(d, most)), -1.0 + 1e-12)).sum(axis=1) / design_effect
+    won = np.maximum(np.multiply.outer(bets, mean * sizes - np.minimum(d, most)), -1.0 + 1e-12)
+    gains = np.log1p(won).sum(axis=1) / design_effect
     return float(np.mean(np.exp(np.minimum(gains, 600.0))))
 
 
-def upper_bound(d: Array, most: float, terms: BetTerms) -> float:
-    """The smallest mean that bets at this level reject, or `most` if none is."""
+def upper_bound(d: Array, most: float, terms: BetTerms, sizes: Array | float = 1.0) -> float:
+    """The smallest mean, per size, that bets at this level reject, or `most` if none is."""
     level, effect = terms
     low, high = float(np.minimum(d, most).mean()) if len(d) else most, most
-    if not len(d) or capital_against(d, high, most, effect) < 1.0 / level:
+    if not len(d) or capital_against(d, high, most, effect, sizes) < 1.0 / level:
         return most
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if capital_against(d, middle, most, effect) >= 1.0 / level else (middle, high)
+        low, high = (low, middle) if capital_against(d, middle, most, effect, sizes) >= 1.0 / level else (middle, high)
     return high
 
 

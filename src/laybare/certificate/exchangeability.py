@@ -123,18 +123,24 @@ class Dependence(NamedTuple):
 
 def find_dependence(fitted: FittedNetwork) -> tuple[Dependence, ...]:
     """The record of neighbours of both kinds; none where nothing but rounding is left."""
-    rows = min(fitted.used.size, DEPENDENCE.rows)
-    most = min(DEPENDENCE.most_neighbours, rows // 4)
-    if fitted.exact or most < 1:
+    if fitted.exact:
         return ()
-    x, y = fitted.used.read(0, rows)
-    residual = y - np.asarray(fitted.white(x)).reshape(y.shape)
+    x, y = fitted.used.read(0, min(fitted.used.size, DEPENDENCE.rows))
+    return dependence_among(x, y - np.asarray(fitted.white(x)).reshape(y.shape), fitted.output_variance)
+
+
+def dependence_among(x: Array, residual: Array, variance: float) -> tuple[Dependence, ...]:
+    """The record of these rows, whose outputs have that variance; none of too few."""
+    rows = len(x)
+    most = min(DEPENDENCE.most_neighbours, rows // 4)
+    if most < 1:
+        return ()
     scaled = _cut_off(residual)
     at = np.arange(rows)[:, None] - np.arange(1, most + 1)
     found = [_dependence("before each other", np.where(at < 0, -1, at), scaled)]
     if x.shape[1] <= DEPENDENCE.tree_dim:
         one = _among_inputs(x, scaled, most)
-        products = _products(residual[: len(one.neighbours)], one.neighbours) / fitted.output_variance
+        products = _products(residual[: len(one.neighbours)], one.neighbours) / variance
         common = float(products.mean()), float(products.std() / np.sqrt(len(products)))
         found.append(one._replace(common=common))
     return tuple(found)

@@ -6,6 +6,8 @@ At a fit with information H = Σ w i JᵀJ and dispersion φ (`laybare.solver.li
 - structure: a feature f that the network lacks has the score s = Σ w u f⊥, f⊥ its part that no parameter can follow. Its variance
   is Σ (w u f⊥)², whatever the noise is, so that s² over it is χ² (Rao 1948). Products of inputs, the squared outputs (which test
   the link: Pregibon 1980) and random units are tried; the best of these begin the refits with one unit more;
+- challengers: bets on deviances, a group of rows at a time (`likelihood_challengers`);
+- rows that no group names: bets that what neighbours leave, in standard deviations, is alike (`exchangeability`);
 - standard errors: H⁻¹ S H⁻¹ with S = Σ s sᵀ, s the scores of a row, its residual divided by 1 - leverage, or of a whole group of
   rows (Liang and Zeger 1986).
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +29,11 @@ from laybare.certificate.certificate import (
     Claim,
     ClaimName,
     Findings,
+    Resolution,
     SearchRecord,
     statement,
 )
+from laybare.certificate.challengers import BetTerms, challengers_claim
 from laybare.certificate.error_propagation import (
     ERRORS,
     InverseInformation,
@@ -37,9 +42,13 @@ from laybare.certificate.error_propagation import (
     propagate_errors,
     standardising_transform,
 )
+from laybare.certificate.evidence import gain_seen
+from laybare.certificate.exchangeability import DEPENDENCE, Dependence, dependence_among, dependence_claims
 from laybare.certificate.fitted_network import with_unit_rows
+from laybare.certificate.likelihood_challengers import Arena, meet_by_likelihood, wider_challenger
 from laybare.certificate.local_minima import runs_agree_claim
 from laybare.certificate.standard_errors import as_standard_errors, relative_error_claim, relative_errors, with_infinite
+from laybare.lines.assurance import AssuranceOptions
 from laybare.networks import Network
 from laybare.numerics.levels import EPS
 from laybare.numerics.shapes import Array, Progress, Sums
@@ -56,7 +65,7 @@ from laybare.solver.likelihood import (
     sums_at,
 )
 from laybare.solver.normal import Fit, elimination_order
-from laybare.solver.point import Point, add_units, keep_units, parameter_count, parameters_per_unit, point_of
+from laybare.solver.point import FittedPoint, Point, add_units, keep_units, parameter_count, parameters_per_unit, point_of
 from laybare.source.losses import LikelihoodRows, labels_of
 from laybare.source.problem import Problem
 
@@ -115,6 +124,11 @@ class LikelihoodFit:
         return float(max(phi, EPS**1.5 * self.scale / self.equations))
 
     @property
+    def exact(self) -> bool:
+        """Whether nothing but rounding is left."""
+        return bool(self.dispersion <= EPS**1.5 * self.scale / self.equations)
+
+    @property
     def penalty(self) -> float:
         """Schwarz's penalty of one unit."""
         return parameters_per_unit(self.point) * float(np.log(self.equations))
@@ -126,45 +140,71 @@ class LikelihoodFit:
     def gain(self, narrow: float, wide: float) -> float:
         return max(0.0, narrow - wide) / self.dispersion
 
-    def refit(self, start: Point) -> float:
-        """The deviance that a refit from there ends with; an interrupt ends the certificate."""
-        return maximise_likelihood(self.used, start, self.scale, effort=TESTS.effort, progress=self.progress).loss
+    def refit(self, start: Point) -> FittedPoint:
+        """Where a refit from there ends; an interrupt ends the certificate."""
+        return maximise_likelihood(self.used, start, self.scale, effort=TESTS.effort, progress=self.progress)
+
+
+class JudgedParts(NamedTuple):
+    """Rows that were fitted, fresh rows, and the level at which challengers meet these."""
+
+    used: LikelihoodRows
+    fresh: LikelihoodRows
+    assurance: AssuranceOptions = AssuranceOptions()
 
 
 def certify_likelihood(
-    network: Network, problem: Problem, rows: tuple[LikelihoodRows, LikelihoodRows], *, rng: Generator,
-    search: SearchRecord = SearchRecord(), progress: Progress | None = None,
+    network: Network, problem: Problem, parts: JudgedParts, *, rng: Generator, search: SearchRecord = SearchRecord(),
+    progress: Progress | None = None,
 ) -> Certificate:
-    """The certificate of a network on the given inputs that was fitted to the first of the `rows`, with the second, fresh."""
+    """The certificate of a network on the given inputs that was fitted to the used rows."""
     white = problem.white(network)
     point = with_unit_rows(point_of(white, biases=True, offset=True, linear=white.linear is not None))
-    fitted = LikelihoodFit(network, problem, *rows, point, progress)
+    fitted = LikelihoodFit(network, problem, parts.used, parts.fresh, point, progress)
     probes, structure = _score_claims(fitted, rng)
     covariance, effect = robust_covariance(fitted)
     undetermined = fitted.inverse.undetermined | ~np.isfinite(covariance).all(axis=1)
     given = with_infinite(propagate_errors(covariance, point, problem.transform).errors, undetermined)
     errors = as_standard_errors(given, network, point)
     fresh, held_out, held_out_error = _fresh_claim(fitted)
-    visible = _smallest_visible(fitted, effect)
+    more, wider = _more_claim(fitted, probes, effect)
+    visible = _smallest_visible(fitted, gain_seen(more.threshold, parts.assurance.level) * effect)
     seen = Claim(
         ClaimName.SMALLEST_VISIBLE_UNIT, visible, TESTS.max_hidden_unit, visible <= TESTS.max_hidden_unit, "proved",
         f"a further unit that adds less than {visible:.1e} of the standard deviation of the network's outputs would not show "
         "in this number of rows.")
-    minimum = (_minimum_claim(fitted, covariance), *search.claims)
+    intervals, minimum = _intervals_claim(fitted, covariance, undetermined), (_minimum_claim(fitted, covariance), *search.claims)
     if search.runs is not None:
         minimum = (*minimum, runs_agree_claim(search.runs))
+    met = meet_by_likelihood(
+        Arena(point, fitted.used.loss, fitted.scale / fitted.used.effective), (parts.used, parts.fresh),
+        [] if wider is None else [wider_challenger(f"a unit more ({wider.width})", wider)],
+        BetTerms(parts.assurance.level_of_look(search.looks)), rng=rng)
     claims = (
-        *statement(ClaimName.FUNCTION, (fresh, structure, _more_claim(fitted, probes, effect), seen)),
+        *statement(ClaimName.FUNCTION, (fresh, challengers_claim(met, parts.assurance, exact=False), structure, more, seen)),
         *statement(ClaimName.UNITS, (_equations_claim(fitted), _fewer_claim(fitted, effect), _crossing_claim(fitted))),
-        *statement(ClaimName.INTERVALS, (_intervals_claim(fitted, covariance, undetermined),)),
-        *statement(ClaimName.MINIMUM, minimum))
+        *statement(ClaimName.INTERVALS, (intervals,)),
+        *statement(ClaimName.MINIMUM, minimum),
+        *statement(ClaimName.ROWS, dependence_claims(_dependence(fitted), nan)))
     kept = None
     if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
         kept = propagate_covariance(covariance, fitted.point, problem.transform)
     explained = 1.0 - float(fitted.sums.deviance) / fitted.scale
     return Certificate(
         (*claims, *search.assumptions), errors, float(np.sqrt(fitted.dispersion)), explained, visible, held_out, held_out_error,
-        covariance=kept, findings=Findings(search.runs))
+        covariance=kept, findings=Findings(search.runs),
+        resolution=Resolution(parts.assurance.level, max(one.bound for one in met), len(met), intervals.value) if met else None)
+
+
+def _dependence(fitted: LikelihoodFit) -> tuple[Dependence, ...]:
+    """Of rows that no group names, by Pearson's residuals: scores over their standard deviations."""
+    if fitted.exact or fitted.used.groups:
+        return ()
+    x, columns = fitted.used.rows.read(0, min(fitted.used.size, DEPENDENCE.rows))
+    labels = labels_of(columns)
+    mean = fitted.used.loss.mean(outputs_at(fitted.point, x))
+    variance = np.maximum(fitted.used.loss.variance(mean), np.finfo(float).tiny) / labels.weights[:, None]
+    return dependence_among(x, (labels.y - mean) / np.sqrt(variance), fitted.scale / fitted.used.effective)
 
 
 def _equations_claim(fitted: LikelihoodFit) -> Claim:
@@ -266,16 +306,17 @@ def _score_claims(fitted: LikelihoodFit, rng: Generator) -> tuple[Array, Claim]:
     return units[np.argsort(-tests[fixed:])[: TESTS.refits]], claim
 
 
-def _more_claim(fitted: LikelihoodFit, probes: Array, design_effect: float) -> Claim:
-    nothing, before, gain = np.zeros((1, fitted.used.outputs)), float(fitted.sums.deviance), 0.0
-    if fitted.equations > fitted.unknowns + parameters_per_unit(fitted.point):
-        losses = [fitted.refit(add_units(fitted.point, row[None], nothing)) for row in probes]
-        gain = fitted.gain(before, min(losses, default=before)) / design_effect
+def _more_claim(fitted: LikelihoodFit, probes: Array, design_effect: float) -> tuple[Claim, Point | None]:
+    """What another unit gains, and the network with it."""
+    nothing, gain, wider = np.zeros((1, fitted.used.outputs)), 0.0, None
+    if len(probes) and fitted.equations > fitted.unknowns + parameters_per_unit(fitted.point):
+        best = min((fitted.refit(add_units(fitted.point, row[None], nothing)) for row in probes), key=lambda fit: fit.loss)
+        gain, wider = fitted.gain(float(fitted.sums.deviance), best.loss) / design_effect, best.point
     clear = RULES.clear_unit_gain * fitted.penalty
     return Claim(
         ClaimName.ONE_UNIT_MORE, gain, fitted.penalty, gain < fitted.penalty, "tested",
         "how much more likely another unit makes the used rows, against what its free parameters would gain from noise; more "
-        f"than the threshold means that a unit may be missing, more than {clear:.3g} that one is.", decisive=gain >= clear)
+        f"than the threshold means that a unit may be missing, more than {clear:.3g} that one is.", decisive=gain >= clear), wider
 
 
 def _fewer_claim(fitted: LikelihoodFit, design_effect: float) -> Claim:
@@ -283,7 +324,7 @@ def _fewer_claim(fitted: LikelihoodFit, design_effect: float) -> Claim:
     order = elimination_order(
         fitted.point, Fit(*fitted.used.sum(FeatureStatistic(fitted.point, fitted.used.loss), stage="certificate")))[0]
     losses = [
-        fitted.refit(keep_units(fitted.point, np.delete(np.arange(fitted.point.width), unit)))
+        fitted.refit(keep_units(fitted.point, np.delete(np.arange(fitted.point.width), unit))).loss
         for unit in order[: RULES.dropped_units]]
     gain = fitted.gain(min(losses, default=np.inf), float(fitted.sums.deviance)) / design_effect
     need = RULES.needed_unit_gain * fitted.penalty
@@ -292,11 +333,17 @@ def _fewer_claim(fitted: LikelihoodFit, design_effect: float) -> Claim:
         "how much less likely the used rows are without the unit that is needed least.")
 
 
-def _smallest_visible(fitted: LikelihoodFit, design_effect: float) -> float:
-    x = fitted.used.rows.read(0, fitted.used.size).x
-    spread = max(float(np.var(outputs_at(fitted.point, x), axis=0).mean()), np.finfo(float).tiny)
-    information = max(float(fitted.sums.weight), np.finfo(float).tiny)
-    return float(np.sqrt(RULES.clear_unit_gain * fitted.penalty * design_effect * fitted.dispersion / information / spread))
+def _smallest_visible(fitted: LikelihoodFit, gain: float) -> float:
+    """The standard deviation, over that of the outputs, of a unit that gains so much where rows say least: on the half of them
+    with the least information, since a unit is active on half of the rows or so."""
+    x, columns = fitted.used.rows.read(0, fitted.used.size)
+    labels, eta = labels_of(columns), outputs_at(fitted.point, x)
+    spread = max(float(np.var(eta, axis=0).mean()), np.finfo(float).tiny)
+    told = fitted.used.loss.rows(eta, labels.y).information.sum(axis=1)
+    expected = told if fitted.used.loss.linked else np.full_like(told, told.mean())  # Huber's is 0 or 1, by chance
+    each = np.sort(labels.weights * expected)
+    information = max(2.0 * float(each[: (len(each) + 1) // 2].sum()), np.finfo(float).tiny)
+    return float(np.sqrt(gain * fitted.dispersion / information / spread))
 
 
 def _crossing_claim(fitted: LikelihoodFit) -> Claim:
@@ -363,7 +410,8 @@ def _intervals_claim(fitted: LikelihoodFit, covariance: Array, undetermined: Arr
 
 
 def _minimum_claim(fitted: LikelihoodFit, covariance: Array) -> Claim:
-    move, errors = fitted.inverse.matrix @ fitted.sums.gradient, np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    least = np.diag(fitted.inverse.matrix) * fitted.dispersion  # of rounding, where nothing else is left
+    move, errors = fitted.inverse.matrix @ fitted.sums.gradient, np.sqrt(np.maximum(np.diag(covariance), least))
     known = np.isfinite(errors) & (errors > 0.0)
     value = float(np.max(np.abs(move[known]) / errors[known], initial=0.0))
     return Claim(

@@ -23,6 +23,7 @@ from rich.text import Text
 
 import laybare as lb
 from laybare.certificate import StandardErrors
+from laybare.certificate.certificate import break_lines
 from laybare.numerics.progress import progress_bar
 from laybare.numerics.redaction import redact
 from laybare.numerics.shapes import Array, Progress
@@ -59,8 +60,8 @@ class Output:
     def summary(self, found: lb.Recovery) -> str:
         """What `print(found)` says; with --verbose every claim."""
         if self.verbose:
-            return f"{found.headline}\n{found.certificate.explain()}"
-        return str(found).replace("certificate.explain() lists", "--verbose lists")
+            return found.explain()
+        return found.explain(failed_only=True).replace("certificate.explain() lists", "--verbose lists")
 
     def remark(self, sentence: str) -> None:
         """A line on standard error, unless --quiet: what was done to the data, or is odd about them."""
@@ -189,10 +190,8 @@ NAME_LENGTH = 9
 def print_summary(summary: str, verdict: str) -> None:
     """What `print(found)` says, wrapped to the terminal with its indentation kept."""
     console = make_console()
-    for line in summary.splitlines():
-        indent = line[: len(line) - len(line.lstrip())]
-        further = indent + " " * 5 * line.strip().startswith(("ok ", "FAIL "))  # below the name of the claim
-        text = Text(fill(line.strip(), console.width, initial_indent=indent, subsequent_indent=further))
+    for line in break_lines(summary, console.width).splitlines():
+        text = Text(line)
         text.highlight_words([verdict], COLOURS[verdict])
         text.highlight_words(["FAIL"], "bold red")
         console.print(text)
@@ -285,7 +284,7 @@ def _table(title: str, dim: int, columns: int, *names: str, inputs: Sequence[str
     shown = max(1, min(dim, columns // 10))
     note = f" (the first {shown} of {dim} weights)" if shown < dim else ""
     table = Table(title=title + note, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="", padding=(0, 1, 0, 0))
-    weights = [short_name(name) for name in inputs[:shown]] or [f"w{i}" for i in range(shown)]
+    weights = [short_name(name) for name in inputs[:shown]] or [f"x{i}" for i in range(shown)]
     for name in (*names, *weights):
         table.add_column(Text(name), justify="left" if name == "" else "right", no_wrap=True)
     return table, shown

@@ -186,7 +186,7 @@ def _finish_layer(found: lb.lowest_layer.LayerRecovery, result: ResultOptions) -
         weights=np.asarray(layer.weights).tolist(), thresholds=np.asarray(found.thresholds).tolist())
     if output.in_text:
         output.say(layer_table(layer, output.width, found.columns, layer.width if output.verbose else LISTED_UNITS))
-        print_summary(in_command_line_words(str(found)), found.certificate.verdict)
+        print_summary(in_command_line_words(found.explain()), found.certificate.verdict)
         if output.verbose:
             print_provenance(output, found.provenance)
         for what, path in result.files.items():

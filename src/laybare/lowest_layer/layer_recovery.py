@@ -19,6 +19,7 @@ from numpy.random import Generator
 
 from laybare.activations import step
 from laybare.certificate import Certificate, StandardErrors
+from laybare.certificate.certificate import break_lines
 from laybare.errors import AssumptionViolated, InvalidInput, NotSeparated
 from laybare.lowest_layer.acceptance import LayerFinding, top_claim
 from laybare.lowest_layer.by_queries import layer_by_lines, layer_by_queries
@@ -98,6 +99,10 @@ class LayerRecovery:
         return self.top(self.layer(np.asarray(x, dtype=float)))
 
     def __str__(self) -> str:
+        return break_lines(self.explain())
+
+    def explain(self) -> str:
+        """What was found, how, from what, and what the certificate says, a line each."""
         top = "" if self.top is None else f"; held-out R² of the top {self.top.r2:.4f}"
         return (
             f"layer of {self.layer.width} {self.layer.activation.name} units in dimension {self.layer.dim}, by "

@@ -16,8 +16,9 @@ from numpy.random import Generator
 from laybare.activations import Activation
 from laybare.certificate import SearchRecord, unfinished_certificate
 from laybare.certificate.data_profile import profile_data
-from laybare.certificate.likelihood_tests import certify_likelihood
+from laybare.certificate.likelihood_tests import JudgedParts, certify_likelihood
 from laybare.errors import Interrupted, InvalidInput, TooFewSamples
+from laybare.lines.assurance import AssuranceOptions
 from laybare.methods import Method, RandomStart
 from laybare.numerics.checks import as_reals, show_value
 from laybare.numerics.shapes import Array, Progress, report_progress
@@ -36,11 +37,12 @@ SCALE_ROUNDS = 3
 
 
 class Judgement(NamedTuple):
-    """How rows are judged: by a loss, with weights (n,), in groups (n,)."""
+    """How rows are judged: by a loss, with weights (n,), in groups (n,), at a level."""
 
     loss: Loss
     weights: Array | None
     groups: Array | None
+    assurance: AssuranceOptions = AssuranceOptions()
 
     @property
     def plain(self) -> bool:
@@ -104,7 +106,8 @@ def recover_by_likelihood(
         if found.trace.interrupted:
             raise Interrupted
         report_progress(progress, "certifying")
-        certificate = certify_likelihood(network, problem, (used, fresh), rng=rng, search=record, progress=progress)
+        parts = JudgedParts(used, fresh, judged.assurance)
+        certificate = certify_likelihood(network, problem, parts, rng=rng, search=record, progress=progress)
         profile = profile_data(network, problem, used.loss)
     except KeyboardInterrupt:
         certificate = unfinished_certificate(network, record.claims)

@@ -174,6 +174,7 @@ def _judged(call: _Call, method: Method | None, judged: Judgement, seconds: floa
     clock = Clock(call.progress, call.begun + (seconds or LONGEST_CHOSEN_SECONDS))
     with single_blas_thread():
         chosen = random_start_of(call.source, method and _check_activation(method, call.activation), call.activation)
+        judged = judged._replace(assurance=call.assurance or AssuranceOptions())
         return recover_by_likelihood(call.source, judged, chosen, call.width, rng=call.rng, progress=clock)
 
 

@@ -14,6 +14,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from laybare.certificate import Certificate
+from laybare.certificate.certificate import break_lines
 from laybare.certificate.data_profile import DataProfile, Prediction, predict_rows
 from laybare.errors import InvalidInput
 from laybare.methods import Method
@@ -183,7 +184,11 @@ class Recovery:
             f"from {self.samples_used:,} {kind} in {self.seconds:.1f} s")
 
     def __str__(self) -> str:
-        return f"{self.headline}\n{self.certificate.explain(failed_only=True)}"
+        return break_lines(self.explain(failed_only=True))
+
+    def explain(self, *, failed_only: bool = False) -> str:
+        """The headline and what the certificate says, a line each; with `failed_only` checks that hold are counted."""
+        return f"{self.headline}\n{self.certificate.explain(failed_only=failed_only)}"
 
     def __repr__(self) -> str:
         return f"{self.headline}\n{self.certificate!r}"

@@ -115,10 +115,10 @@ def _checks(certificate: Certificate) -> str:
 def _units(layer: Layer, reading: Array) -> tuple[list[str], list[list[str]]]:
     """Heads and rows: number, weights, bias, what reads it; cut short with an ellipsis."""
     inputs, readers = min(LISTED.inputs, layer.dim), min(LISTED.outputs, reading.shape[1])
-    heads = ["unit", *(f"w{i}" for i in range(inputs)), *["…"] * (inputs < layer.dim), "bias",
+    heads = ["unit", *(f"x{i}" for i in range(inputs)), *["…"] * (inputs < layer.dim), "bias",
              *(f"read by {o}" for o in range(readers)), *["…"] * (readers < reading.shape[1])]
     rows = [
-        [str(i), *map(format_decimals, layer.weights[i, :inputs]), *["…"] * (inputs < layer.dim),
+        [str(i + 1), *map(format_decimals, layer.weights[i, :inputs]), *["…"] * (inputs < layer.dim),
          format_decimals(np.asarray(layer.biases)[i]), *map(format_decimals, reading[i, :readers]),
          *["…"] * (readers < reading.shape[1])]
         for i in range(min(LISTED.units, layer.width))]

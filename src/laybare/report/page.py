@@ -152,9 +152,9 @@ def _fresh_share(recovery: Recovery) -> float:
 
 
 def input_names(recovery: Any, dim: int) -> list[str]:
-    """Names of the inputs as the data have them, else w0, w1, ..."""
+    """Names of the inputs as the data have them, else x0, x1, ..."""
     names = recovery.columns.inputs
-    return list(names) if len(names) == dim else [f"w{i}" for i in range(dim)]
+    return list(names) if len(names) == dim else [f"x{i}" for i in range(dim)]
 
 
 def unit_images(weights: Array) -> str:

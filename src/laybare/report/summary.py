@@ -197,8 +197,13 @@ def summarise(found: Recovery) -> Summary:
         "" if profile is None or not profile.fresh else f" ({profile.used:,} used, {profile.fresh:,} fresh)"))]
     facts += [(kind, format_digits(fresh))] if isfinite(fresh) else []
     facts += [("noise (sd)", format_digits(cert.noise))] if isfinite(cert.noise) and found.loss.name == "squared" else []
-    facts += [("smallest unit that would be seen", f"{format_digits(cert.visible)} sd of y")] if isfinite(cert.visible) else []
-    measured = {"fresh_explained": fresh, "noise": cert.noise, "visible": cert.visible, "rows": float(found.samples_used)}
+    spread = "the answers" if found.loss.linked else "y"
+    facts += [("smallest unit that would be seen", f"{format_digits(cert.visible)} sd of {spread}")] * isfinite(cert.visible)
+    together = cert.simultaneous()
+    facts += [("all parameters at once (95 %)", f"± {together:.2f} standard errors")] * isfinite(together)
+    measured = {
+        "fresh_explained": fresh, "noise": cert.noise, "visible": cert.visible, "simultaneous_factor": together,
+        "rows": float(found.samples_used)}
     return Summary(
         f"{network.architecture} network of {network.activations} units", tuple(facts), cert.verdict, cert.meaning,
         tuple(table.unit(j) for j in range(len(network.layer.weights))), table.offset, table.linear, table.outputs, measured)

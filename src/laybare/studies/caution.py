@@ -295,7 +295,7 @@ def _same_data_sentence(m: StudyMeasurement) -> str:
 _SMALL = tuple(CautionCell(noise, rows, (4, 3)) for noise in (0.1, 0.3) for rows in (10, 30))
 
 SAME_DATA = Study(
-    "same-data", "The same rows, searched from eight seeds each: does the verdict depend on the seed?",
+    "same-data", "The same rows, searched from eight seeds each: how often their verdicts agree",
     "No data set is verified by some seeds and not by others, but for one of eight.",
     quick=SameDataGrid(_SMALL, 8), full=SameDataGrid((*_SMALL, *(CautionCell(1.0, rows, (4, 3)) for rows in (30, 100))), 8),
     cells=lambda grid: [SameDataCell(kind, grid.searches) for kind in grid.cells], run_cell=search_again, seeds=6,
