@@ -116,6 +116,17 @@ def test_few_groups_say_little_and_one_says_nothing():
     assert apart.verdict == "verified"
 
 
+@pytest.mark.parametrize("seed", [2, 4])
+def test_a_wider_network_does_not_beat_a_right_one_by_a_single_fresh_group(seed):
+    """It gains in all of the few groups that it was fitted to: how much it may lose in another is no less than that."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(800, 3))
+    y = 2.0 * np.maximum(x[:, 1] + 0.2 * x[:, 0], 0.0) + 0.3 * rng.normal(size=800)
+    found = lb.recover(x, y, groups=np.arange(800) % 10, activation="relu", width=1, rng=seed)
+    assert found.certificate.verdict == "doubtful"
+    assert [check.name for check in found.certificate.checks if not check.passed] == ["structure left in the residual"]
+
+
 @pytest.mark.parametrize(("loss", "draw"), [
     ("poisson", lambda eta, size, rng: rng.poisson(size * np.exp(eta))),
     ("bernoulli", lambda eta, size, rng: rng.binomial(size, 1.0 / (1.0 + np.exp(-eta))))])

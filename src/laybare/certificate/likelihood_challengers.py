@@ -81,9 +81,11 @@ class Arena:
         return GroupGains(np.bincount(numbers, each) / sizes.mean(), sizes / sizes.mean())
 
     def meets(self, one: Challenger, met: JudgedRows, seen: JudgedRows, terms: BetTerms) -> Contest:
-        """The challenger on rows that it `met` first; gains and losses count up to the largest of a group that it has `seen`."""
+        """The challenger on rows that it `met` first; gains and losses count up to the largest of a group that it has `seen`,
+        losses at least as far as gains: one that was fitted to few groups gains in all of them."""
         before, (gains, sizes) = self.gains(one.adds, seen).gains, self.gains(one.adds, met)
-        most, worst = max(float(before.max()), EPS), max(float(-before.min()), EPS)
+        most = max(float(before.max()), EPS)
+        worst = max(float(-before.min()), most)
         d = np.clip(gains, -worst, most)
         bound = float(np.sqrt(max(upper_bound(d, most, terms, sizes), 0.0)))
         return Contest(one.name, bound, capital_against(-d, 0.0, worst))
