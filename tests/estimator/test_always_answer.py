@@ -198,3 +198,16 @@ def test_too_few_rows_for_an_interval_say_so_by_an_infinite_one():
     assert np.isinf(found.predict(x).new_upper).all()
     assert np.isfinite(found.predict(x, interval=0.8).new_upper).all()
     assert len(found.plot(kind="effects")) == 2
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_line_among_outliers_is_fitted_by_the_loss_that_was_asked_for():
+    """60 rows, noise of Student's t with 1.5 degrees of freedom, whose variance is infinite: the medians of 20 fits."""
+    missed = {"squared": [], "huber": []}
+    for seed in range(20):
+        x, rng = rows(60, 4, seed)
+        y = 2.0 * x[:, 0] + 0.5 * rng.standard_t(1.5, 60)
+        for loss, errors in missed.items():
+            model = lb.NetworkRecovery(loss=loss, width=1, random_state=0).fit(x, y)
+            errors.append(np.mean((model.predict(x) - 2.0 * x[:, 0]) ** 2))
+    assert np.median(missed["huber"]) < 0.1 < np.median(missed["squared"])

@@ -6,8 +6,8 @@ ridge whose size generalised cross-validation chooses (Golub, Heath and Wahba 19
     GCV(λ) = n · Σ w r² / (n - 1 - Σ s² / (s² + λ))²,       s the singular values of the standardised, weighted columns
 
 Counts and labels have the linear part of a generalised linear model, its standardised slopes shrunk by a normal prior of variance
-one, so that separated labels have a finite one too. A row that occurs twice is one row of twice the weight: copies and weights
-mean the same.
+one, so that separated labels have a finite one too; heavy tails that of Huber's loss, with the same prior. A row that occurs twice
+is one row of twice the weight: copies and weights mean the same.
 
 No row is held out from so few. Intervals of new answers rest on what each row is missed by if it is left out (the jackknife;
 Barber, Candès, Ramdas and Tibshirani 2021), which one fit tells: residual / (1 - leverage), for likelihoods by one step.
@@ -29,8 +29,9 @@ from laybare.networks import Layer, Network
 from laybare.numerics.levels import EPS
 from laybare.numerics.linear_algebra import inverse_spd
 from laybare.numerics.shapes import Array
+from laybare.pipeline.by_likelihood import SCALE_ROUNDS
 from laybare.pipeline.recovery import Recovery
-from laybare.solver.likelihood import constant_point, deviance_at, maximise_likelihood, sums_at
+from laybare.solver.likelihood import constant_point, deviance_at, dispersion, maximise_likelihood, sums_at
 from laybare.solver.point import Model
 from laybare.source import Rows, Schedule, Unknown
 from laybare.source.arrays import StackedArrays
@@ -129,7 +130,17 @@ def fit_linear_likelihood(rows: WeightedRows, loss: Loss) -> LinearFit:
     offset, beside = point.coefficients[0] - centre @ slopes, np.column_stack([np.ones(len(rows.x)), rows.x])
     each = loss.rows(offset + rows.x @ slopes, rows.y).information * rows.weights[:, None]
     leverage = each * np.einsum("np,np->n", beside @ covariance, beside)[:, None]
-    return LinearFit(offset, slopes, 1.0, covariance, 1.0 - float(sums.deviance) / scale, leverage)
+    phi = 1.0 if loss.linked else dispersion(judged, sums, max(1.0 - (dim + 1.0) / len(rows.x), 0.5 / len(rows.x)))
+    return LinearFit(offset, slopes, phi, phi * covariance, 1.0 - float(sums.deviance) / scale, leverage)
+
+
+def fit_linear_robustly(rows: WeightedRows, loss: Loss) -> tuple[LinearFit, Loss]:
+    """The same by Huber's loss, whose scale is that of the residuals of the fit before."""
+    fit = fit_linear(rows)
+    for _ in range(SCALE_ROUNDS):
+        loss = loss.scaled_to(rows.y - fit.offset - rows.x @ fit.slopes)
+        fit = fit_linear_likelihood(rows, loss)
+    return fit, loss
 
 
 def _left_out_scores(rows: WeightedRows, fit: LinearFit, loss: Loss) -> Array:
@@ -153,7 +164,8 @@ def simplest_recovery(x: Array, y: Array, weights: Array | None, why: str, loss:
     """A recovery without hidden units, whose certificate says why there is none."""
     begun = time.perf_counter()
     rows = merge_copies(x, y, weights)
-    fit, outputs = fit_linear_likelihood(rows, loss) if loss.linked else fit_linear(rows), rows.y.shape[1]
+    fit, loss = _fit_by_loss(rows, loss)
+    outputs = rows.y.shape[1]
     vector = outputs == 1
     readout, offset = np.zeros((0, outputs)), fit.offset
     network = Network(
@@ -168,6 +180,13 @@ def simplest_recovery(x: Array, y: Array, weights: Array | None, why: str, loss:
     return Recovery(
         network, network, certificate, None, time.perf_counter() - begun, len(x), (), by="the simplest model that rows support",
         profile=_profile(x, y, rows, fit, loss), loss=loss)
+
+
+def _fit_by_loss(rows: WeightedRows, loss: Loss) -> tuple[LinearFit, Loss]:
+    """The linear part, and the loss with its scale."""
+    if loss.name == "huber":
+        return fit_linear_robustly(rows, loss)
+    return fit_linear_likelihood(rows, loss) if loss.linked else fit_linear(rows), loss
 
 
 def _no_unit_claim(why: str) -> Claim:
