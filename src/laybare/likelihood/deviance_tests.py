@@ -82,7 +82,7 @@ from laybare.source.problem import Problem
 class LikelihoodTestOptions:
     """How much is tried."""
 
-    random_units: int = 60  # Units whose scores are tested. Checked by `laybare reproduce likelihoods`.
+    random_units: int = 300  # Units whose scores are tested. Checked by `laybare reproduce hostile-samples`.
     moved_units: int = 4  # Copies of every unit, moved, among them: splits. Checked by `laybare reproduce likelihoods`.
     moved_by: float = 0.4  # Distance of these, relative to the row. Checked by `laybare reproduce likelihoods`.
     refits: int = 3  # Best of these that are refitted. Checked by `laybare reproduce likelihoods`.
