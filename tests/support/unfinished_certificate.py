@@ -9,7 +9,7 @@ import pytest
 
 from laybare.certificate import unfinished_certificate
 from laybare.certificate.certificate import SearchRecord
-from laybare.pipeline import by_likelihood
+from laybare.likelihood import judged_recovery
 from laybare.pipeline import main_loop as loop
 
 
@@ -17,7 +17,7 @@ from laybare.pipeline import main_loop as loop
 def without_certificate() -> Iterator[None]:
     """Inside, `recover` and `refine` say "doubtful" of what they found, as after Ctrl-C."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((loop, "certify"), (by_likelihood, "certify_likelihood")):
+        for module, name in ((loop, "certify"), (judged_recovery, "certify_likelihood")):
             patch.setattr(module, name, lambda network, *given, search=SearchRecord(), **rest: unfinished_certificate(
                 network, (*search.claims, *search.assumptions)))
         yield

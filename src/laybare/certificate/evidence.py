@@ -35,7 +35,7 @@ from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array, Sums
 from laybare.solver import Effort, minimise
 from laybare.solver.minimise import schwarz_penalty, stop_when_decided
-from laybare.solver.point import Point, parameters_per_unit
+from laybare.solver.point import Point, outputs_at, parameters_per_unit
 from laybare.source import Source
 
 T_DEGREES_OF_FREEDOM = 4.0
@@ -90,7 +90,7 @@ class _GainSums:
         return tuple(np.asarray(part.sum()) for part in (gains, gains * gains, after**2 * e, e))
 
     def _residual(self, point: Point, x: Array, y: Array) -> Array:
-        return np.asarray((y - point.features(x, point.extended(x) @ point.units.T) @ point.coefficients) / self.sigma)
+        return np.asarray((y - outputs_at(point, x)) / self.sigma)
 
 
 def _t_deviance(r: Array) -> Array:

@@ -26,7 +26,7 @@ from laybare.certificate.certificate import RULES, Claim, ClaimName
 from laybare.certificate.challengers import Contest, capital_against
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.numerics.shapes import Array, Statistic, Sums
-from laybare.solver.point import Point
+from laybare.solver.point import Point, outputs_at
 
 
 class HeldOutErrors(NamedTuple):
@@ -163,7 +163,7 @@ def unexplained_share(fitted: FittedNetwork, found: tuple[Dependence, ...], wide
     for one in (one for one in found if one.found):
         x, y = fitted.used.read(0, len(one.neighbours))
         before = y - np.asarray(fitted.white(x)).reshape(y.shape)
-        after = y - wider.features(x, wider.extended(x) @ wider.units.T) @ wider.coefficients
+        after = y - outputs_at(wider, x)
         if _dependence(one.kind, one.neighbours[:, :1], _cut_off(after)).found:
             left, common = (float(_products(residual, one.neighbours).mean()) for residual in (after, before))
             shares.append(left / max(common, np.finfo(float).tiny))

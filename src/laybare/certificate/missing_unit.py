@@ -49,7 +49,7 @@ from laybare.certificate.linearised_fit import (
 from laybare.numerics.linear_algebra import Precision
 from laybare.numerics.shapes import Array, Sums
 from laybare.solver.normal import InPrecision, outputs_of, pre_activations, with_ones
-from laybare.solver.point import Point, add_units, keep_units, parameters_per_unit
+from laybare.solver.point import Point, add_units, keep_units, outputs_at, parameters_per_unit
 from laybare.source import Source
 from laybare.source.problem import prefix_or_all
 from laybare.source.sums import balance_two_blocks
@@ -156,7 +156,7 @@ def _units_at_largest_residuals(fitted: FittedNetwork) -> list[Array]:
 
 def _largest_residuals(point: Point, x: Array, y: Array) -> Sums:
     """The rows of a block with the largest residuals, and their sizes."""
-    left = np.abs(y - point.features(x, point.extended(x) @ point.units.T) @ point.coefficients).max(axis=1)
+    left = np.abs(y - outputs_at(point, x)).max(axis=1)
     rows = np.argsort(-left, kind="stable")[: MISSING.residual_starts]
     return x[rows], left[rows]
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from laybare.networks import Network
 from laybare.numerics.shapes import Array
-from laybare.solver.likelihood import output_gradients
-from laybare.solver.point import Point, point_of
+from laybare.solver.point import Point, output_gradients, point_of
 from laybare.source.sums import block_rows
 
 

@@ -18,8 +18,7 @@ from laybare.estimator.simple_models import WeightedRows
 from laybare.networks import Network
 from laybare.numerics.levels import EPS
 from laybare.numerics.shapes import Array
-from laybare.solver.likelihood import output_gradients
-from laybare.solver.point import point_of
+from laybare.solver.point import output_gradients, point_of
 from laybare.source.losses import Loss
 
 

@@ -25,13 +25,13 @@ from laybare.activations import relu
 from laybare.certificate import Certificate, Claim, ClaimName, StandardErrors
 from laybare.certificate.data_profile import DATA_PROFILE, DataProfile, spaced_rows
 from laybare.certificate.error_propagation import ERRORS
+from laybare.likelihood.judged_recovery import SCALE_ROUNDS
+from laybare.likelihood.weighted_fit import constant_point, deviance_at, dispersion, maximise_likelihood, sums_at
 from laybare.networks import Layer, Network
 from laybare.numerics.levels import EPS
 from laybare.numerics.linear_algebra import inverse_spd
 from laybare.numerics.shapes import Array
-from laybare.pipeline.by_likelihood import SCALE_ROUNDS
 from laybare.pipeline.recovery import Recovery
-from laybare.solver.likelihood import constant_point, deviance_at, dispersion, maximise_likelihood, sums_at
 from laybare.solver.point import Model
 from laybare.source import Rows, Schedule, Unknown
 from laybare.source.arrays import StackedArrays

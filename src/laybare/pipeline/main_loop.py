@@ -18,6 +18,7 @@ from laybare.activations import Activation, relu
 from laybare.certificate import Certificate, Claim, ClaimName, SearchRecord, certify, unfinished_certificate
 from laybare.certificate.data_profile import profile_data
 from laybare.errors import InvalidInput, TooFewSamples
+from laybare.likelihood import Judgement, judgement_of, random_start_of, recover_by_likelihood
 from laybare.lines.assurance import AssuranceLike, AssuranceOptions, as_assurance
 from laybare.methods import Method
 from laybare.methods.black_box_reading import LinesRefusal, chosen_lines, read_black_box
@@ -31,7 +32,6 @@ from laybare.numerics.shapes import Progress, report_progress
 from laybare.numerics.workspace import return_freed_memory, single_blas_thread
 from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
 from laybare.pipeline.black_box import BlackBoxChecks, fit_in_rounds
-from laybare.pipeline.by_likelihood import Judgement, judgement_of, random_start_of, recover_by_likelihood
 from laybare.pipeline.monitor import (
     LONGEST_CHOSEN_SECONDS,
     LONGEST_SECONDS,
@@ -175,7 +175,10 @@ def _judged(call: _Call, method: Method | None, judged: Judgement, seconds: floa
     with single_blas_thread():
         chosen = random_start_of(call.source, method and _check_activation(method, call.activation), call.activation)
         judged = judged._replace(assurance=call.assurance or AssuranceOptions())
-        return recover_by_likelihood(call.source, judged, chosen, call.width, rng=call.rng, progress=clock)
+        fit = recover_by_likelihood(call.source, judged, chosen, call.width, rng=call.rng, progress=clock)
+    return Recovery(
+        fit.network, fit.network, fit.certificate, chosen, time.perf_counter() - call.begun, fit.rows, (fit.trace,),
+        profile=fit.profile, loss=fit.loss)
 
 
 def _recover_from_samples(

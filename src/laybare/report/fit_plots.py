@@ -25,7 +25,7 @@ from laybare.numerics.shapes import Array
 from laybare.report.drawings import ACCENT, DRAWING, INK, LINE, SOFT, plain_name
 from laybare.report.summary import RecoveredParameters
 from laybare.report.tables import Quantity
-from laybare.solver.likelihood import output_gradients
+from laybare.solver.point import output_gradients
 
 if TYPE_CHECKING:
     from laybare.pipeline import Recovery

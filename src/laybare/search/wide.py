@@ -38,7 +38,16 @@ from laybare.solver import FitInterrupt, Trace, TraceRow, best_so_far, options
 from laybare.solver.minimise import log_likelihood_gain, removal_pays, schwarz_penalty
 from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
 from laybare.solver.options import SOLVER
-from laybare.solver.point import FittedPoint, Point, add_units, keep_units, overfit, parameter_count, parameters_per_unit
+from laybare.solver.point import (
+    FittedPoint,
+    Point,
+    add_units,
+    keep_units,
+    outputs_at,
+    overfit,
+    parameter_count,
+    parameters_per_unit,
+)
 from laybare.source.parallel import max_parallel_tasks, run_until_interrupted
 
 
@@ -284,7 +293,7 @@ class _OutputDifference:
     other: Point
 
     def __call__(self, x: Array, y: Array) -> Sums:
-        first, second = (p.features(x, p.extended(x) @ p.units.T) @ p.coefficients for p in (self.one, self.other))
+        first, second = (outputs_at(p, x) for p in (self.one, self.other))
         return (np.asarray(np.sum((first - second) ** 2)),)
 
 

@@ -194,3 +194,20 @@ def overfit(source: Source, point: Point) -> float:
     """P / (N - P) for P unknowns in N equations: the share by which fitting noise lowers the loss; at most P."""
     unknowns = parameter_count(point)
     return float(unknowns / max(1, source.size * source.outputs - unknowns))
+
+
+def outputs_at(point: Point, x: Array) -> Array:
+    """η at the rows of x, (n, outputs)."""
+    return np.asarray(point.features(x, point.extended(x) @ point.units.T) @ point.coefficients)
+
+
+def output_gradients(point: Point, x: Array, output: int) -> Array:
+    """∂ output / ∂ parameters at the rows of x (n, parameters): (w, b) of every unit, then coefficients, each for all outputs."""
+    (k, p), (q, m) = point.units.shape, point.coefficients.shape
+    inputs = point.extended(x)
+    values, slopes = point.activation.value_and_slope(inputs @ point.units.T)
+    parts = [values, *([np.ones((len(x), 1))] if point.offset else []), *([x] if point.linear else [])]
+    J = np.zeros((len(x), k * p + q * m))
+    J[:, : k * p] = ((slopes * point.coefficients[:k, output])[:, :, None] * inputs[:, None, :]).reshape(len(x), k * p)
+    J[:, k * p + output :: m] = np.hstack(parts)
+    return J

@@ -6,8 +6,8 @@ A network answers η. The mean of y is μ = mean(η): the link. For each row a l
     information  i = -E ∂u/∂η           the weight of the row in a Gauss-Newton step
     deviance     2 · loss, less that of a perfect fit
 
-so that one damped Gauss-Newton loop (`laybare.solver.likelihood`) serves all of them, with Σ i JᵀJ and Σ Jᵀu as its sums, and one
-sandwich H⁻¹ S H⁻¹ with H = Σ i JᵀJ and S = Σ u² JᵀJ gives the standard errors.
+so that one damped Gauss-Newton loop (`laybare.likelihood.weighted_fit`) serves all of them, with Σ i JᵀJ and Σ Jᵀu as its sums,
+and one sandwich H⁻¹ S H⁻¹ with H = Σ i JᵀJ and S = Σ u² JᵀJ gives the standard errors.
 Source: Nelder and Wedderburn (1972) for the links; Huber (1964) for clipped residuals.
 
 Rows that are judged by a likelihood: each with its weight and its group, and the loss that they share.

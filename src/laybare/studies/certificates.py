@@ -96,7 +96,7 @@ def judge_case(family: str, seed: int) -> HostileRun:
     except LaybareError:  # samples that no source takes: all outputs equal, say
         return HostileRun("refused", False, False, time.perf_counter() - begun)
     try:
-        found = recover(case.source, case.method or RandomStart(activation=case.activation), case.width, rng=seed)
+        found = recover(case.source, case.method or RandomStart(activation=case.activation), case.width, rng=seed, **case.judged)
     except LaybareError:
         return HostileRun("refused", False, case.fair, time.perf_counter() - begun)
     seconds = time.perf_counter() - begun

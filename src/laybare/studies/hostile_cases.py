@@ -6,8 +6,9 @@ in which a right network should be verified.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -27,7 +28,7 @@ class HostileCase(NamedTuple):
     """A source, what is given about it, and the truth: a network, or none; then `function` may say what made the labels.
 
     `mean` is the mean of noisy labels where that is no network: one is right if no network of its width is better by more than
-    the resolution that its certificate states.
+    the resolution that its certificate states. `judged` are groups, weights or a loss that `recover` is given.
     """
 
     source: Source
@@ -38,6 +39,7 @@ class HostileCase(NamedTuple):
     fair: bool = False
     function: Callable[[Array], Array] | None = None
     mean: Callable[[Array], Array] | None = None
+    judged: Mapping[str, Any] = MappingProxyType({})
 
 
 def teacher(rng: Generator, dim: int, width: int, activation: Activation = relu, outputs: int = 1) -> Network:
@@ -312,6 +314,30 @@ def time_series(rng: Generator) -> HostileCase:
     return HostileCase(Samples(x, net(x) + rng.choice([0.05, 0.2, 0.5]) * net(x).std() * made), net, None)
 
 
+def judged_rows(rng: Generator) -> HostileCase:
+    """A wave, a tent or nothing beside the network, and named groups, weights, or heavy tails with the loss for them."""
+    beside = (wave, tent, plain_rows)[int(rng.integers(3))](rng)
+    x, y = beside.source.read(0, beside.source.size)
+    spread, y = float(y.std()), y[:, 0]
+    kind = int(rng.integers(3))
+    if kind == 0:
+        groups = np.arange(len(x)) // int(rng.choice([3, 10]))
+        shared = rng.choice([0.05, 0.2]) * spread * rng.standard_normal(groups[-1] + 1)[groups]
+        return beside._replace(source=Samples(x, y + shared), judged={"groups": groups})
+    if kind == 1:
+        weights = rng.uniform(0.2, 3.0, len(x))
+        uneven = 0.2 * spread * rng.standard_normal(len(x)) / np.sqrt(weights)
+        return beside._replace(source=Samples(x, y + uneven), judged={"sample_weight": weights})
+    return beside._replace(source=Samples(x, y + 0.1 * spread * rng.standard_t(3, len(x))), judged={"loss": "huber"})
+
+
+def plain_rows(rng: Generator) -> HostileCase:
+    """A network of a few units, many rows, little noise."""
+    dim, net = _network(rng)
+    x = rng.standard_normal((_many(rng), dim))
+    return HostileCase(Samples(x, noisy(net(x), rng, 0.01, 0.1)), net, None)
+
+
 def selected_by_y(rng: Generator) -> HostileCase:
     """Rows are there only if y is above a limit. They show the mean of these: no network, unless hardly any is left out."""
     dim, net = _network(rng)
@@ -365,5 +391,6 @@ FAMILIES: dict[str, Callable[[Generator], HostileCase]] = {
     family.__name__.replace("_", " "): family
     for family in (
         plain, noiseless, wrong_width, wrong_activation, inputs, noise, units, few, labels, single_precision, linear_part,
-        outside, several_outputs, assumptions, drift, tent, wave, sensor_drop_outs, clustered, time_series, selected_by_y, loud)
+        outside, several_outputs, assumptions, drift, tent, wave, sensor_drop_outs, clustered, time_series, selected_by_y, loud,
+        judged_rows)
 }

@@ -35,8 +35,7 @@ from laybare.certificate.challengers import (
 )
 from laybare.numerics.levels import EPS
 from laybare.numerics.shapes import Array
-from laybare.solver.likelihood import outputs_at
-from laybare.solver.point import Point
+from laybare.solver.point import Point, outputs_at
 from laybare.source.losses import Labels, LikelihoodRows, Loss
 
 SCALING_STEPS = 8

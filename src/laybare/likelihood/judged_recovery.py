@@ -1,12 +1,11 @@
 """Recovery by another likelihood than equal normal noise: other losses, weights of rows, groups of rows.
 
 The same way as in `main_loop`: used and fresh rows, white inputs, a search, signs, a certificate; every fit is a weighted
-Gauss-Newton fit (`laybare.solver.likelihood`). Groups stay together: all rows of one are used, or all are fresh.
+Gauss-Newton fit (`laybare.likelihood.weighted_fit`). Groups stay together: all rows of one are used, or all are fresh.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,19 +13,19 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.certificate import SearchRecord, unfinished_certificate
-from laybare.certificate.data_profile import profile_data
-from laybare.certificate.likelihood_tests import JudgedParts, certify_likelihood
+from laybare.certificate import Certificate, SearchRecord, unfinished_certificate
+from laybare.certificate.data_profile import DataProfile, profile_data
 from laybare.errors import Interrupted, InvalidInput, TooFewSamples
+from laybare.likelihood.deviance_tests import JudgedParts, certify_likelihood
+from laybare.likelihood.width_search import LikelihoodSearch, search_likelihood, with_own_signs
 from laybare.lines.assurance import AssuranceOptions
 from laybare.methods import Method, RandomStart
+from laybare.networks import Network
 from laybare.numerics.checks import as_reals, show_value
 from laybare.numerics.shapes import Array, Progress, report_progress
-from laybare.pipeline.recovery import Recovery
-from laybare.search.likelihood_search import LikelihoodSearch, search_likelihood, with_own_signs
 from laybare.search.settings import Search
-from laybare.solver.likelihood import outputs_at
-from laybare.solver.point import FittedPoint, network_of
+from laybare.solver.loop import Trace
+from laybare.solver.point import FittedPoint, network_of, outputs_at
 from laybare.source import Affine, Oracle, Source
 from laybare.source.losses import LikelihoodRows, Loss, likelihood_rows
 from laybare.source.problem import Problem, held_out, pose_parts
@@ -48,6 +47,17 @@ class Judgement(NamedTuple):
     def plain(self) -> bool:
         """Whether that is the squared error of rows that are alike."""
         return self.loss.name == "squared" and self.weights is None and self.groups is None
+
+
+class JudgedFit(NamedTuple):
+    """A network with its certificate, how the search went, how the data look beside it, and the loss with its scale."""
+
+    network: Network
+    certificate: Certificate
+    trace: Trace
+    rows: int
+    profile: DataProfile | None
+    loss: Loss
 
 
 def judgement_of(source: Source, loss: Loss, sample_weight: Any, groups: Any) -> Judgement:
@@ -86,9 +96,9 @@ def _as_weights(given: Any, size: int) -> Array:
 
 def recover_by_likelihood(
     source: Source, judged: Judgement, method: RandomStart, width: int | None, *, rng: Generator, progress: Progress | None = None
-) -> Recovery:
+) -> JudgedFit:
     """Split, search, choose signs, certify."""
-    begun, activation, search = time.perf_counter(), method.activation, method.search or Search()
+    activation, search = method.activation, method.search or Search()
     report_progress(progress, "reading")
     problem, used, fresh = _pose(source, judged, rng)
     if judged.loss.name == "huber":
@@ -111,9 +121,7 @@ def recover_by_likelihood(
         profile = profile_data(network, problem, used.loss)
     except KeyboardInterrupt:
         certificate = unfinished_certificate(network, record.claims)
-    return Recovery(
-        network, network, certificate, method, time.perf_counter() - begun, problem.rows, (found.trace,), profile=profile,
-        loss=used.loss)
+    return JudgedFit(network, certificate, found.trace, problem.rows, profile, used.loss)
 
 
 def random_start_of(source: Source, method: Method | None, activation: Activation | None) -> RandomStart:

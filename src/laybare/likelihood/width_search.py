@@ -16,21 +16,20 @@ from laybare.activations import Activation
 from laybare.assembly.sign_decoding import restore_signs, sign_free_model, with_signs
 from laybare.certificate import Claim, ClaimName
 from laybare.errors import TooFewSamples
+from laybare.likelihood.weighted_fit import (
+    FeatureStatistic,
+    constant_point,
+    deviance_at,
+    dispersion,
+    maximise_likelihood,
+    sums_at,
+)
 from laybare.networks import Network
 from laybare.numerics.levels import EPS
 from laybare.numerics.shapes import Array, Progress, Sums, report_progress
 from laybare.search import settings
 from laybare.search.settings import Search, random_units
 from laybare.solver import Effort, FitInterrupt
-from laybare.solver.likelihood import (
-    FeatureStatistic,
-    constant_point,
-    deviance_at,
-    dispersion,
-    maximise_likelihood,
-    outputs_at,
-    sums_at,
-)
 from laybare.solver.minimise import schwarz_penalty, stop_when_decided
 from laybare.solver.normal import Fit, elimination_order
 from laybare.solver.point import (
@@ -40,6 +39,7 @@ from laybare.solver.point import (
     add_units,
     keep_units,
     network_of,
+    outputs_at,
     parameter_count,
     parameters_per_unit,
     point_of,

@@ -1,12 +1,12 @@
 """The certificate of a fit by likelihood: the same questions as `verification`, asked by deviances and scores.
 
-At a fit with information H = Σ w i JᵀJ and dispersion φ (`laybare.solver.likelihood`):
+At a fit with information H = Σ w i JᵀJ and dispersion φ (`laybare.likelihood.weighted_fit`):
 
 - one unit more or fewer: refits, judged by differences of deviance over φ against Schwarz's penalty, with N effective equations;
 - structure: a feature f that the network lacks has the score s = Σ w u f⊥, f⊥ its part that no parameter can follow. Its variance
   is Σ (w u f⊥)², whatever the noise is, so that s² over it is χ² (Rao 1948). Products of inputs, the squared outputs (which test
   the link: Pregibon 1980) and random units are tried; the best of these begin the refits with one unit more;
-- challengers: bets on deviances, a group of rows at a time (`likelihood_challengers`);
+- challengers: bets on deviances, a group of rows at a time (`group_bets`);
 - rows that no group names: bets that what neighbours leave, in standard deviations, is alike (`exchangeability`);
 - standard errors: H⁻¹ S H⁻¹ with S = Σ s sᵀ, s the scores of a row, its residual divided by 1 - leverage, or of a whole group of
   rows (Liang and Zeger 1986).
@@ -45,27 +45,35 @@ from laybare.certificate.error_propagation import (
 from laybare.certificate.evidence import gain_seen
 from laybare.certificate.exchangeability import DEPENDENCE, Dependence, dependence_among, dependence_claims
 from laybare.certificate.fitted_network import with_unit_rows
-from laybare.certificate.likelihood_challengers import Arena, meet_by_likelihood, wider_challenger
 from laybare.certificate.local_minima import runs_agree_claim
 from laybare.certificate.standard_errors import as_standard_errors, relative_error_claim, relative_errors, with_infinite
-from laybare.lines.assurance import AssuranceOptions
-from laybare.networks import Network
-from laybare.numerics.levels import EPS
-from laybare.numerics.shapes import Array, Progress, Sums
-from laybare.solver import Effort
-from laybare.solver.likelihood import (
+from laybare.likelihood.group_bets import Arena, meet_by_likelihood, wider_challenger
+from laybare.likelihood.weighted_fit import (
     FeatureStatistic,
     LikelihoodSums,
     constant_point,
     deviance_at,
     dispersion,
     maximise_likelihood,
-    output_gradients,
-    outputs_at,
     sums_at,
 )
+from laybare.lines.assurance import AssuranceOptions
+from laybare.networks import Network
+from laybare.numerics.levels import EPS
+from laybare.numerics.shapes import Array, Progress, Sums
+from laybare.solver import Effort
 from laybare.solver.normal import Fit, elimination_order
-from laybare.solver.point import FittedPoint, Point, add_units, keep_units, parameter_count, parameters_per_unit, point_of
+from laybare.solver.point import (
+    FittedPoint,
+    Point,
+    add_units,
+    keep_units,
+    output_gradients,
+    outputs_at,
+    parameter_count,
+    parameters_per_unit,
+    point_of,
+)
 from laybare.source.losses import LikelihoodRows, labels_of
 from laybare.source.problem import Problem
 
@@ -74,7 +82,7 @@ from laybare.source.problem import Problem
 class LikelihoodTestOptions:
     """How much is tried."""
 
-    random_units: int = 60  # Units whose scores are tested. Checked by `laybare reproduce likelihoods`.
+    random_units: int = 300  # Units whose scores are tested. Checked by `laybare reproduce hostile-samples`.
     moved_units: int = 4  # Copies of every unit, moved, among them: splits. Checked by `laybare reproduce likelihoods`.
     moved_by: float = 0.4  # Distance of these, relative to the row. Checked by `laybare reproduce likelihoods`.
     refits: int = 3  # Best of these that are refitted. Checked by `laybare reproduce likelihoods`.

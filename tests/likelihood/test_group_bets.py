@@ -8,7 +8,7 @@ import pytest
 import laybare as lb
 from laybare.certificate.certificate import ClaimName
 from laybare.certificate.challengers import BetTerms, Challenger, capital_against, upper_bound
-from laybare.certificate.likelihood_challengers import Arena, JudgedRows
+from laybare.likelihood.group_bets import Arena, JudgedRows
 from laybare.numerics.shapes import Array
 from laybare.solver.point import point_of
 from laybare.source.losses import Labels, Loss

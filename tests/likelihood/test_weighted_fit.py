@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from laybare.activations import relu, tanh
-from laybare.solver.likelihood import constant_point, deviance_at, maximise_likelihood, output_gradients, outputs_at, sums_at
+from laybare.likelihood.weighted_fit import constant_point, deviance_at, maximise_likelihood, sums_at
 from laybare.solver.minimise import minimise
-from laybare.solver.point import Model, Point
+from laybare.solver.point import Model, Point, output_gradients, outputs_at
 from laybare.source import Samples, Schedule, Unknown
 from laybare.source.losses import LOSSES, Loss, likelihood_rows
 from laybare.source.problem import total_variation

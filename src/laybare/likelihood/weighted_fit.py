@@ -21,25 +21,8 @@ from laybare.numerics.shapes import Array, Progress, Sums
 from laybare.solver.dense import cap_rows
 from laybare.solver.loop import Effort, FitScale, Iterate, Trial, best_so_far, damped_descent
 from laybare.solver.normal import Fit
-from laybare.solver.point import FittedPoint, Point, parameter_count, unit_rows
+from laybare.solver.point import FittedPoint, Point, output_gradients, outputs_at, parameter_count, unit_rows
 from laybare.source.losses import LOSS, LikelihoodRows, Loss, labels_of
-
-
-def outputs_at(point: Point, x: Array) -> Array:
-    """η at the rows of x, (n, outputs)."""
-    return np.asarray(point.features(x, point.extended(x) @ point.units.T) @ point.coefficients)
-
-
-def output_gradients(point: Point, x: Array, output: int) -> Array:
-    """∂ output / ∂ parameters at the rows of x (n, parameters): (w, b) of every unit, then coefficients, each for all outputs."""
-    (k, p), (q, m) = point.units.shape, point.coefficients.shape
-    inputs = point.extended(x)
-    values, slopes = point.activation.value_and_slope(inputs @ point.units.T)
-    parts = [values, *([np.ones((len(x), 1))] if point.offset else []), *([x] if point.linear else [])]
-    J = np.zeros((len(x), k * p + q * m))
-    J[:, : k * p] = ((slopes * point.coefficients[:k, output])[:, :, None] * inputs[:, None, :]).reshape(len(x), k * p)
-    J[:, k * p + output :: m] = np.hstack(parts)
-    return J
 
 
 class LikelihoodSums(NamedTuple):
