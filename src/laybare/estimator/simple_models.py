@@ -6,8 +6,8 @@ ridge whose size generalised cross-validation chooses (Golub, Heath and Wahba 19
     GCV(λ) = n · Σ w r² / (n - 1 - Σ s² / (s² + λ))²,       s the singular values of the standardised, weighted columns
 
 Counts and labels have the linear part of a generalised linear model, its standardised slopes shrunk by a normal prior of variance
-one, so that separated labels have a finite one too; heavy tails that of Huber's loss, with the same prior. A row that occurs twice
-is one row of twice the weight: copies and weights mean the same.
+one, so that separated labels have a finite one too; heavy tails that of Huber's loss, with the same prior. A row that occurs
+twice is one row of twice the weight: copies and weights mean the same.
 
 No row is held out from so few. Intervals of new answers rest on what each row is missed by if it is left out (the jackknife;
 Barber, Candès, Ramdas and Tibshirani 2021), which one fit tells: residual / (1 - leverage), for likelihoods by one step.
