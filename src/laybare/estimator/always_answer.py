@@ -109,7 +109,7 @@ def independent_columns(x: Array) -> Array:
 
 def _descend(rows: Labelled, width: int | None, search: Search) -> Recovery:
     """The search, then narrower ones, then no hidden unit; one warning says why."""
-    why, looked_wider = "", True
+    why, looked_wider, detected = "", True, None
     while True:
         try:
             found = search(rows.x, width)
@@ -124,9 +124,20 @@ def _descend(rows: Labelled, width: int | None, search: Search) -> Recovery:
             reason, fewer = _units_unsupported(rows, found), found.network.width - 1
             if not reason:
                 return _narrower(found, why, looked_wider) if why else found
+            if fewer > WIDEST_INSTEAD and detected is None:
+                detected = found.network.width if width is None else _detected_width(rows, search)
+                fewer = min(fewer, detected)
         why, width = why or reason, fewer
         if width < 1:
             return _simplest(rows, why)
+
+
+def _detected_width(rows: Labelled, search: Search) -> int:
+    """What the search finds by itself: one look instead of all the widths between."""
+    try:
+        return max(1, search(rows.x, None).network.width)
+    except TooFewSamples:
+        return WIDEST_INSTEAD
 
 
 def _widest_supported(given: Labelled, most: int) -> int:
