@@ -58,7 +58,7 @@ ODD = {
     "a date that is none": ({"SOURCE_DATE_EPOCH": "abc"}, (), "An import failed: ValueError (invalid literal for int()"),
     "a date that is no number of seconds": ({"SOURCE_DATE_EPOCH": "9" * 20}, (), "An import failed: OverflowError"),
     "no such switch of a library": ({"JAXTYPING_DISABLE": "abc"}, (), "JAXTYPING_DISABLE"),
-    "no fonts": ({"MPLCONFIGDIR": "/nonexistent", "HOME": "/nonexistent", "TMPDIR": "/nonexistent"}, ("--report", "r.html"), ""),
+    "no fonts": ({"MPLCONFIGDIR": "/dev/null/a", "HOME": "/dev/null/b", "TMPDIR": "/dev/null/c"}, ("--report", "r.html"), ""),
     "no such thread of linear algebra": ({"OMP_NUM_THREADS": "abc", "OPENBLAS_NUM_THREADS": "-4"}, (), ""),
     "a completion of no shell": ({"_LAYBARE_COMPLETE": "abc"}, (), "_LAYBARE_COMPLETE is 'abc'"),
     "a completion of no word": (

@@ -77,10 +77,14 @@ def open_with_columns(
     data: str, reading: dict[str, Any], beside: dict[str, str | None], output: Output, loss: str
 ) -> tuple[lb.Samples, dict[str, Any]]:
     """The file, and the columns that stand beside its outputs by their option; both of the same rows, also where values miss."""
-    named = {option: name for option, name in beside.items() if name is not None}
+    named = {option: name.strip() for option, name in beside.items() if name is not None}
     if not named:
         return open_data(data, reading, output, loss), {}
-    targets, further = _names(reading["target"]), _names(*named.values())
+    targets, further = _names(reading["target"]), list(dict.fromkeys(named.values()))
+    for option, name in named.items():
+        if not name or name in targets:
+            problem = f"{name} is an output (--target)." if name else "the name of a column is missing."
+            raise click.BadParameter(problem, param_hint=f"--{option}")
     dropped = [name for name in _names(reading["drop"]) if name not in further]
     try:
         rows = _open(data, reading | {"target": [*targets, *further], "drop": dropped}, output)

@@ -192,6 +192,15 @@ def as_generator(given: Any) -> Generator:
             "Give a whole number of at least 0, or numpy.random.default_rng(seed).") from None
 
 
+def check_unmasked(name: str, given: Any) -> None:
+    """Refuse an array with masked entries: NumPy would read what is below the mask."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        masked = int(np.ma.getmaskarray(given).sum())
+        raise InvalidInput(
+            f"{name} has {masked} masked entries.", "Missing values are not imputed.", "Drop those rows or fill them in.",
+            masked=masked)
+
+
 def as_reals(name: str, given: Any) -> Array:
     """The array behind `given`, not copied if it is one already; raises InvalidInput if it does not hold real numbers."""
     if hasattr(given, "toarray") and hasattr(given, "nnz"):
@@ -202,11 +211,7 @@ def as_reals(name: str, given: Any) -> Array:
         raise InvalidInput(
             f"{name} is a tensor that needs gradients.", "NumPy does not take it from its graph.",
             f"Give {name}.detach().cpu().numpy().")
-    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
-        masked = int(np.ma.getmaskarray(given).sum())
-        raise InvalidInput(
-            f"{name} has {masked} masked entries.", "Missing values are not imputed.", "Drop those rows or fill them in.",
-            masked=masked)
+    check_unmasked(name, given)
     try:
         array = np.asarray(given)
     except Exception as error:  # what an object's own __array__ raises
