@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,6 +99,15 @@ def make_console() -> Console:
     if console.width < 1:  # COLUMNS=0 says nothing
         console.width = get_terminal_size().columns
     return console
+
+
+class NumberRange(click.FloatRange):
+    """Numbers in a range; NaN, which no comparison finds outside of one, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        return self.fail("nan is not a number.", param, ctx) if math.isnan(number) else number
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:

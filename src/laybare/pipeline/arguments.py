@@ -73,7 +73,7 @@ def parse_arguments(source: Any, further: tuple[Any, ...] = (), *, law: Any = No
     activation = None if given["activation"] is None else as_activation(given["activation"])
     method = as_method(given["method"], activation)
     rows = _source(source, pair, law)
-    return RecoverArguments(rows, method, as_width(given["width"], rows.dim), activation)
+    return RecoverArguments(rows, method, as_width(given["width"], rows.dim, method), activation)
 
 
 def as_seconds(given: Any) -> float | None:
@@ -142,12 +142,12 @@ def _method_named(name: str, activation: Activation | None) -> Method:
     return made() if activation is None else made(activation=activation)
 
 
-def as_width(width: Any, dim: int) -> int | None:
-    """The number of hidden units, if it is given."""
-    if width is None:
-        return None
-    units = check_whole("width", width)
-    check_memory(f"A search for {units} units on {dim} inputs", SEARCH_COPIES * units * (dim + 2), "Give a smaller width.")
+def as_width(width: Any, dim: int, method: Method | None) -> int | None:
+    """The number of hidden units, if it is given; with the spare ones of the method it fits into memory."""
+    units = None if width is None else check_whole("width", width)
+    wide = (units or 0) + (getattr(getattr(method, "search", None), "spares", None) or 0)
+    check_memory(
+        f"A search for {wide} units on {dim} inputs", SEARCH_COPIES * wide * (dim + 2), "Give a smaller width, or fewer spares.")
     return units
 
 
