@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import laybare as lb
 from laybare.numerics.shapes import Array, Event
+from laybare.pipeline import SearchLimit
 from laybare.pipeline import black_box as rounds
 
 SMOOTH = {"tanh": "tanh", "sigmoid": "tanh", "gelu": "gelu", "softplus": "softplus", "erf": "erf"}
@@ -108,7 +109,9 @@ def test_units_that_were_told_need_no_look(seed: int) -> None:
     assert found.certificate.verdict == "verified" and set(found.queries) == {"samples", "asked again", "assurance"}
 
 
-def test_the_end_of_time_hands_over_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "said"), [
+    (SearchLimit(0.3), "time ended before the rounds did"), (SearchLimit(1e9, work=0.3), "work that was granted ended before")])
+def test_the_end_of_time_or_work_hands_over_the_best_so_far(limit: SearchLimit, said: str) -> None:
     truth = lb.random_network(8, 12, activation=lb.gelu, rng=0)
     candidates = rounds.Candidates((lb.tanh,), (), noisy=False)
 
@@ -116,8 +119,8 @@ def test_the_end_of_time_hands_over_the_best_so_far(monkeypatch: pytest.MonkeyPa
         return lb.recover(source, method, rng=0, progress=progress)
 
     checks = rounds.BlackBoxChecks(np.random.default_rng(0))
-    found = rounds.fit_in_rounds(lb.Oracle(truth), candidates, fit, checks, seconds=0.3)
-    assert found.certificate.verdict in ("doubtful", "refuted") and "rounds ended after 0 s" in str(found)
+    found = rounds.fit_in_rounds(lb.Oracle(truth), candidates, fit, checks, limit=limit)
+    assert found.certificate.verdict in ("doubtful", "refuted") and said in str(found)
 
 
 def test_drawn_rows_are_counted_too() -> None:

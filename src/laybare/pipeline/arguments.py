@@ -21,6 +21,7 @@ from laybare.methods.lines import Lines
 from laybare.networks import Network
 from laybare.numerics.checks import check_memory, check_number, check_whole, show_value
 from laybare.numerics.shapes import Array
+from laybare.pipeline.monitor import SearchLimit
 from laybare.source import DaskSamples, Oracle, Samples, Source, as_law, open_samples
 from laybare.source.dask_samples import is_dask
 from laybare.source.protocol import is_source
@@ -45,6 +46,7 @@ SourceLike: TypeAlias = (
     Source | tuple[ArrayLike, ArrayLike] | str | PathLike[str] | Network | Predictor | Callable[[Array], ArrayLike])
 """A source, pairs (x, y), a file, or a black box: anything that an Oracle asks."""
 
+LimitLike: TypeAlias = SearchLimit | float | None
 MethodLike: TypeAlias = Method | type[Method] | str | None
 """A method, or its class or name for the defaults."""
 
@@ -76,9 +78,11 @@ def parse_arguments(source: Any, further: tuple[Any, ...] = (), *, law: Any = No
     return RecoverArguments(rows, method, as_width(given["width"], rows.dim, method), activation)
 
 
-def as_seconds(given: Any) -> float | None:
-    """A time limit; None for the default."""
-    return None if given is None else check_number("seconds", given, above=0, finite=False)
+def as_limit(given: Any) -> SearchLimit | None:
+    """A limit, or seconds of wall time; None for the default."""
+    if given is None or isinstance(given, SearchLimit):
+        return given
+    return SearchLimit(check_number("seconds", given, above=0, finite=False))
 
 
 def _by_name(further: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:

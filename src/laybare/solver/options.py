@@ -26,6 +26,7 @@ class CostModel:
     rate: float = 2e10  # n·P² per second of one core. Checked by `make bench BENCH_ARGS=refine`.
     cheap: float = 0.001  # seconds of a step below which it is cheap. Checked by `make bench BENCH_ARGS=recover`.
     expensive: float = 0.025  # seconds of a step from which it is expensive. Checked by `make bench BENCH_ARGS=recover`.
+    fixed: float = 0.001  # seconds of a step beside its sums. Measured: `pytest -s -m slow tests/pipeline/test_monitor.py`.
 
     def step_seconds(self, rows: int, parameters: float) -> float:
         """Of normal equations on one core."""
@@ -83,3 +84,12 @@ class SolverOptions:
 
 SOLVER = SolverOptions()
 """The options in use."""
+
+
+def work_of_step(rows: int, unknowns: int, systems: int, products: float) -> float:
+    """Seconds of a step that formed this number of normal equations, and made this number of products or evaluations.
+
+    The normal equations of a subsample serve several steps and are left out.
+    """
+    one = SOLVER.product_operations * rows * unknowns / COST.rate
+    return COST.fixed + systems * COST.step_seconds(rows, unknowns) + products * one

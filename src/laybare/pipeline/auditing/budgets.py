@@ -154,7 +154,7 @@ class _AuditRun:
         days = nan if defence.daily is None else (near or within) / defence.daily
         return DefenceRow(
             defence.name, defence.description, near, exact, failed, within, yearly_quota(near, failed), days,
-            low, high, same, time.perf_counter() - begun, sentence)
+            low, high, same, time.perf_counter() - begun, sentence, any(row.late for row in (*self.rows, *rows)))
 
     def _attack_behind(self, defence: Defence) -> tuple[AuditRow, ...]:
         """Rows behind a defence, from the first budget that did without it. Once there is a copy, the largest says how exact."""
@@ -189,6 +189,8 @@ class _BudgetSeries:
         self.setting, self.check, self.steps = setting, check, steps
         self.best: AttackResult | None = None
         self.found: Recovery | None = None
+        self.late = False
+        """Whether the wall clock ended an attack: what was tried after that may depend on it as well."""
         self.deep = False
         """Whether lines have met a second layer: a search on samples has one."""
 
@@ -202,7 +204,8 @@ class _BudgetSeries:
             if self.best is not None and self.best.error.high <= self.check.options.near:
                 break
         self.steps.end()
-        return _row(budget, self.best, attempts, self.found)
+        self.late = self.late or any(one.late for one in attempts)
+        return _row(budget, self.best, attempts, self.found)._replace(late=self.late)
 
     @property
     def complete(self) -> bool:

@@ -28,7 +28,8 @@ class AuditRow(NamedTuple):
 
     `verdict` is that of the certificate, "none" for a copy without weights, "refused" if `sentence` says why there is nothing;
     `widths` are the units of every layer that was read, `units` their sum, of `activation`; `error_bar` is the largest standard
-    error of a weight relative to the length of its row. NaN where there is nothing.
+    error of a weight relative to the length of its row. NaN where there is nothing. `late` says that the time limit ended an
+    attack until here, so that a faster machine may come further; all other rows depend on the seed alone.
     """
 
     budget: int
@@ -47,6 +48,7 @@ class AuditRow(NamedTuple):
     error_bar: float
     seconds: float
     sentence: str = ""
+    late: bool = False
 
 
 class DefenceRow(NamedTuple):
@@ -54,7 +56,8 @@ class DefenceRow(NamedTuple):
 
     `not_with` is the largest budget that was shown not to be enough for one per cent, 0 if none was. `quota` is the
     largest number of queries a day with which the copy takes more than a year, `days` what it takes under a cap. `error_high`
-    bounds the best copy that there was, `error_low` from below. `sentence` says why nothing was measured, where that is so.
+    bounds the best copy that there was, `error_low` from below. `sentence` says why nothing was measured, where that is so;
+    `late` is that of its rows.
     """
 
     name: str
@@ -70,6 +73,7 @@ class DefenceRow(NamedTuple):
     agreement: float
     seconds: float
     sentence: str = ""
+    late: bool = False
 
 
 class AuditOrigin(NamedTuple):
