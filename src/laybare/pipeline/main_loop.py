@@ -31,7 +31,7 @@ from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.numerics.workspace import return_freed_memory, single_blas_thread
 from laybare.pipeline.arguments import LimitLike, MethodLike, SourceLike, as_limit, parse_arguments
-from laybare.pipeline.black_box import BlackBoxChecks, fit_in_rounds
+from laybare.pipeline.black_box import ROUNDS, BlackBoxChecks, fit_in_rounds
 from laybare.pipeline.monitor import (
     LONGEST,
     LONGEST_CHOSEN,
@@ -111,7 +111,8 @@ def recover(
         Called with an Event (stage, done, total, detail) at every step; True: a bar in the terminal or the notebook.
     seconds : float or SearchLimit, optional
         A search that is still running then ends with the best that it has, and the certificate says so; by default an hour,
-        and ten minutes if no method is given. A limit of work (`laybare.pipeline.SearchLimit`) gives the same everywhere.
+        and ten minutes if no method is given; rounds of a black box after a minute of work. A limit of work
+        (`laybare.pipeline.SearchLimit`) ends it at the same step on every machine.
     checkpoint : folder, optional
         What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     assurance : AssuranceOptions, (level, share) or (level, share, resolution), optional
@@ -162,7 +163,7 @@ def _dispatch(call: _Call, method: Method | None, limit: SearchLimit | None) -> 
     oracle = call.source
     if isinstance(oracle, Oracle) and (isinstance(method, Lines) or (method is None and oracle.spent < oracle.budget)):
         found, reason = _recover_by_lines(call, oracle, method)
-        return found or _recover_in_rounds(call, oracle, reason)
+        return found or _recover_in_rounds(call, oracle, reason, limit)
     clock = Clock(call.progress, limit or (LONGEST_CHOSEN if method is None else LONGEST), call.begun)
     timed = call._replace(progress=clock)
     with single_blas_thread():
@@ -305,7 +306,7 @@ def _recover_by_lines(
     return Recovery(read.network, read.start, read.certificate, read.method, seconds, spent, (), dict(oracle.queries)), reason
 
 
-def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal) -> Recovery:
+def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal, limit: SearchLimit | None) -> Recovery:
     """Lines do not apply, for this reason: guess the activation, fit samples."""
 
     looks = _looks()
@@ -317,7 +318,7 @@ def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal) -> Rec
     candidates = candidate_activations(oracle, call.activation, refused=bool(reason.claims), rng=call.rng, progress=call.progress)
     with single_blas_thread():
         checks = BlackBoxChecks(call.rng, reason.moved, call.assurance or AssuranceOptions())
-        return fit_in_rounds(oracle, candidates, fit, checks, progress=call.progress)
+        return fit_in_rounds(oracle, candidates, fit, checks, progress=call.progress, limit=limit or ROUNDS.limit)
 
 
 def refine(
