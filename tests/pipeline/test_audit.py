@@ -16,6 +16,7 @@ import pytest
 import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.errors import InvalidInput, TooFewSamples
+from laybare.numerics import checks
 from laybare.numerics.shapes import Array
 from laybare.pipeline import SearchLimit, monitor
 from laybare.pipeline.auditing import attacks
@@ -252,6 +253,17 @@ def test_a_model_that_is_constant_where_it_is_asked_has_no_copies() -> None:
     far = lb.Network(lb.Layer(np.eye(2), np.array([-40.0, -50.0]), lb.relu), np.ones(2), offset=0.25)
     with pytest.raises(lb.errors.Unidentifiable, match=r"All 1,000 answers at standard normal inputs are 0\.25\."):
         lb.audit(far, (50,))
+
+
+def test_an_audit_beyond_memory_is_refused_with_the_estimate_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "memory_bytes", lambda: 1e9)
+    asked: list[int] = []
+    with pytest.raises(InvalidInput, match=r"An audit of 200,000 inputs with 100 queries needs about .* GB of memory"):
+        lb.audit(lambda x: asked.append(len(x)), (100,), dim=200_000)
+    assert not asked
+    x = np.random.default_rng(0).standard_normal((30, 10_000))
+    with pytest.raises(InvalidInput, match="The covariance of 10,000 inputs and what is made of it needs about"):
+        lb.recover(x, x[:, 0])
 
 
 def test_nothing_is_done_yet() -> None:

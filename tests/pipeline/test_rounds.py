@@ -10,6 +10,7 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import laybare as lb
+from laybare.errors import TooFewSamples
 from laybare.numerics.shapes import Array, Event
 from laybare.pipeline import SearchLimit
 from laybare.pipeline import black_box as rounds
@@ -121,6 +122,20 @@ def test_the_end_of_time_or_work_hands_over_the_best_so_far(limit: SearchLimit, 
     checks = rounds.BlackBoxChecks(np.random.default_rng(0))
     found = rounds.fit_in_rounds(lb.Oracle(truth), candidates, fit, checks, limit=limit)
     assert found.certificate.verdict in ("doubtful", "refuted") and said in str(found)
+
+
+def test_a_round_of_one_row_is_too_few() -> None:
+    """The budget is nearly spent when it is seen that lines do not apply: that is no matter of units of the outputs."""
+    with pytest.raises(TooFewSamples, match="1 row is left to fit"):
+        lb.recover(lb.Oracle(lambda x: np.sin(50.0 * x).sum(axis=1), 3, budget=255, rng=255), rng=255)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [600, *range(7300, 7310)])
+def test_a_function_too_wild_for_its_samples_has_a_verdict(seed: int) -> None:
+    """A unit that is hardly on gets a readout of 1e156; challengers beside it overflow, which is no error of the data."""
+    found = lb.recover(lb.Oracle(lambda x: np.sin(50.0 * x).sum(axis=1), 3, budget=600, rng=seed), rng=seed)
+    assert found.certificate.verdict in ("doubtful", "refuted")
 
 
 def test_drawn_rows_are_counted_too() -> None:

@@ -28,7 +28,7 @@ MISUSE, CLOSED_PIPE = 2, 141
 """Exit statuses. Convention: click's for misuse, 128 + SIGPIPE."""
 
 COMMANDS = {
-    "audit": ("black_box_commands", "How much of a black box can be read from how many queries."),
+    "audit": ("black_box_commands", "After how many queries an outsider holds a copy of a model."),
     "check": ("checking", "Which assumptions the samples in a file hold, and which methods would be tried."),
     "completion": ("completion", "Print what makes your shell complete these commands."),
     "compare": ("results", "Compare two saved networks."),

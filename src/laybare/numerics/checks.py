@@ -234,16 +234,41 @@ def check_memory(what: str, floats: float, do: str = "Give smaller sizes.") -> N
     have, need = memory_bytes(), 8 * floats
     if need > have:
         raise InvalidInput(
-            f"{what} needs about {show_bytes(need)} of memory.", f"This machine has {show_bytes(have)}.", do, bytes=need)
+            f"{what} needs about {show_bytes(need)} of memory.", f"This process may have {show_bytes(have)}.", do, bytes=need)
 
 
 @cache
 def memory_bytes() -> float:
-    """Of this machine; infinite if it does not say."""
+    """What this process may have: of the machine, its container, or `ulimit -v`, the least; infinite if nothing says."""
+    return min(_machine_bytes(), *map(_bytes_in, CONTAINER_LIMITS), _process_bytes())
+
+
+CONTAINER_LIMITS = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+"""Files in which Linux tells a container its limit, in the second and in the first form of control groups."""
+
+
+def _machine_bytes() -> float:
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
         return math.inf
+
+
+def _bytes_in(path: str) -> float:
+    """The number in a file; infinite if it is "max", or there is no such file."""
+    try:
+        return float(Path(path).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return math.inf
+
+
+def _process_bytes() -> float:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return math.inf if limit == resource.RLIM_INFINITY else float(limit)
 
 
 def show_bytes(number: float) -> str:

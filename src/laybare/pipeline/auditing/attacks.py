@@ -36,10 +36,12 @@ from laybare.source.oracle.links import link_named
 class AttackOptions:
     """How much work an attack does."""
 
-    limit: SearchLimit = SearchLimit(600.0, work=10.0)  # of a search on samples. Convention: five budgets take minutes.
+    limit: SearchLimit = SearchLimit(600.0, work=5.0)  # of a search on samples. Convention: five budgets take minutes.
+    student_copies: int = 6  # of its first weights. Derived: weights, gradient, two moments of Adam, the best so far, one spare.
     surrogate_units: tuple[int, int] = (128, 64)  # Convention: two layers, wider than most networks that are asked.
     surrogate_steps: int = 200  # passes over the pairs. Convention: the default of scikit-learn.
     surrogate_patience: int = 20  # passes without progress. Convention: twice the default of scikit-learn.
+    row_copies: int = 6  # of all rows that an attack holds. Derived: drawn, usable, standardised, split in two, one block.
     least_rows: int = 20  # pairs from which a surrogate is trained. Derived: a tenth is held out, and that is two.
 
 
@@ -119,7 +121,7 @@ def run_attack(
 
 def read_along_lines(setting: AttackSetting, oracle: Oracle, progress: Progress | None) -> CopyFromAttack:
     """Recover with all that the library has; layers under a black box are not a copy."""
-    found = recover(oracle, rng=setting.seed, progress=progress, **setting.choices)
+    found = recover(oracle, rng=setting.seed, progress=progress, seconds=ATTACK.limit, **setting.choices)
     copy = _copy_of(found, oracle, setting.columns) if found.network.top is None else None
     return CopyFromAttack(copy, found, found.reading_queries or oracle.spent)
 

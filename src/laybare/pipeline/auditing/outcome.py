@@ -24,7 +24,8 @@ class AuditRow(NamedTuple):
     A copy differs from the model by `error` of the spread of its answers at one input in a hundred, between `error_low` and
     `error_high` with 95 % confidence over all rows; `functional_error` is the root mean square; `agreement`, at least
     `agreement_low`, is the share of inputs with the same class. `way` is the attack that made it with this many `queries`, and
-    "none" where no attack gave a copy. With more queries a copy from fewer is still there: rows never get worse.
+    "none" where no attack gave a copy. With more queries a copy from fewer is still there: rows never get worse, and of two exact
+    copies the one with verified weights is shown.
 
     `verdict` is that of the certificate, "none" for a copy without weights, "refused" if `sentence` says why there is nothing;
     `widths` are the units of every layer that was read, `units` their sum, of `activation`; `error_bar` is the largest standard
