@@ -17,7 +17,7 @@ import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.numerics import checks
-from laybare.numerics.shapes import Array
+from laybare.numerics.shapes import Array, Event
 from laybare.pipeline import SearchLimit, monitor
 from laybare.pipeline.auditing import attacks
 from laybare.pipeline.auditing.copy_error import CHECK, CheckRows, quantile_bounds, same_class
@@ -231,6 +231,29 @@ def test_a_log_continues_an_audit(tmp_path) -> None:
     again = lb.audit(box, (30, 100), dim=3, log=tmp_path)
     assert sum(asked) == paid == first.paid and again.origin.fingerprint == first.origin.fingerprint
     assert [row._replace(seconds=0.0) for row in again.rows][-1].error == first.rows[-1].error
+
+
+def test_an_audit_that_was_interrupted_goes_on_from_its_log_and_ends_as_if_it_had_not_been(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attacks, "ATTACK", replace(attacks.ATTACK, limit=SearchLimit(np.inf, work=0.1)))
+    asked: list[int] = []
+
+    def box(x: Array) -> Array:
+        asked.append(len(x))
+        return SMALL(x) + 0.3 * np.sin(40.0 * x[:, 0])
+
+    def stop(event: Event) -> None:
+        if event.stage == "audit" and event.done == 1:
+            raise KeyboardInterrupt
+
+    first = lb.audit(box, (20, 60), dim=3, log=tmp_path / "log", progress=stop)
+    assert first.interrupted and [row.budget for row in first.rows] == [20] and sum(asked) == first.paid
+    second = lb.audit(box, (20, 60), dim=3, log=tmp_path / "log")
+    assert not second.interrupted and sum(asked) == second.paid
+    whole = lb.audit(box, (20, 60), dim=3)
+    one, other = (str(tuple(row._replace(seconds=0.0) for row in found.rows)) for found in (second, whole))
+    assert one == other and second.origin.fingerprint == whole.origin.fingerprint and second.paid == whole.paid
 
 
 @pytest.mark.parametrize("text", ["round", "round:x", "round:2.5", "float64", "cap:0", "noise:-1", "", "label:3"])

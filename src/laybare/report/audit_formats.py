@@ -161,5 +161,5 @@ def form_of(path: str | PathLike[str]) -> str:
     ending = check_path("path", path).suffix.lstrip(".").lower()
     if ending in FORMS:
         return ending
-    check_ending(path, ".html")
+    check_ending(path, *(f".{form}" for form in FORMS))
     return "html"

@@ -104,7 +104,8 @@ def advice(audit: Audit) -> list[str]:
     idle = [row for row in changed if row not in slowed]
     if held:
         said.append(
-            f"Use what held: {_names(held)}. No attack of this audit made a copy behind it within {held[0].within:,} queries.")
+            f"Use what held: {_names(held)}. No attack of this audit made a copy behind it within {held[0].within:,} queries; "
+            "others may, so limit queries as well.")
     if unclear:
         said.append(
             f"Whether these hold is open: {_names(unclear)}. The best copy behind them may answer like the model; a check of "
