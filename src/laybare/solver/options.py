@@ -78,6 +78,7 @@ class SolverOptions:
     metric_small_damping: float = 1e-4  # dampings below this share one too. Checked by `make bench`.
     metric_change: float = 3.0  # relative change that makes a metric useless. Derived: unit rows change by 2 at most.
 
+    least_square: float = 1e-150  # sum of squares of a unit, of the largest one's. Derived: the root of what float64 holds.
     decided_share: float = 0.1  # a tentative refit stops below this share of what decides. Checked by `make bench`.
     diverged: float = 1e3  # growth of the loss at which descent has diverged. Checked by `pytest tests/solver`.
 
