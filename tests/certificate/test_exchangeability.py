@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
+from scipy.spatial import cKDTree
 from scipy.special import chdtrc
 
 import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.certificate.challengers import BetTerms, capital_against, upper_bound
-from laybare.certificate.exchangeability import DEPENDENCE, common_parts, find_dependence, unexplained_share, variance_inflation
+from laybare.certificate.exchangeability import (
+    DEPENDENCE,
+    _nearest,
+    common_parts,
+    find_dependence,
+    unexplained_share,
+    variance_inflation,
+)
 from laybare.certificate.exchangeability import _dependence as dependence_of
 from laybare.certificate.explanations import Alternative
 from laybare.certificate.fitted_network import FittedNetwork, evaluate_fit
@@ -148,3 +157,9 @@ def test_common_noise_stays_beside_a_wider_network() -> None:
     assert unexplained_share(fitted, found, wider) > 1.0 - 1e-9
     fewer = keep_units(wider, np.arange(truth.width - 1))
     assert unexplained_share(fitted, found, fewer) == 1.0  # never more than all of it
+
+
+def test_neighbours_that_are_looked_for_in_parts_are_the_same() -> None:
+    """One call for all rows takes a second on a busy machine, in which no interrupt is answered."""
+    x = np.random.default_rng(0).standard_normal((2 * DEPENDENCE.tree_rows + 7, 3))
+    assert_array_equal(_nearest(x, 2), cKDTree(x).query(x, 3)[1][:, 1:])

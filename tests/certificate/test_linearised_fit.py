@@ -126,6 +126,17 @@ def test_rows_that_overflow_explain_nothing(rng: np.random.Generator) -> None:
     assert_allclose(found.loss, without, rtol=1e-9)
 
 
+def test_beside_a_readout_that_overflows_nothing_is_explained(rng: np.random.Generator) -> None:
+    """A unit that is hardly on gets a readout of any size; the products of new units with its part have none."""
+    source, point = problem(3, 1, lb.relu, rng)
+    (gram, *_) = source.sum(StepStatistic(point))
+    places = [NewUnits(rng.standard_normal((1, 4)), linearised(gram, point))]
+    scorer = BatchScorer(source, point.moved(point.units, np.full_like(point.coefficients, 1e200)), 1.0, np.float64)
+    (settled,) = settle_candidates(scorer, places, Effort())
+    (predicted,) = predicted_gains(scorer, places, scorer.score(places))
+    assert settled.loss == predicted.loss == np.inf and settled.point.width == 4
+
+
 def test_an_interrupt_is_passed_on(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     source, point = problem(2, 1, lb.relu, rng)
     others = linearised(source.sum(StepStatistic(point))[0], point)

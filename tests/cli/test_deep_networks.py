@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from deep_networks import deep_network
+from numpy.testing import assert_array_equal
 
 import laybare as lb
 from laybare import cli
+from laybare.cli.results import open_network
 
 SHAPES = {"12-10-6-1": (12, 10, 6), "20-16-12-8-1": (20, 16, 12, 8), "6-8-6-1": (6, 8, 6)}
 
@@ -49,3 +52,22 @@ def test_other_output(model: tuple[lb.Network, Path], option: str) -> None:
     assert found["depth"] == truth.depth
     assert found["widths"] == list(truth.widths)
     assert found["verdict"] == "verified"
+
+
+def test_layers_under_a_black_box_that_was_not_read_are_saved_and_stated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget, or Ctrl-C, ended after the lowest layer: that is one hidden layer, and no summary of a fit."""
+    truth = lb.random_network(3, 2, rng=0)
+    whole = lb.recover(lb.Oracle(truth), rng=0)
+    layers = replace(whole, network=lb.Network(whole.network.layer, np.ones(2), top=lambda features: features.sum(axis=1)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lb, "recover", lambda *given, **options: layers)
+    truth.save("box.safetensors")
+    for ending in ("json", "npz", "safetensors"):
+        result = CliRunner().invoke(cli.commands, ["extract", "box.safetensors", "--json", "--out", f"layers.{ending}"])
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert len(found["layers"]) == 1 and "summary" not in found
+        assert_array_equal(found["layers"][0]["weights"], layers.network.layer.weights)
+        assert_array_equal(open_network(f"layers.{ending}").layer.weights, layers.network.layer.weights)

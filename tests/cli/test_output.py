@@ -15,9 +15,8 @@ from click.testing import CliRunner, Result
 import laybare as lb
 from laybare import cli
 from laybare.cli import planning
-from laybare.cli.output import for_standard_error
 from laybare.cli.results import WRITERS
-from laybare.cli.wording import in_command_line_words
+from laybare.cli.wording import for_standard_error, in_command_line_words
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
 from laybare.studies import trained_mlp
 

@@ -122,9 +122,14 @@ def test_what_was_accepted_without_a_word_is_refused(
     lambda: lb.random_network(3, 2, outputs=10**15), lambda: lb.Oracle(np.sum, 10**12),
     lambda: lb.Oracle(np.sum, 3, budget=10**15),
     lambda: lb.recover(np.eye(3), np.arange(3.0), width=10**15),
+    lambda: lb.recover(np.eye(3), np.arange(3.0), lb.RandomStart(search=lb.Search(spares=10**15)), 2),
+    lambda: lb.NetworkRecovery(width=10**15).fit(np.random.default_rng(0).normal(size=(60, 3)), np.arange(60.0)),
+    lambda: lb.audit(np.sum, (60,), dim=10**12), lambda: lb.audit(lb.random_network(3, 2, rng=0), (10**15,)),
+    lambda: lb.audit(lb.random_network(3, 2, rng=0), (60,), check=10**15),
+    lambda: lb.Gaussian(cov=np.broadcast_to(1.0, (10**7, 10**7))), lambda: lb.source.Simulation(np.sum, 10**12, 10),
     lambda: lb.recover(lb.Oracle(lb.random_network(3, 2, rng=0)), width=10**15)])
 def test_sizes_beyond_memory_are_refused_with_the_estimate_before_anything_is_allocated(call: object) -> None:
-    with absurd_arguments.limited(5), pytest.raises(InvalidInput, match=r"needs about .*B of memory.*This machine has"):
+    with absurd_arguments.limited(5), pytest.raises(InvalidInput, match=r"needs about .*B of memory.*This process may have"):
         call()
 
 

@@ -54,7 +54,16 @@ ODD = {
     "no such backend": ({"MPLBACKEND": "nonsense"}, ("--report", "r.html"), "matplotlib cannot be imported"),
     "no threads": ({"LAYBARE_THREADS": "many"}, (), "LAYBARE_THREADS is 'many'"),
     "no width": ({"COLUMNS": "0"}, (), ""),
-    "letters that ASCII has not": ({"PYTHONIOENCODING": "ascii"}, ("--verbose",), "")}
+    "letters that ASCII has not": ({"PYTHONIOENCODING": "ascii"}, ("--verbose",), ""),
+    "a date that is none": ({"SOURCE_DATE_EPOCH": "abc"}, (), "An import failed: ValueError (invalid literal for int()"),
+    "a date that is no number of seconds": ({"SOURCE_DATE_EPOCH": "9" * 20}, (), "An import failed: OverflowError"),
+    "no such switch of a library": ({"JAXTYPING_DISABLE": "abc"}, (), "JAXTYPING_DISABLE"),
+    "no fonts": ({"MPLCONFIGDIR": "/dev/null/a", "HOME": "/dev/null/b", "TMPDIR": "/dev/null/c"}, ("--report", "r.html"), ""),
+    "no such thread of linear algebra": ({"OMP_NUM_THREADS": "abc", "OPENBLAS_NUM_THREADS": "-4"}, (), ""),
+    "a completion of no shell": ({"_LAYBARE_COMPLETE": "abc"}, (), "_LAYBARE_COMPLETE is 'abc'"),
+    "a completion of no word": (
+        {"_LAYBARE_COMPLETE": "bash_complete", "COMP_WORDS": "laybare", "COMP_CWORD": "abc"}, (), "_LAYBARE_COMPLETE is"),
+    "a completion of nothing": ({"_LAYBARE_COMPLETE": "bash_complete"}, (), "_LAYBARE_COMPLETE is 'bash_complete'")}
 """Variables, further words, and the sentence; none where the command succeeds."""
 
 

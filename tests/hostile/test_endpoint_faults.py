@@ -132,6 +132,18 @@ def test_abandoned_requests_leave_no_threads_behind(server: HostileServer) -> No
     assert len(server.requests) == 5 and threading.active_count() - before <= 5  # those of the server
 
 
+@pytest.mark.parametrize("proxy", [
+    "::::", "http://127.0.0.1:abc", "http://[::1", "socks5://127.0.0.1:9", f"http://user:{SECRET}@:80", "http://",
+    "127.0.0.1:99999", "file:///etc/passwd"])
+def test_a_proxy_that_is_none_is_refused_before_anything_is_asked(
+    server: HostileServer, proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.setenv("http_proxy", proxy)
+    said = asked(f"{server.url}/good")
+    assert "of http_proxy cannot be used" in said and SECRET not in said and not server.requests
+
+
 # secrets
 
 

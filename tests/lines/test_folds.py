@@ -264,6 +264,15 @@ def test_open_weights_are_held_on_their_side() -> None:
     assert np.abs(held[2]) <= 100.0  # of all such rows a small one: the least that holds is 10 to 100 here
 
 
+def test_linear_programs_are_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+    """The solver is compiled and writes to the descriptor itself: nothing of it shows, solved or in vain, at any scale."""
+    rng = np.random.default_rng(8)
+    features = np.hstack([rng.standard_normal((50, 2)), np.ones((50, 1))])
+    for scale in (1e-9, 1.0, 1e15):
+        hold_open(scale * np.array([1.0, -1.0, 0.3]), np.eye(3)[:, :2], features, np.sign(rng.standard_normal(50)))
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_free_rows_are_told_by_answers_and_a_missing_unit_does_not_disturb_them(missing: bool) -> None:
     network, rng = planted((3, 8, 6, 2), 11), np.random.default_rng(12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +14,11 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.certificate import ClaimName
 from laybare.errors import InvalidInput, TooFewSamples
-from laybare.numerics.shapes import Array
+from laybare.numerics import checks
+from laybare.numerics.shapes import Array, Event
+from laybare.pipeline import SearchLimit, monitor
 from laybare.pipeline.auditing import attacks
 from laybare.pipeline.auditing.copy_error import CHECK, CheckRows, quantile_bounds, same_class
 from laybare.pipeline.auditing.defences import parse_defence
@@ -39,8 +43,8 @@ class Seen:
 
 
 def test_more_queries_copy_more_and_nothing_is_paid_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search on samples that has seconds may find as much as lines do, and then goes first: here it has none."""
-    monkeypatch.setattr(attacks, "ATTACK", replace(attacks.ATTACK, seconds=0.2))
+    """A search on samples may find as much as lines do, and then goes first: here it may do next to nothing."""
+    monkeypatch.setattr(attacks, "ATTACK", replace(attacks.ATTACK, limit=SearchLimit(np.inf, work=0.1)))
     box = Seen()
     found = lb.audit(box, (100, 200, 1000, 3000), dim=6)
     assert [row.way for row in found.rows][1:] == ["lines"] * 3
@@ -57,6 +61,46 @@ def test_more_queries_copy_more_and_nothing_is_paid_twice(monkeypatch: pytest.Mo
     assert np.mean(off > found.rows[1].error_high) < CHECK.share
 
 
+def test_rows_depend_on_the_seed_and_not_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that runs 200 times as fast the limit of work ends the search at the same step."""
+    box = lambda x: np.round(TRUTH(x), 2)  # noqa: E731
+    monkeypatch.setattr(attacks, "ATTACK", replace(attacks.ATTACK, limit=SearchLimit(np.inf, work=0.1)))
+    audits = [lb.audit(box, (300,), dim=6)]
+    slow = SlowMachine(200.0)
+    monkeypatch.setattr(monitor, "time", slow)
+    audits.append(lb.audit(box, (300,), dim=6))
+    first, second = (tuple(row._replace(seconds=0.0) for row in found.rows) for found in audits)
+    assert str(first) == str(second) and slow.asked > 0 and not first[0].late
+    assert audits[0].origin.fingerprint == audits[1].origin.fingerprint
+    assert ClaimName.WORK_LIMIT in {claim.name for claim in audits[0].found.certificate.checks}
+
+
+class SlowMachine:
+    """The time as it passes where everything takes this many times as long."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor, self.asked, self.begun = factor, 0, time.perf_counter()
+
+    def perf_counter(self) -> float:
+        self.asked += 1
+        return self.begun + self.factor * (time.perf_counter() - self.begun)
+
+    monotonic = perf_counter
+
+
+def test_a_row_that_the_time_limit_ended_says_so_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = np.random.default_rng(0)
+    monkeypatch.setattr(attacks, "ATTACK", replace(attacks.ATTACK, limit=SearchLimit(1e-3)))
+    found = lb.audit(lambda x: SMALL(x) + 0.02 * noise.standard_normal(len(x)), (100, 200), dim=3, defences=("round:2",))
+    assert all(row.late for row in found.rows) and found.to_dict()["rows"][1]["late"] is True
+    said = "Ended by the time limit, so that a faster machine may come further: 100 queries, 200 queries"
+    for text in (str(found), found.render("html"), found.render("md"), found.render("sarif")):
+        assert said in text
+    found.render("json")  # follows the schema
+    calm = replace(found, rows=tuple(row._replace(late=False) for row in found.rows), defences=())
+    assert "time limit" not in calm.render("html")
+
+
 def test_rows_never_get_worse() -> None:
     rng = np.random.default_rng(0)
     found = lb.audit(lambda x: SMALL(x) + 0.3 * rng.standard_normal(len(x)), (30, 100, 300), dim=3)
@@ -64,7 +108,8 @@ def test_rows_never_get_worse() -> None:
     assert bounds == sorted(bounds, reverse=True) and found.verdict == "no copy" and found.near is None
 
 
-def test_a_deep_model_has_a_row_for_every_budget_and_a_width_for_every_layer() -> None:
+def test_a_deep_model_has_a_row_for_every_budget_and_a_width_for_every_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attacks, "ATTACK", replace(attacks.ATTACK, limit=SearchLimit(np.inf, work=0.5)))
     rng = np.random.default_rng(3)
     layers = tuple(
         lb.Layer(rng.standard_normal((out, into)) / np.sqrt(into), 0.3 * rng.standard_normal(out), lb.relu)
@@ -188,6 +233,29 @@ def test_a_log_continues_an_audit(tmp_path) -> None:
     assert [row._replace(seconds=0.0) for row in again.rows][-1].error == first.rows[-1].error
 
 
+def test_an_audit_that_was_interrupted_goes_on_from_its_log_and_ends_as_if_it_had_not_been(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attacks, "ATTACK", replace(attacks.ATTACK, limit=SearchLimit(np.inf, work=0.1)))
+    asked: list[int] = []
+
+    def box(x: Array) -> Array:
+        asked.append(len(x))
+        return SMALL(x) + 0.3 * np.sin(40.0 * x[:, 0])
+
+    def stop(event: Event) -> None:
+        if event.stage == "audit" and event.done == 1:
+            raise KeyboardInterrupt
+
+    first = lb.audit(box, (20, 60), dim=3, log=tmp_path / "log", progress=stop)
+    assert first.interrupted and [row.budget for row in first.rows] == [20] and sum(asked) == first.paid
+    second = lb.audit(box, (20, 60), dim=3, log=tmp_path / "log")
+    assert not second.interrupted and sum(asked) == second.paid
+    whole = lb.audit(box, (20, 60), dim=3)
+    one, other = (str(tuple(row._replace(seconds=0.0) for row in found.rows)) for found in (second, whole))
+    assert one == other and second.origin.fingerprint == whole.origin.fingerprint and second.paid == whole.paid
+
+
 @pytest.mark.parametrize("text", ["round", "round:x", "round:2.5", "float64", "cap:0", "noise:-1", "", "label:3"])
 def test_defences_that_are_none(text: str) -> None:
     with pytest.raises(lb.errors.InvalidInput, match="Give round:DECIMALS"):
@@ -208,6 +276,17 @@ def test_a_model_that_is_constant_where_it_is_asked_has_no_copies() -> None:
     far = lb.Network(lb.Layer(np.eye(2), np.array([-40.0, -50.0]), lb.relu), np.ones(2), offset=0.25)
     with pytest.raises(lb.errors.Unidentifiable, match=r"All 1,000 answers at standard normal inputs are 0\.25\."):
         lb.audit(far, (50,))
+
+
+def test_an_audit_beyond_memory_is_refused_with_the_estimate_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "memory_bytes", lambda: 1e9)
+    asked: list[int] = []
+    with pytest.raises(InvalidInput, match=r"An audit of 200,000 inputs with 100 queries needs about .* GB of memory"):
+        lb.audit(lambda x: asked.append(len(x)), (100,), dim=200_000)
+    assert not asked
+    x = np.random.default_rng(0).standard_normal((30, 10_000))
+    with pytest.raises(InvalidInput, match="The covariance of 10,000 inputs and what is made of it needs about"):
+        lb.recover(x, x[:, 0])
 
 
 def test_nothing_is_done_yet() -> None:

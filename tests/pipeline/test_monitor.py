@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 import laybare as lb
 from laybare.numerics.shapes import Event
 from laybare.pipeline import monitor
-from laybare.pipeline.monitor import PassReporter, with_progress
+from laybare.pipeline.monitor import Clock, PassReporter, SearchLimit, TimeLimitReached, with_progress
 
 
 def test_blocks_are_told_of_under_the_step_that_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,3 +54,31 @@ def test_an_audit_names_its_budgets_and_knows_bars() -> None:
     lb.audit(truth, (40,), progress=True)
     with pytest.raises(lb.errors.InvalidInput, match="function of one event"):
         lb.audit(truth, (40,), progress=3)
+
+
+def test_a_clock_stops_a_search_at_a_step_when_its_work_is_done() -> None:
+    """Certifying counts and is not stopped; blocks of a pass come as the machine pleases, and stop nothing."""
+    clock = Clock(None, SearchLimit(np.inf, work=2.0))
+    clock(Event("refining", 1, 9, work=1.5))
+    clock(Event("certifying", 1, 9, work=1.5))
+    clock(Event("refining", 2, 9, "blocks"))
+    assert clock.over and clock.work == 3.0
+    with pytest.raises(TimeLimitReached):
+        clock(Event("refining", 3, 9, work=0.1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dim", "width", "rows", "decimals"), [(10, 16, 300, 3), (10, 16, 1000, 2), (10, 16, 10_000, 2)])
+def test_the_work_that_steps_tell_of_is_the_same_in_every_run(dim: int, width: int, rows: int, decimals: int) -> None:
+    """Printed beside the seconds that the process took: they are alike, and only the work is the same again."""
+    truth, counted = lb.random_network(dim, width, rng=7100), []
+    x = np.random.default_rng(5).standard_normal((rows, dim))
+    source = lb.Samples(x, np.round(truth(x), decimals), schedule=lb.source.Schedule(workers=1))
+    for _ in range(2):
+        heard: list[Event] = []
+        begun = time.process_time()
+        lb.recover(source, rng=0, progress=heard.append)
+        taken = time.process_time() - begun
+        counted.append(sum(event.work for event in heard if event.stage == "refining"))
+        print(f"\n{dim}-{width}-1 from {rows:,} rows: {counted[-1]:.2f} s of work counted, {taken:.2f} s of the processor")
+    assert counted[0] == counted[1] > 0.0

@@ -10,7 +10,9 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import laybare as lb
+from laybare.errors import TooFewSamples
 from laybare.numerics.shapes import Array, Event
+from laybare.pipeline import SearchLimit
 from laybare.pipeline import black_box as rounds
 
 SMOOTH = {"tanh": "tanh", "sigmoid": "tanh", "gelu": "gelu", "softplus": "softplus", "erf": "erf"}
@@ -108,7 +110,9 @@ def test_units_that_were_told_need_no_look(seed: int) -> None:
     assert found.certificate.verdict == "verified" and set(found.queries) == {"samples", "asked again", "assurance"}
 
 
-def test_the_end_of_time_hands_over_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "said"), [
+    (SearchLimit(0.3), "time ended before the rounds did"), (SearchLimit(1e9, work=0.3), "work that was granted ended before")])
+def test_the_end_of_time_or_work_hands_over_the_best_so_far(limit: SearchLimit, said: str) -> None:
     truth = lb.random_network(8, 12, activation=lb.gelu, rng=0)
     candidates = rounds.Candidates((lb.tanh,), (), noisy=False)
 
@@ -116,8 +120,22 @@ def test_the_end_of_time_hands_over_the_best_so_far(monkeypatch: pytest.MonkeyPa
         return lb.recover(source, method, rng=0, progress=progress)
 
     checks = rounds.BlackBoxChecks(np.random.default_rng(0))
-    found = rounds.fit_in_rounds(lb.Oracle(truth), candidates, fit, checks, seconds=0.3)
-    assert found.certificate.verdict in ("doubtful", "refuted") and "rounds ended after 0 s" in str(found)
+    found = rounds.fit_in_rounds(lb.Oracle(truth), candidates, fit, checks, limit=limit)
+    assert found.certificate.verdict in ("doubtful", "refuted") and said in str(found)
+
+
+def test_a_round_of_one_row_is_too_few() -> None:
+    """The budget is nearly spent when it is seen that lines do not apply: that is no matter of units of the outputs."""
+    with pytest.raises(TooFewSamples, match="1 row is left to fit"):
+        lb.recover(lb.Oracle(lambda x: np.sin(50.0 * x).sum(axis=1), 3, budget=255, rng=255), rng=255)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [600, *range(7300, 7310)])
+def test_a_function_too_wild_for_its_samples_has_a_verdict(seed: int) -> None:
+    """A unit that is hardly on gets a readout of 1e156; challengers beside it overflow, which is no error of the data."""
+    found = lb.recover(lb.Oracle(lambda x: np.sin(50.0 * x).sum(axis=1), 3, budget=600, rng=seed), rng=seed)
+    assert found.certificate.verdict in ("doubtful", "refuted")
 
 
 def test_drawn_rows_are_counted_too() -> None:

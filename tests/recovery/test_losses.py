@@ -75,7 +75,9 @@ def test_groups_widen_error_bars_where_rows_are_dependent():
 @pytest.mark.parametrize(("arguments", "sentence"), [
     ({"loss": "poisson", "method": lb.TensorInit()}, "search from random units"),
     ({"sample_weight": [-1.0] * 600}, "not negative"), ({"sample_weight": [1.0]}, "one weight per row"),
-    ({"groups": [1] * 600}, "at least two groups"), ({"loss": "median"}, "squared, huber"),
+    ({"groups": [1] * 600}, "at least two groups"),
+    ({"groups": [np.nan, 1.0, 2.0] * 200}, "none missing"), ({"groups": [None, "a"] * 300}, "none missing"),
+    ({"loss": "median"}, "squared, huber"),
     ({"loss": "bernoulli"}, "labels 0 and 1")])
 def test_misuse_is_refused(arguments, sentence):
     _, x, y = planted("squared", n=600)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import laybare as lb
 from laybare.solver.dense import _system
 from laybare.solver.matrix_free import GradientStatistic, ProductStatistic, SlopeStatistic, joined
-from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, project
+from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, project, project_on
 from laybare.solver.point import Model, Split, columns_of, keep_units, network_of, split
 
 SMOOTH = [lb.sigmoid, lb.tanh, lb.erf, lb.softplus, lb.gelu, lb.exponential(0.5), lb.power_relu(2), lb.power_relu(3)]
@@ -135,3 +135,11 @@ def test_columns_without_a_unit_are_some_of_those_with_it(linear, rng):
     whole, rest = (Step(*StepStatistic(one)(x, y)).gram for one in (point, keep_units(point, kept)))
     columns = columns_of(point, kept)
     assert_allclose(whole[np.ix_(columns, columns)], rest, rtol=1e-12)
+
+
+def test_a_unit_that_is_hardly_on_gets_no_readout_whose_square_overflows(rng: np.random.Generator) -> None:
+    """Its values are about 1e-160; as large as its readout would be, it would overflow wherever it is on."""
+    x = rng.standard_normal((200, 2))
+    point = Model(lb.gelu).start(np.array([[0.1, 0.2, -27.3], [1.0, 0.5, 0.2]]), 1)
+    fitted, loss = project_on(lb.Samples(x, rng.standard_normal(200)), point)
+    assert np.abs(fitted.coefficients).max() < 10.0 and 0.0 < loss < 300.0

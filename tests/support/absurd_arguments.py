@@ -174,6 +174,10 @@ def entries(folder: Path) -> tuple[Entry, ...]:
         return lb.refine(samples, net, rng=0)
 
     @functools.cache
+    def fitted(kind: Any) -> Any:
+        return kind(width=1, random_state=0).fit(x, y if kind is lb.NetworkRecovery else y > 0.9)
+
+    @functools.cache
     def filed() -> lb.Audit:
         return lb.audit(net, (60,), check=500)
 
@@ -278,6 +282,13 @@ def entries(folder: Path) -> tuple[Entry, ...]:
         entry("NetworkClassifier", lambda **named: lb.NetworkClassifier(**named).fit(x, y > 0.9), method=(quick, LEFT_OUT),
               width=(1, LEFT_OUT), activation=("relu", LEFT_OUT), random_state=(0, {"None", "0", "module"}), law=(None, LEFT_OUT),
               n_jobs=(None, LEFT_OUT | {"-1", "1e30 whole"}), progress=progress),
+        *(entry(f"{kind.__name__}.fit", lambda kind=kind, **named: kind(method=quick, width=1, random_state=0).fit(**named),
+                X=(x, NOTHING), y=(labels, NOTHING), sample_weight=(None, LEFT_OUT | SIZES - {"array 0-d"}),
+                groups=(None, LEFT_OUT)) for kind, labels in ((lb.NetworkRecovery, y), (lb.NetworkClassifier, y > 0.9))),
+        *(entry(f"{kind.__name__}.{verb}", lambda kind=kind, verb=verb, **named: getattr(fitted(kind), verb)(**named),
+                X=(x, NOTHING)) for kind, verb in (
+            (lb.NetworkRecovery, "predict"), (lb.NetworkRecovery, "transform"), (lb.NetworkClassifier, "predict_proba"),
+            (lb.UnionOfHalfSpaces, "predict"))),
         entry("UnionOfHalfSpaces", lambda **named: lb.UnionOfHalfSpaces(**named).fit(x, y > 0.9), width=(1, LEFT_OUT),
               inside=(None, LEFT_OUT | FLAGS | {"0"}), method=(None, LEFT_OUT), random_state=(0, {"None", "0", "module"})),
     )

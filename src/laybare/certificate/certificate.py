@@ -66,6 +66,7 @@ class ClaimName:
     CERTIFICATE_FINISHED = "certificate finished"
     REFINEMENT_FINISHED = "refinement finished"
     TIME_LIMIT = "seconds until time ended"
+    WORK_LIMIT = "counted seconds until work ended"
     SIGN_PATTERNS = "sign patterns that fit"
     METHODS_TRIED = "methods tried"
     TIED_ACTIVATIONS = "activations that fit as well"

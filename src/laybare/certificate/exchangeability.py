@@ -198,7 +198,9 @@ def _nearest(x: Array, most: int) -> Array:
     """The numbers of the nearest rows of every row, nearest first."""
     from scipy.spatial import cKDTree  # slow to import
 
-    near = cKDTree(x).query(x, most + 1)[1]
+    tree = cKDTree(x)
+    some = range(0, len(x), DEPENDENCE.tree_rows)  # between calls an interrupt is answered
+    near = np.concatenate([tree.query(x[start : start + DEPENDENCE.tree_rows], most + 1)[1] for start in some])
     own = near == np.arange(len(x))[:, None]
     own[~own.any(axis=1), -1] = True  # a row with many copies need not be among its own neighbours
     return np.asarray(near[~own].reshape(len(x), most))

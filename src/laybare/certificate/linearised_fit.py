@@ -24,10 +24,11 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from laybare.certificate.error_propagation import information_matrix, score_vector
+from laybare.errors import InvalidInput
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd, inner, solve_spd
 from laybare.numerics.shapes import Array, Sums
 from laybare.numerics.workspace import workspace
-from laybare.solver import Effort, FitScale, Iterate, SolverResult, Trial, check_finite, damped_steps
+from laybare.solver import Effort, FitScale, Iterate, SolverResult, Trial, damped_steps
 from laybare.solver.dense import damping_weight
 from laybare.solver.normal import InPrecision, Step, khatri_rao, step_of, with_ones, working_precision
 from laybare.solver.point import Point, add_units, keep_units
@@ -189,6 +190,11 @@ class BatchScorer:
         point = add_units(others.point, best.point, best.sums.readouts)
         return WidenedFit(point.moved(point.units, self.scale * point.coefficients), self.scale**2 * max(0.0, best.loss - gain))
 
+    def no_fit(self, place: NewUnits) -> WidenedFit:
+        """Beside a unit that is hardly on, with a readout to match, sums may overflow: what has no loss explains nothing."""
+        point = add_units(place.others.point, place.rows, np.zeros((len(place.rows), self.point.coefficients.shape[1])))
+        return WidenedFit(point.moved(point.units, self.scale * point.coefficients), np.inf)
+
 
 def _sums_of_place(
     sums: NewUnitSums, own: Array, count: int, left_out: int | None, split: tuple[int, ...], point: Point
@@ -298,6 +304,9 @@ def settle_candidates(
             except StopIteration as end:
                 ended[i] = scorer.widened_fit(places[i].others, end.value.best)
                 del asked[i]
+            except InvalidInput:
+                ended[i] = scorer.no_fit(places[i])
+                del asked[i]
         scored = None
     return [ended[i] for i in range(len(places))]
 
@@ -306,7 +315,9 @@ def predicted_gains(scorer: BatchScorer, places: Sequence[NewUnits], scored: Seq
     """Each place with its loss less the gain that the quadratic model of a step predicts."""
     found = []
     for place, here in zip(places, scored, strict=True):
-        check_finite(here.loss)
+        if not np.isfinite(here.loss):
+            found.append(scorer.no_fit(place))
+            continue
         rule = LinearisedStep(place.others)
         found.append(scorer.widened_fit(place.others, here, max(0.0, rule.trial(rule.system(here), Effort().damping).predicted)))
     return found

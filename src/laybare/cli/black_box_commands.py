@@ -12,7 +12,7 @@ import click
 
 import laybare as lb
 from laybare.cli.interrupts import STATE, InterruptState, keep_on_interrupt, results_saved
-from laybare.cli.output import Output, examples, output_options, print_path
+from laybare.cli.output import NumberRange, Output, examples, output_options, print_path
 from laybare.cli.program import MISUSE, import_from_here
 from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, open_network, result_options
 from laybare.numerics.file_borders import check_whole_file_fits, reading
@@ -175,9 +175,9 @@ def _oracle_options(command: Any) -> Any:
         click.option("--request", metavar="JSON", help="""Request with "$x" for the rows, or "$row" for one row per request."""),
         click.option("--response", metavar="PATH", help="Where the outputs are: predictions, data.0.y, data[*].score."),
         click.option("--batch", type=click.IntRange(1), help="Rows per request; 256 if not given."),
-        click.option("--rate", type=click.FloatRange(0.0, min_open=True), help="Requests per second at most."),
+        click.option("--rate", type=NumberRange(0.0, min_open=True), help="Requests per second at most."),
         click.option("--retries", type=click.IntRange(0), help="Further attempts after 429, 5xx or a dropped connection; 5."),
-        click.option("--timeout", type=click.FloatRange(0.0, min_open=True), help="Seconds until a whole answer is there; 30."),
+        click.option("--timeout", type=NumberRange(0.0, min_open=True), help="Seconds until a whole answer is there; 30."),
     )):
         command = option(command)
     return command

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from shutil import get_terminal_size
-from textwrap import fill
 from typing import Any, NamedTuple
 
 import click
@@ -24,6 +23,7 @@ from rich.text import Text
 import laybare as lb
 from laybare.certificate import StandardErrors
 from laybare.certificate.certificate import break_lines
+from laybare.cli.wording import for_standard_error, wrapped
 from laybare.numerics.progress import progress_bar
 from laybare.numerics.redaction import redact
 from laybare.numerics.shapes import Array, Progress
@@ -85,19 +85,6 @@ class Output:
                 yield show
 
 
-def wrapped(text: str, width: int, indent: int = 0) -> str:
-    """Lines of at most this number of characters, broken between words; what has no blank, such as a path, is left whole."""
-    return "\n".join(
-        line if len(line) <= width else fill(
-            line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n"))
-
-
-def for_standard_error(sentence: str) -> str:
-    """Wrapped if a terminal shows it; files and programs get one line."""
-    return wrapped(sentence, get_terminal_size().columns) if sys.stderr.isatty() else sentence
-
-
 class ClosingConsole(Console):
     """Standard output. A closed pipe raises BrokenPipeError, which `main` turns into a silent exit."""
 
@@ -112,6 +99,15 @@ def make_console() -> Console:
     if console.width < 1:  # COLUMNS=0 says nothing
         console.width = get_terminal_size().columns
     return console
+
+
+class NumberRange(click.FloatRange):
+    """Numbers in a range; NaN, which no comparison finds outside of one, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        return self.fail("nan is not a number.", param, ctx) if math.isnan(number) else number
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:

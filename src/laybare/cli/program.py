@@ -12,21 +12,23 @@ from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
+from traceback import extract_tb
+from types import ModuleType
 from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
 
 from laybare.cli.interrupts import STATE, end_at_once, leave_at_once
-from laybare.errors import LaybareError
-from laybare.numerics.redaction import redact
+from laybare.errors import InvalidInput, LaybareError
+from laybare.numerics.redaction import describe_error, redact
 
 COMPLETION = "_LAYBARE_COMPLETE"
 MISUSE, CLOSED_PIPE = 2, 141
 """Exit statuses. Convention: click's for misuse, 128 + SIGPIPE."""
 
 COMMANDS = {
-    "audit": ("black_box_commands", "How much of a black box can be read from how many queries."),
+    "audit": ("black_box_commands", "After how many queries an outsider holds a copy of a model."),
     "check": ("checking", "Which assumptions the samples in a file hold, and which methods would be tried."),
     "completion": ("completion", "Print what makes your shell complete these commands."),
     "compare": ("results", "Compare two saved networks."),
@@ -52,6 +54,19 @@ def import_from_here() -> None:
         sys.path.insert(0, os.getcwd())
 
 
+def _load(module: str) -> ModuleType:
+    """The module; what a library below it cannot be imported for, such as a variable that it reads, in a sentence."""
+    try:
+        return import_module(module)
+    except Exception as error:
+        if STATE.number:
+            raise
+        last = extract_tb(error.__traceback__)[-1]
+        raise InvalidInput(
+            f"An import failed: {describe_error(error)}.", f"It failed in {last.filename}, line {last.lineno}.",
+            "Correct what it objects to, such as a variable of the environment, or install laybare again.") from error
+
+
 class CommandsOnDemand(click.Group):
     """Knows its commands by name, and imports one when it is called."""
 
@@ -63,7 +78,7 @@ class CommandsOnDemand(click.Group):
         """The command of that name."""
         if name not in COMMANDS:
             return None
-        return cast(click.Command, getattr(import_module(f"laybare.cli.{COMMANDS[name][0]}"), name.replace("-", "_")))
+        return cast(click.Command, getattr(_load(f"laybare.cli.{COMMANDS[name][0]}"), name.replace("-", "_")))
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -119,10 +134,23 @@ def commands() -> None:
     """
 
 
+def _run_commands() -> int:
+    """What was typed; or what a shell asks to complete, which ends the program."""
+    asked = os.environ.get(COMPLETION)
+    try:
+        return cast(int, commands(prog_name="laybare", standalone_mode=False, obj=sys.argv[1:]))
+    except (SystemExit, KeyError, ValueError) as error:
+        if not asked or error.args == (0,):
+            raise
+        raise InvalidInput(
+            f"{COMPLETION} is {asked!r}.", "A shell sets it, with the words typed so far, and nothing of that can be completed.",
+            "Unset it; `laybare completion SHELL` prints what a shell needs.") from None
+
+
 def run() -> None:
     """Run the command line; a finding becomes a message and exit status 2, an interrupt 128 + its signal, a closed pipe 141."""
     try:
-        status = commands(prog_name="laybare", standalone_mode=False, obj=sys.argv[1:])
+        status = _run_commands()
         sys.stdout.flush()
     except LaybareError as error:
         status = _print_error(str(error))
@@ -134,7 +162,7 @@ def run() -> None:
             error.show()
         status = _print_json_error(error.format_message(), error.exit_code)
     except (SystemExit, GeneratorExit) as error:  # click ends commands in another way: these come out of a black box
-        if COMPLETION in os.environ and error.args == (0,):  # but a completion
+        if os.environ.get(COMPLETION) and error.args == (0,):  # but a completion
             raise
         status = _print_error(f"What was called ended the program ({type(error).__name__} {error}). Nothing was found.")
     except BrokenPipeError:
@@ -162,7 +190,7 @@ def _place_of(error: OSError) -> str:
 
 def _say(message: str) -> None:
     """A sentence on standard error, if anybody reads it."""
-    from laybare.cli.output import for_standard_error
+    from laybare.cli.wording import for_standard_error
 
     with suppress(OSError, ValueError):
         click.echo(for_standard_error(f"laybare: {message}"), err=True)

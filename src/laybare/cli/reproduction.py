@@ -17,6 +17,7 @@ from rich.text import Text
 from laybare.cli.output import Output, examples, output_options, print_path
 from laybare.cli.program import import_from_here, suggest
 from laybare.numerics.checks import check_memory
+from laybare.numerics.redaction import describe_error
 from laybare.report.tables import text_table
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def reproduce(
             param_hint="STUDY")
     names = PAPERS if study == "papers" else (study,)
     chosen = [STUDIES[name] if arm is None else _with_arm(STUDIES[name], arm) for name in names]
+    Path(out).mkdir(parents=True, exist_ok=True)  # before the work that is to be written there
     output.emit_json(results=[_run(one, seeds, Path(out), full=full, arm=arm, output=output) for one in chosen])
 
 
@@ -88,7 +90,10 @@ def _with_arm(study: Study[Any], text: str) -> Study[Any]:
         raise click.BadParameter(f"{text} has no colon: give MODULE:NAME, such as mine:AlongAxes.", param_hint="--arm")
     import_from_here()
     found = named_object(text)
-    method = found() if callable(found) else found
+    try:
+        method = found() if callable(found) else found
+    except Exception as error:  # what is called without arguments may want some, and may raise anything
+        raise click.BadParameter(f"{text}() raised {describe_error(error)}.", param_hint="--arm") from error
     if not hasattr(method, "activation"):
         raise click.BadParameter(f"{text} is no method; docs/adding.md has an example of one.", param_hint="--arm")
     return study.with_method(text, method)

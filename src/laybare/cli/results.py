@@ -16,7 +16,16 @@ import numpy as np
 
 import laybare as lb
 from laybare.cli.interrupts import STATE, results_saved
-from laybare.cli.output import LISTED_UNITS, Output, examples, network_tables, output_options, print_path, print_summary
+from laybare.cli.output import (
+    LISTED_UNITS,
+    NumberRange,
+    Output,
+    examples,
+    network_tables,
+    output_options,
+    print_path,
+    print_summary,
+)
 from laybare.cli.wording import in_command_line_words
 from laybare.networks import storage
 from laybare.networks.storage import write_atomically
@@ -67,7 +76,7 @@ def parameters_as_json(found: lb.Recovery) -> dict[str, Any]:
         "inputs": list(found.columns.inputs), "output_names": list(found.columns.outputs),
         "loss": found.loss.name, "weights": finite_list(network.layer.weights), "biases": finite_list(network.layer.biases),
         "readout": finite_list(network.readout), "offset": finite_list(network.offset), "standard_errors": errors,
-        **({"summary": found.summary().to_dict()} if network.depth == 1 else {"layers": [
+        **({"summary": found.summary().to_dict()} if network.depth == 1 and network.top is None else {"layers": [
             {"weights": finite_list(layer.weights), "biases": finite_list(layer.biases)} for layer in network.layers]})}
 
 
@@ -257,7 +266,7 @@ DIFFERENT = 1
 @click.command("compare", epilog=examples("laybare compare network.safetensors truth.safetensors --tol 1e-6"))
 @click.argument("found", type=click.Path())
 @click.argument("truth", type=click.Path())
-@click.option("--tol", type=click.FloatRange(0.0), help="Exit with status 1 if the largest error exceeds this.")
+@click.option("--tol", type=NumberRange(0.0), help="Exit with status 1 if the largest error exceeds this.")
 @output_options
 def compare(found: str, truth: str, tol: float | None, output: Output) -> None:
     """Compare two saved networks modulo every symmetry of their activation.

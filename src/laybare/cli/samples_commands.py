@@ -13,7 +13,7 @@ import numpy as np
 import laybare as lb
 from laybare.cli.interrupts import keep_on_interrupt, results_saved
 from laybare.cli.literal_forms import check_literal, literal_layer, literal_method
-from laybare.cli.output import LISTED_UNITS, Output, examples, layer_table, print_path, print_summary
+from laybare.cli.output import LISTED_UNITS, NumberRange, Output, examples, layer_table, print_path, print_summary
 from laybare.cli.results import (
     WRITERS,
     ResultOptions,
@@ -77,10 +77,14 @@ def open_with_columns(
     data: str, reading: dict[str, Any], beside: dict[str, str | None], output: Output, loss: str
 ) -> tuple[lb.Samples, dict[str, Any]]:
     """The file, and the columns that stand beside its outputs by their option; both of the same rows, also where values miss."""
-    named = {option: name for option, name in beside.items() if name is not None}
+    named = {option: column.strip() for option, column in beside.items() if column is not None}
     if not named:
         return open_data(data, reading, output, loss), {}
-    targets, further = _names(reading["target"]), _names(*named.values())
+    targets, further = _names(reading["target"]), list(dict.fromkeys(named.values()))
+    for typed, column in named.items():
+        if not column or column in targets:
+            problem = f"{column} is an output (--target)." if column else "the name of a column is missing."
+            raise click.BadParameter(problem, param_hint=f"--{typed}")
     dropped = [name for name in _names(reading["drop"]) if name not in further]
     try:
         rows = _open(data, reading | {"target": [*targets, *further], "drop": dropped}, output)
@@ -107,7 +111,7 @@ def open_with_columns(
 @click.option("--literal", is_flag=True, help="The method as its paper prints it, with nothing after it.")
 @FORM
 @click.option("--activation", help="For example relu, leaky_relu(0.1), tanh; found out if neither this nor --method is given.")
-@click.option("--seconds", type=click.FloatRange(0.0, min_open=True),
+@click.option("--seconds", type=NumberRange(0.0, min_open=True),
               help="A search ends then with the best that it has; 3600, or 600 if no method is given.")
 @click.option("--checkpoint", type=click.Path(file_okay=False), metavar="FOLDER",
               help="Long passes are kept there; after a crash the same command goes on from them.")
@@ -149,9 +153,9 @@ def _names(*given: str) -> list[str]:
 @click.option("--activation", default="relu", show_default=True, help="For example relu, step, sigmoid, exponential(0.5).")
 @click.option("--literal", is_flag=True, help="The paper's own algorithm, with nothing after it.")
 @FORM
-@click.option("--threshold", type=click.FloatRange(0.0), help="For --literal; smooth units need it.")
+@click.option("--threshold", type=NumberRange(0.0), help="For --literal; smooth units need it.")
 @click.option("--starts", type=click.IntRange(1), help="Random starts of --literal --form section-3.")
-@click.option("--epsilon", type=click.FloatRange(0.0, min_open=True),
+@click.option("--epsilon", type=NumberRange(0.0, min_open=True),
               help="Width of the delta of --literal --form section-3 or delta; from the number of rows if not given.")
 @result_options(*LAYER_ENDINGS)
 def recover_layer(

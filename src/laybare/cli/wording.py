@@ -1,8 +1,14 @@
-"""Messages of the library in the words of the command line: `--target` where Python has `target=`."""
+"""Messages of the library in the words of the command line: `--target` where Python has `target=`; and as wide as a terminal.
+
+Nothing is imported here that is not Python's own: a sentence about a failed import can be said.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+from shutil import get_terminal_size
+from textwrap import fill
 
 METHODS = {
     "GeneralReLU": "--method general-relu", "LandscapeDesign": "--method landscape-design",
@@ -40,3 +46,16 @@ def _option(seen: re.Match[str]) -> str:
 def _method(seen: re.Match[str]) -> str:
     """TensorInit(activation=tanh) -> --method tensor-init with activation=tanh."""
     return f"{METHODS[seen[1]]} with {seen[2]}" if seen[2] else METHODS[seen[1]]
+
+
+def wrapped(text: str, width: int, indent: int = 0) -> str:
+    """Lines of at most this number of characters, broken between words; what has no blank, such as a path, is left whole."""
+    return "\n".join(
+        line if len(line) <= width else fill(
+            line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n"))
+
+
+def for_standard_error(sentence: str) -> str:
+    """Wrapped if a terminal shows it; files and programs get one line."""
+    return wrapped(sentence, get_terminal_size().columns) if sys.stderr.isatty() else sentence

@@ -25,7 +25,7 @@ from laybare.certificate.prediction import covered_point
 from laybare.errors import BudgetExhausted, ClusterFailure, InvalidInput, LaybareError, TooFewSamples
 from laybare.estimator.left_out_rows import left_out_deviance
 from laybare.estimator.simple_models import merge_copies, simplest_recovery
-from laybare.estimator.sklearn_conventions import check_weights, generator_from, schedule_from
+from laybare.estimator.sklearn_conventions import check_weights, generator_from, in_own_words, schedule_from
 from laybare.networks import Layer, Network
 from laybare.numerics.levels import SOLVED
 from laybare.numerics.shapes import Array
@@ -58,8 +58,8 @@ class Labelled(NamedTuple):
     def of(x: Array, y: Array, weights: Any, groups: Any, loss: Loss) -> Labelled:
         """Rows that count; equal weights are none."""
         checked = None if weights is None else check_weights(x, weights)
-        labels = None if groups is None else column_or_1d(groups)
-        if labels is not None:
+        with in_own_words("groups"):
+            labels = None if groups is None else column_or_1d(groups)
             check_consistent_length(x, labels)
         if checked is None:
             return Labelled(x, y, None, labels, loss)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from laybare.certificate import Certificate
 from laybare.errors import InvalidInput
-from laybare.estimator.sklearn_conventions import NestedParameters, generator_from, rows_with_weight
+from laybare.estimator.sklearn_conventions import NestedParameters, generator_from, in_own_words, read_rows, rows_with_weight
 from laybare.lowest_layer import learn_union
 from laybare.numerics.checks import show_value
 from laybare.numerics.shapes import Array
@@ -54,8 +54,9 @@ class UnionOfHalfSpaces(ClassifierMixin, NestedParameters):  # type: ignore[misc
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> UnionOfHalfSpaces:
         """Find the half-spaces from rows X (n, dim) and two kinds of labels y (n,); weights may be zero or equal."""
-        x, y = validate_data(self, X, y, dtype="float64", ensure_min_samples=2)
-        check_classification_targets(y)
+        x, y = read_rows(self, X, y, ensure_min_samples=2)
+        with in_own_words("y"):
+            check_classification_targets(y)
         if sample_weight is not None:
             counted = rows_with_weight(x, sample_weight)
             x, y = x[counted], y[counted]
@@ -69,7 +70,7 @@ class UnionOfHalfSpaces(ClassifierMixin, NestedParameters):  # type: ignore[misc
     def decision_function(self, X: Any) -> Array:
         """Distance to the nearest boundary from inside one half-space, negative outside all; signed for `classes_[1]`."""
         check_is_fitted(self)
-        return self._sign * self.union_.decision(validate_data(self, X, reset=False, dtype="float64"))
+        return self._sign * self.union_.decision(read_rows(self, X, reset=False))
 
     def predict(self, X: Any) -> Array:
         """Labels, (n,)."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from laybare.certificate import Certificate
 from laybare.estimator.always_answer import Labelled, answer, recover_rows, with_columns
-from laybare.estimator.sklearn_conventions import NestedParameters
+from laybare.estimator.sklearn_conventions import NestedParameters, in_own_words, read_rows
 from laybare.networks import Network
 from laybare.numerics.shapes import Array
 from laybare.source.arrays import column_names
@@ -91,8 +91,9 @@ class NetworkClassifier(ClassifierMixin, NestedParameters):  # type: ignore[misc
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> NetworkClassifier:
         """Recover the network behind rows X (n, dim) and labels y (n,); weights and groups as in NetworkRecovery."""
         names = column_names(None, y).outputs
-        x, y = validate_data(self, X, y, dtype="float64", ensure_min_samples=2)
-        check_classification_targets(y)
+        x, y = read_rows(self, X, y, ensure_min_samples=2)
+        with in_own_words("y"):
+            check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
         columns = [1] if len(self.classes_) == 2 else list(range(len(self.classes_)))
         indicators = np.column_stack([numbers == one for one in columns]).astype(float)
@@ -106,7 +107,7 @@ class NetworkClassifier(ClassifierMixin, NestedParameters):  # type: ignore[misc
     def decision_function(self, X: Any) -> Array:
         """Log odds of `classes_[1]`, (n,), or of every class against the rest, (n, classes)."""
         check_is_fitted(self, "recovery_")
-        rows = validate_data(self, X, reset=False, dtype="float64")
+        rows = read_rows(self, X, reset=False)
         outputs = _in_equal_blocks(self.network_, rows)
         return outputs[:, 0] if len(self.classes_) == 2 else outputs
 

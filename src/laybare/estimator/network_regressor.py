@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from laybare.certificate import Certificate
 from laybare.errors import InvalidInput
 from laybare.estimator.always_answer import Labelled, answer, recover_as, recover_rows, with_columns
-from laybare.estimator.sklearn_conventions import NestedParameters
+from laybare.estimator.sklearn_conventions import NestedParameters, read_rows
 from laybare.networks import Network
 from laybare.numerics.shapes import Array
 from laybare.source import Source
@@ -90,7 +90,7 @@ class NetworkRecovery(
             self.recovery_ = recover_as(self, self._given_source(X, y, sample_weight, groups), self.width)
         else:
             names = column_names(None, y).outputs
-            x, y = validate_data(self, X, y, dtype="float64", multi_output=True, y_numeric=True, ensure_min_samples=2)
+            x, y = read_rows(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=2)
             self._tail = y.shape[1:]
             rows = Labelled.of(x, y, sample_weight, groups, as_loss(self.loss))
             rows.loss.check(y)
@@ -127,7 +127,7 @@ class NetworkRecovery(
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self, "recovery_")
-        rows: Array = validate_data(self, X, reset=False, dtype="float64")
+        rows: Array = read_rows(self, X, reset=False)
         return rows
 
     def _given_source(self, source: Source, *beside: Any) -> Source:

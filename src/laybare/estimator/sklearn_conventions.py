@@ -1,4 +1,4 @@
-"""Arguments in the conventions of scikit-learn: nested parameters, seeds, threads, sample weights.
+"""Arguments in the conventions of scikit-learn: nested parameters, rows, seeds, threads, sample weights.
 
 scikit-learn looks into parameters that have `get_params`. Methods are frozen dataclasses and have none: here their fields get
 names with double underscores (`method__search__hops`), and setting one replaces the dataclasses on the way to it. So grids and
@@ -7,17 +7,21 @@ pipelines reach every choice of a method, and no method changes in place.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from laybare.activations import Activation
-from laybare.errors import InvalidInput
-from laybare.numerics.checks import show_value
+from laybare.errors import InvalidInput, LaybareError
+from laybare.numerics.checks import check_number, check_unmasked, show_value
+from laybare.numerics.redaction import message_of
 from laybare.numerics.shapes import Array
 from laybare.source import Schedule
 
@@ -84,9 +88,37 @@ def schedule_from(n_jobs: int | None) -> Schedule:
     return Schedule(workers=None if isinstance(n_jobs, int) and n_jobs == -1 else n_jobs)
 
 
+class NoNumbers(InvalidInput, TypeError):
+    """What is no number at all; scikit-learn's conventions want a TypeError."""
+
+
+@contextmanager
+def in_own_words(what: str) -> Iterator[None]:
+    """What scikit-learn, NumPy or the object itself says against an argument, as a sentence that has its words in it."""
+    try:
+        yield
+    except LaybareError:
+        raise
+    except Exception as error:  # whatever an object raises when it is read
+        kind = NoNumbers if isinstance(error, TypeError) else InvalidInput
+        raise kind(f"{what} cannot be read: {message_of(error).rstrip('.')}.", "An estimator reads tables of finite numbers.",
+                   "Give an array or a data frame, with one entry per row.") from None
+
+
+def read_rows(estimator: Any, *given: Any, **options: Any) -> Any:
+    """The rows of X, or rows and labels, checked and counted by scikit-learn."""
+    for name, one in zip("Xy", given, strict=False):
+        check_unmasked(name, one)
+    with in_own_words(" or ".join("Xy"[: len(given)])):
+        return validate_data(estimator, *given, dtype="float64", **options)
+
+
 def check_weights(x: Array, sample_weight: Any) -> Array:
-    """Weights of rows (n,): not negative, and one of them above zero."""
-    weights: Array = _check_sample_weight(sample_weight, x, ensure_non_negative=True)
+    """Weights of rows (n,): finite, not negative, and one of them above zero."""
+    if isinstance(sample_weight, Number):
+        check_number("sample_weight", sample_weight, 0.0)
+    with in_own_words("sample_weight"):
+        weights: Array = _check_sample_weight(sample_weight, x, ensure_non_negative=True)
     if not (weights > 0.0).any():
         raise InvalidInput(
             f"All {len(weights)} sample weights are zero.", "Rows without weight are left out.",

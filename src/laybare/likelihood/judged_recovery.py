@@ -73,14 +73,14 @@ def _as_labels(given: Any, size: int) -> Array:
     """The group of every row."""
     try:
         labels = np.asarray(given).reshape(-1)
-        kinds = len(np.unique(labels))
+        kinds = len(np.unique(labels)) if np.all(labels == labels) else 0  # a missing label is not equal to itself
     except Exception:  # labels without an order, rows of different length, whatever an object does
         labels, kinds = np.zeros(0), 0
     if len(labels) != size or kinds < 2:
         raise InvalidInput(
             f"groups is {show_value(given)}: {kinds} groups, for {size} rows.",
             "Every row belongs to one of at least two groups.",
-            "Give one label per row, all numbers or all text, or leave groups out.")
+            "Give one label per row, all numbers or all text and none missing, or leave groups out.")
     return labels
 
 

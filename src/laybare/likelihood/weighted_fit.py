@@ -169,7 +169,7 @@ def maximise_likelihood(
     if rows.loss.linked:
         effort = replace(effort, floor=max(effort.floor, LOSS.separated))
     unknowns = parameter_count(start)
-    units = FitScale(scale, rows.size, unknowns / max(1.0, rows.size * rows.outputs - unknowns))
+    units = FitScale(scale, rows.size, unknowns / max(1.0, rows.size * rows.outputs - unknowns), unknowns=unknowns, normal=1)
     with best_so_far(view=FittedPoint.of):
         return FittedPoint.of(damped_descent(LikelihoodRule(rows, ridge), start, units, effort=effort, progress=progress))
 

@@ -48,16 +48,16 @@ OTHER_ENDINGS = (
 """Endings that promise a format in which neither networks nor pages are written."""
 
 
-def check_ending(path: str | os.PathLike[str], own: str) -> Path:
-    """A path whose ending does not promise another format than the one that is written, whose ending is `own`."""
+def check_ending(path: str | os.PathLike[str], *own: str) -> Path:
+    """A path whose ending does not promise another format than those that are written, whose endings are `own`."""
     place = check_path("path", path)
     ending = place.suffix.lower()
-    if ending != own and (ending in WRITERS or ending in OTHER_ENDINGS):
-        known = ending in WRITERS
+    if ending not in own and (ending in WRITERS or ending in OTHER_ENDINGS):
+        known, named = ending in WRITERS, " or ".join(filter(None, (", ".join(own[:-1]), own[-1])))
         raise InvalidInput(
-            f"{place} ends in {ending}, and what is written here is a {own} file.",
+            f"{place} ends in {ending}, and what is written here is a {named} file.",
             "Whoever opens it would trust its ending." if known else "Nothing is written in that format here.",
-            f"Use {WRITERS[ending]}, or give a path that ends in {own}." if known else f"Give a path that ends in {own}.",
+            f"Use {WRITERS[ending]}, or give a path that ends in {named}." if known else f"Give a path that ends in {named}.",
             ending=ending)
     return place
 

@@ -192,6 +192,15 @@ def as_generator(given: Any) -> Generator:
             "Give a whole number of at least 0, or numpy.random.default_rng(seed).") from None
 
 
+def check_unmasked(name: str, given: Any) -> None:
+    """Refuse an array with masked entries: NumPy would read what is below the mask."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        masked = int(np.ma.getmaskarray(given).sum())
+        raise InvalidInput(
+            f"{name} has {masked} masked entries.", "Missing values are not imputed.", "Drop those rows or fill them in.",
+            masked=masked)
+
+
 def as_reals(name: str, given: Any) -> Array:
     """The array behind `given`, not copied if it is one already; raises InvalidInput if it does not hold real numbers."""
     if hasattr(given, "toarray") and hasattr(given, "nnz"):
@@ -202,11 +211,7 @@ def as_reals(name: str, given: Any) -> Array:
         raise InvalidInput(
             f"{name} is a tensor that needs gradients.", "NumPy does not take it from its graph.",
             f"Give {name}.detach().cpu().numpy().")
-    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
-        masked = int(np.ma.getmaskarray(given).sum())
-        raise InvalidInput(
-            f"{name} has {masked} masked entries.", "Missing values are not imputed.", "Drop those rows or fill them in.",
-            masked=masked)
+    check_unmasked(name, given)
     try:
         array = np.asarray(given)
     except Exception as error:  # what an object's own __array__ raises
@@ -229,16 +234,41 @@ def check_memory(what: str, floats: float, do: str = "Give smaller sizes.") -> N
     have, need = memory_bytes(), 8 * floats
     if need > have:
         raise InvalidInput(
-            f"{what} needs about {show_bytes(need)} of memory.", f"This machine has {show_bytes(have)}.", do, bytes=need)
+            f"{what} needs about {show_bytes(need)} of memory.", f"This process may have {show_bytes(have)}.", do, bytes=need)
 
 
 @cache
 def memory_bytes() -> float:
-    """Of this machine; infinite if it does not say."""
+    """What this process may have: of the machine, its container, or `ulimit -v`, the least; infinite if nothing says."""
+    return min(_machine_bytes(), *map(_bytes_in, CONTAINER_LIMITS), _process_bytes())
+
+
+CONTAINER_LIMITS = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+"""Files in which Linux tells a container its limit, in the second and in the first form of control groups."""
+
+
+def _machine_bytes() -> float:
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
         return math.inf
+
+
+def _bytes_in(path: str) -> float:
+    """The number in a file; infinite if it is "max", or there is no such file."""
+    try:
+        return float(Path(path).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return math.inf
+
+
+def _process_bytes() -> float:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return math.inf if limit == resource.RLIM_INFINITY else float(limit)
 
 
 def show_bytes(number: float) -> str:

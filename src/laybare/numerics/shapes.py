@@ -20,12 +20,16 @@ Statistic: TypeAlias = Callable[[Array, Array], Sums]
 
 
 class Event(NamedTuple):
-    """One tick of progress: `done` of `total` in `stage`; total 0 means that the end is not known."""
+    """One tick of progress: `done` of `total` in `stage`; total 0 means that the end is not known.
+
+    `work` is what was done since the last tick that has any, in seconds of the cost model: from sizes, not from a clock.
+    """
 
     stage: str
     done: int
     total: int
     detail: str = ""
+    work: float = 0.0
 
 
 Progress: TypeAlias = Callable[[Event], None]

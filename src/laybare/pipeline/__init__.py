@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from laybare.numerics.lazy import homes_of, on_demand
 from laybare.pipeline.main_loop import recover, refine
+from laybare.pipeline.monitor import SearchLimit
 from laybare.pipeline.recovery import Recovery
 
 if TYPE_CHECKING:
@@ -11,4 +12,4 @@ if TYPE_CHECKING:
 
 __getattr__ = on_demand(__name__, homes_of({"laybare.pipeline.auditing": "Audit AuditRow audit"}))
 
-__all__ = ["Audit", "AuditRow", "Recovery", "audit", "recover", "refine"]
+__all__ = ["Audit", "AuditRow", "Recovery", "SearchLimit", "audit", "recover", "refine"]

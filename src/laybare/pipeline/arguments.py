@@ -21,6 +21,7 @@ from laybare.methods.lines import Lines
 from laybare.networks import Network
 from laybare.numerics.checks import check_memory, check_number, check_whole, show_value
 from laybare.numerics.shapes import Array
+from laybare.pipeline.monitor import SearchLimit
 from laybare.source import DaskSamples, Oracle, Samples, Source, as_law, open_samples
 from laybare.source.dask_samples import is_dask
 from laybare.source.protocol import is_source
@@ -45,6 +46,7 @@ SourceLike: TypeAlias = (
     Source | tuple[ArrayLike, ArrayLike] | str | PathLike[str] | Network | Predictor | Callable[[Array], ArrayLike])
 """A source, pairs (x, y), a file, or a black box: anything that an Oracle asks."""
 
+LimitLike: TypeAlias = SearchLimit | float | None
 MethodLike: TypeAlias = Method | type[Method] | str | None
 """A method, or its class or name for the defaults."""
 
@@ -73,12 +75,14 @@ def parse_arguments(source: Any, further: tuple[Any, ...] = (), *, law: Any = No
     activation = None if given["activation"] is None else as_activation(given["activation"])
     method = as_method(given["method"], activation)
     rows = _source(source, pair, law)
-    return RecoverArguments(rows, method, as_width(given["width"], rows.dim), activation)
+    return RecoverArguments(rows, method, as_width(given["width"], rows.dim, method), activation)
 
 
-def as_seconds(given: Any) -> float | None:
-    """A time limit; None for the default."""
-    return None if given is None else check_number("seconds", given, above=0, finite=False)
+def as_limit(given: Any) -> SearchLimit | None:
+    """A limit, or seconds of wall time; None for the default."""
+    if given is None or isinstance(given, SearchLimit):
+        return given
+    return SearchLimit(check_number("seconds", given, above=0, finite=False))
 
 
 def _by_name(further: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
@@ -142,12 +146,12 @@ def _method_named(name: str, activation: Activation | None) -> Method:
     return made() if activation is None else made(activation=activation)
 
 
-def as_width(width: Any, dim: int) -> int | None:
-    """The number of hidden units, if it is given."""
-    if width is None:
-        return None
-    units = check_whole("width", width)
-    check_memory(f"A search for {units} units on {dim} inputs", SEARCH_COPIES * units * (dim + 2), "Give a smaller width.")
+def as_width(width: Any, dim: int, method: Method | None) -> int | None:
+    """The number of hidden units, if it is given; with the spare ones of the method it fits into memory."""
+    units = None if width is None else check_whole("width", width)
+    wide = (units or 0) + (getattr(getattr(method, "search", None), "spares", None) or 0)
+    check_memory(
+        f"A search for {wide} units on {dim} inputs", SEARCH_COPIES * wide * (dim + 2), "Give a smaller width, or fewer spares.")
     return units
 
 

@@ -5,7 +5,6 @@ Rounds end when the certificate holds, or the budget or the time ends: the budge
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
@@ -25,10 +24,10 @@ from laybare.methods.guess_activation import Candidates
 from laybare.networks import Network
 from laybare.numerics.levels import NOISELESS
 from laybare.numerics.shapes import Progress, report_progress
-from laybare.pipeline.monitor import Clock
+from laybare.pipeline.monitor import Clock, SearchLimit, limit_claim
 from laybare.pipeline.portfolio import RANKS, was_interrupted
 from laybare.pipeline.recovery import Recovery
-from laybare.source import Oracle, Samples, Source
+from laybare.source import Oracle, Samples, Schedule, Source
 from laybare.source.oracle.repeats import REPEATS, RepeatedAnswers, ask_again, reserved_queries
 
 RoundFitter: TypeAlias = Callable[[Source, RandomStart, Progress], Recovery]
@@ -42,7 +41,7 @@ class RoundOptions:
     growth: int = 3  # Factor from round to round. Derived: all rounds before the last cost half of it.
     last_tries: int = 3  # Searches on the whole budget: other starts may help. Checked by `pytest tests/pipeline`.
     held_out_rows: int = 40  # Rows of a round that decide between activations. Checked by `pytest tests/pipeline`.
-    round_seconds: float = 60.0  # time after which a search ends and no round begins. Convention: patience of a user.
+    limit: SearchLimit = SearchLimit(600.0, work=60.0)  # After it a search ends, and no round begins. Convention: patience.
     max_check_share: float = 0.1  # Of the budget, for fresh answers and for repeats, each. Convention: a tenth.
     keep_within: float = 10.0  # Activations within this factor of the smallest error stay. Checked by `pytest tests/pipeline`.
 
@@ -79,7 +78,7 @@ class BlackBoxChecks(NamedTuple):
 
 def fit_in_rounds(
     oracle: Oracle, candidates: Candidates, fit: RoundFitter, checks: BlackBoxChecks, *, progress: Progress | None = None,
-    seconds: float = ROUNDS.round_seconds,
+    limit: SearchLimit = ROUNDS.limit,
 ) -> Recovery:
     """The best fit of the candidates on as many samples as it takes; `fit` is the loop on samples.
 
@@ -87,7 +86,7 @@ def fit_in_rounds(
     exactly, and predict fresh answers. With noise, a fit of few rows may miss a unit: two rounds in a row must then agree on the
     width. TooFewSamples if the budget has room for none.
     """
-    clock, units = Clock(progress, time.perf_counter() + seconds), candidates.activations
+    clock, units = Clock(progress, limit), candidates.activations
     best: Attempt | None = None
     now: Attempt | None = None
     sizes = _round_sizes(oracle, checks.assurance)
@@ -108,7 +107,7 @@ def fit_in_rounds(
         units = tuple(one.found.network.activation for one in attempts if one.error <= ROUNDS.keep_within * now.error)
         if _is_enough(now, before, candidates) or clock.over:
             break
-    return _with_queries(best, oracle, candidates, seconds if clock.over else None)
+    return _with_queries(best, oracle, candidates, clock)
 
 
 def _round_sizes(oracle: Oracle, assurance: AssuranceOptions) -> list[int]:
@@ -129,7 +128,8 @@ def _fit_round(
     y = oracle.ask(x, purpose="samples", reuse=True)
     repeats = ask_again(oracle, x[: REPEATS.rows], y[: REPEATS.rows])
     aside = min(ROUNDS.held_out_rows, rows // 4)
-    source = Samples(x[aside:], y[aside:, 0] if y.shape[1] == 1 else y[aside:], law=oracle.law)
+    schedule = Schedule(workers=oracle.schedule.workers)
+    source = Samples(x[aside:], y[aside:, 0] if y.shape[1] == 1 else y[aside:], law=oracle.law, schedule=schedule)
     attempts: list[Attempt] = []
     for activation in units:
         found = check_fit_of_black_box(oracle, fit(source, RandomStart(activation=activation), clock), repeats, checks)
@@ -147,16 +147,14 @@ def _is_enough(now: Attempt, before: Attempt | None, candidates: Candidates) -> 
     return now.stopped or not now.one_answer or (now.rank[0] == 0 and agreed)
 
 
-def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, seconds: float | None) -> Recovery:
-    """The recovery with the claims of the first look, the queries, and a claim about the time limit if that ended the rounds."""
+def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, clock: Clock) -> Recovery:
+    """The recovery with the claims of the first look, the queries, and a claim about the limit that ended the rounds."""
     assert best is not None  # the last round raises, or has an attempt
     found = best.found
     late: tuple[Claim, ...] = ()
-    if seconds is not None and found.certificate.verdict != "verified":
-        late = (Claim(
-            ClaimName.TIME_LIMIT, seconds, seconds, False, "tested",
-            f"the rounds ended after {seconds:.0f} s with {oracle.budget - oracle.spent:,} queries unspent: give the method and "
-            "the width, or another activation.", decisive=False),)
+    if clock.over and found.certificate.verdict != "verified":
+        left = f"the rounds did, with {oracle.budget - oracle.spent:,} queries unspent: give the method and the width, or another"
+        late = (limit_claim(clock, f"{left} activation.").not_decisive(),)
     certificate = replace(found.certificate, claims=(*found.certificate.claims, *candidates.claims, *late))
     return replace(found, certificate=certificate, samples_used=oracle.spent, queries=dict(oracle.queries))
 

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from laybare.activations import Activation, relu
-from laybare.certificate import Certificate, Claim, ClaimName, SearchRecord, certify, unfinished_certificate
+from laybare.certificate import Certificate, Claim, SearchRecord, certify, unfinished_certificate
 from laybare.certificate.data_profile import profile_data
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.likelihood import Judgement, judgement_of, random_start_of, recover_by_likelihood
@@ -30,14 +30,16 @@ from laybare.numerics.checks import as_generator, check_instance
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.numerics.workspace import return_freed_memory, single_blas_thread
-from laybare.pipeline.arguments import MethodLike, SourceLike, as_seconds, parse_arguments
-from laybare.pipeline.black_box import BlackBoxChecks, fit_in_rounds
+from laybare.pipeline.arguments import LimitLike, MethodLike, SourceLike, as_limit, parse_arguments
+from laybare.pipeline.black_box import ROUNDS, BlackBoxChecks, fit_in_rounds
 from laybare.pipeline.monitor import (
-    LONGEST_CHOSEN_SECONDS,
-    LONGEST_SECONDS,
+    LONGEST,
+    LONGEST_CHOSEN,
     Clock,
+    SearchLimit,
+    clock_that_ended,
+    limit_claim,
     run_on_first_step,
-    stopped_by_clock,
     with_progress,
 )
 from laybare.pipeline.portfolio import try_methods
@@ -66,7 +68,7 @@ from laybare.source.threads import BackgroundTask
 def recover(
     x: ArrayLike, y: ArrayLike, /, method: MethodLike = None, width: int | None = None,
     activation: Activation | str | None = None, *, law: Law | str | None = None, rng: Generator | int = 0,
-    progress: Progress | bool | None = None, checkpoint: str | PathLike[str] | None = None, seconds: float | None = None,
+    progress: Progress | bool | None = None, checkpoint: str | PathLike[str] | None = None, seconds: LimitLike = None,
     assurance: AssuranceLike = None, loss: Loss | str = "squared", sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Recovery: ...
@@ -74,14 +76,14 @@ def recover(
 def recover(
     source: SourceLike, /, method: MethodLike = None, width: int | None = None, activation: Activation | str | None = None,
     *, law: Law | str | None = None, rng: Generator | int = 0, progress: Progress | bool | None = None,
-    checkpoint: str | PathLike[str] | None = None, seconds: float | None = None,
+    checkpoint: str | PathLike[str] | None = None, seconds: LimitLike = None,
     assurance: AssuranceLike = None, loss: Loss | str = "squared", sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Recovery: ...
 def recover(
     source: object, *further: object, method: object = None, width: object = None, activation: object = None,
     law: object = None, rng: Generator | int = 0, progress: object = None, checkpoint: str | PathLike[str] | None = None,
-    seconds: float | None = None, assurance: AssuranceLike = None, loss: Loss | str = "squared", sample_weight: object = None,
+    seconds: LimitLike = None, assurance: AssuranceLike = None, loss: Loss | str = "squared", sample_weight: object = None,
     groups: object = None,
 ) -> Recovery:
     """Recover the network behind a source.
@@ -107,9 +109,10 @@ def recover(
         Same seed, same bits.
     progress : callable or True, optional
         Called with an Event (stage, done, total, detail) at every step; True: a bar in the terminal or the notebook.
-    seconds : float, optional
+    seconds : float or SearchLimit, optional
         A search that is still running then ends with the best that it has, and the certificate says so; by default an hour,
-        and ten minutes if no method is given.
+        and ten minutes if no method is given; rounds of a black box after a minute of work. A limit of work
+        (`laybare.pipeline.SearchLimit`) ends it at the same step on every machine.
     checkpoint : folder, optional
         What long passes returned is written there; after a crash the same call goes on from it, to the same bits.
     assurance : AssuranceOptions, (level, share) or (level, share, resolution), optional
@@ -128,7 +131,7 @@ def recover(
     judged = judgement_of(given.source, as_loss(loss), sample_weight, groups)
     choices: dict[str, Any] = {"method": given.method, "width": given.width, "activation": given.activation}
     choices |= {} if judged.loss == Loss() else {"loss": judged.loss.name}
-    draws, limit = as_generator(rng), as_seconds(seconds)
+    draws, limit = as_generator(rng), as_limit(seconds)
     with resolve_progress(progress) as listener, _ignore_overflow():
         report_progress(listener, "reading")
         origin = BackgroundTask(partial(provenance_of, "recover", given.source, rng, **choices), given.source.schedule.threads(2))
@@ -155,13 +158,13 @@ class _Call(NamedTuple):
     looks: int = 0
 
 
-def _dispatch(call: _Call, method: Method | None, seconds: float | None) -> Recovery:
+def _dispatch(call: _Call, method: Method | None, limit: SearchLimit | None) -> Recovery:
     """By queries, if the source is a black box with queries left and no other method is given; else from its rows."""
     oracle = call.source
     if isinstance(oracle, Oracle) and (isinstance(method, Lines) or (method is None and oracle.spent < oracle.budget)):
         found, reason = _recover_by_lines(call, oracle, method)
-        return found or _recover_in_rounds(call, oracle, reason)
-    clock = Clock(call.progress, call.begun + (seconds or (LONGEST_CHOSEN_SECONDS if method is None else LONGEST_SECONDS)))
+        return found or _recover_in_rounds(call, oracle, reason, limit)
+    clock = Clock(call.progress, limit or (LONGEST_CHOSEN if method is None else LONGEST), call.begun)
     timed = call._replace(progress=clock)
     with single_blas_thread():
         if method is None:
@@ -169,9 +172,9 @@ def _dispatch(call: _Call, method: Method | None, seconds: float | None) -> Reco
         return _recover_from_samples(timed, _check_activation(method, call.activation))
 
 
-def _judged(call: _Call, method: Method | None, judged: Judgement, seconds: float | None) -> Recovery:
+def _judged(call: _Call, method: Method | None, judged: Judgement, limit: SearchLimit | None) -> Recovery:
     """By another likelihood than equal normal noise."""
-    clock = Clock(call.progress, call.begun + (seconds or LONGEST_CHOSEN_SECONDS))
+    clock = Clock(call.progress, limit or LONGEST_CHOSEN, call.begun)
     with single_blas_thread():
         chosen = random_start_of(call.source, method and _check_activation(method, call.activation), call.activation)
         judged = judged._replace(assurance=call.assurance or AssuranceOptions())
@@ -230,7 +233,8 @@ def _certify(
     """The fit in canonical form on the given inputs, with its certificate; after an interrupt without tests."""
     record = SearchRecord(fit.claims, fit.runs, claims, call.looks)
     network, profile = problem.given(fit.network).canonical(), None
-    if fit.interrupted and not stopped_by_clock(call.progress):
+    ended = clock_that_ended(call.progress)
+    if fit.interrupted and ended is None:
         certificate = unfinished_certificate(network, (*fit.claims, *claims))
     else:
         try:
@@ -240,8 +244,8 @@ def _certify(
                 assurance=call.assurance or AssuranceOptions())
             profile = profile_data(network, problem)
             report_progress(call.progress, "certified")
-            if fit.interrupted:
-                certificate = _ended_by_time(certificate, call)
+            if fit.interrupted and ended is not None:
+                certificate = _ended_by_limit(certificate, ended)
         except KeyboardInterrupt:
             certificate = unfinished_certificate(network, (*fit.claims, *claims))
     queries = dict(call.source.queries) if isinstance(call.source, Oracle) else {}
@@ -250,15 +254,14 @@ def _certify(
         network, start, certificate, method, time.perf_counter() - call.begun, problem.rows, traces, queries, profile=profile)
 
 
-def _ended_by_time(certificate: Certificate, call: _Call) -> Certificate:
-    """The certificate of a search that time ended: its fit may be far from the best, so no test of it speaks against the data."""
-    taken = time.perf_counter() - call.begun
-    late = Claim(
-        ClaimName.TIME_LIMIT, taken, taken, False, "proved",
-        "time ended before the search did: this is the best fit until then, and what fails below may be for that reason alone.")
-    advice = "time ended before the search did: give more seconds, or the width if you know it."
+def _ended_by_limit(certificate: Certificate, clock: Clock) -> Certificate:
+    """The certificate of a search that a limit ended: its fit may be far from the best, so no test of it speaks against the
+    data."""
+    ended = limit_claim(
+        clock, "the search did: this is the best fit until then, and what fails below may be for that reason alone.")
+    advice = f"{'work' if clock.worked_out else 'time'} ended before the search did: give more, or the width if you know it."
     return replace(
-        certificate, claims=(late, *(claim.not_decisive() for claim in certificate.claims)), reason=advice)
+        certificate, claims=(ended, *(claim.not_decisive() for claim in certificate.claims)), reason=advice)
 
 
 def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
@@ -303,7 +306,7 @@ def _recover_by_lines(
     return Recovery(read.network, read.start, read.certificate, read.method, seconds, spent, (), dict(oracle.queries)), reason
 
 
-def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal) -> Recovery:
+def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal, limit: SearchLimit | None) -> Recovery:
     """Lines do not apply, for this reason: guess the activation, fit samples."""
 
     looks = _looks()
@@ -315,7 +318,7 @@ def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal) -> Rec
     candidates = candidate_activations(oracle, call.activation, refused=bool(reason.claims), rng=call.rng, progress=call.progress)
     with single_blas_thread():
         checks = BlackBoxChecks(call.rng, reason.moved, call.assurance or AssuranceOptions())
-        return fit_in_rounds(oracle, candidates, fit, checks, progress=call.progress)
+        return fit_in_rounds(oracle, candidates, fit, checks, progress=call.progress, limit=limit or ROUNDS.limit)
 
 
 def refine(

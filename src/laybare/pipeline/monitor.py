@@ -1,7 +1,10 @@
-"""Progress of a recovery, and its time limit.
+"""Progress of a recovery, and its limits.
 
 Searches end by themselves, after a number of repairs and doublings of the width; how long that takes depends on the data. A clock
 listens to the progress events and stops a search in time: it returns the best that it has, and the certificate says so.
+
+Time depends on the machine and on what else it does, work does not: steps tell what they cost, from their sizes alone, in seconds
+of the cost model (`laybare.solver.options`). A limit of work stops a search at the same step everywhere.
 
 A solver reports its steps. A step on rows that stay on disk is several passes of many seconds each; blocks of such passes are
 reported under the stage of the step that waits for them, and so are the queries of a black box.
@@ -12,13 +15,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import inf
+from threading import Lock
 from typing import Any
 
+from laybare.certificate import Claim, ClaimName
 from laybare.numerics.shapes import Event, Progress
 from laybare.source import Oracle
 
-LONGEST_SECONDS, LONGEST_CHOSEN_SECONDS = 3600.0, 600.0
-"""Time limit of a recovery by a given method, and by chosen ones. Convention: an hour, ten minutes; `seconds=` changes it."""
+
+@dataclass(frozen=True)
+class SearchLimit:
+    """When a search ends with the best that it has: after wall time in `seconds`, or `work` in seconds of the cost model.
+
+    Only steps tell of work, so that it stands for several times as many seconds where much else is done.
+    """
+
+    seconds: float
+    work: float = inf
+
+
+LONGEST, LONGEST_CHOSEN = SearchLimit(3600.0), SearchLimit(600.0)
+"""Limits of a recovery by a given method, and by chosen ones. Convention: an hour, ten minutes; `seconds=` changes them."""
 
 SILENT_SECONDS = 0.5
 """Seconds without an event after which blocks of a pass are reported. Convention: a bar moves before one looks twice."""
@@ -30,31 +48,56 @@ class TimeLimitReached(KeyboardInterrupt):
 
 @dataclass(eq=False)
 class Clock:
-    """Forwards events until the `end`; then it stops the search that is running."""
+    """Forwards events until a limit is reached; then it stops the search that is running."""
 
     progress: Progress | None
-    end: float
+    limit: SearchLimit
     begun: float = field(default_factory=time.perf_counter)
+    work: float = 0.0
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
     def elapsed(self) -> float:
         return time.perf_counter() - self.begun
 
     @property
+    def worked_out(self) -> bool:
+        """Whether the work that was granted is done."""
+        return self.work > self.limit.work
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return self.elapsed > self.limit.seconds
+
+    @property
     def over(self) -> bool:
-        return time.perf_counter() > self.end
+        return self.worked_out or self.late
 
     def __call__(self, event: Event) -> None:
+        with self._lock:  # of runs that go on at once
+            self.work += event.work
         if self.progress is not None:
-            of = f"{self.elapsed:.0f} s, stops at {self.end - self.begun:.0f} s"
+            of = f"{self.elapsed:.0f} s, stops at {self.limit.seconds:.0f} s"
             self.progress(event._replace(detail=f"{event.detail}, {of}" if event.detail else of))
-        if event.stage == "refining" and self.over:
+        if event.stage == "refining" and (self.late or (event.work and self.worked_out)):
             raise TimeLimitReached
 
 
-def stopped_by_clock(progress: Progress | None) -> bool:
-    """Whether a search that was stopped ran out of time; else the user interrupted it and waits."""
-    return isinstance(progress, Clock) and progress.over
+def clock_that_ended(progress: Progress | None) -> Clock | None:
+    """The clock by which a search that was stopped reached its limit; else the user interrupted it and waits."""
+    return progress if isinstance(progress, Clock) and progress.over else None
+
+
+def limit_claim(clock: Clock, said: str) -> Claim:
+    """The claim that a limit ended what `said` tells."""
+    if clock.worked_out:
+        return Claim(
+            ClaimName.WORK_LIMIT, clock.work, clock.limit.work, False, "proved",
+            f"the work that was granted ended before {said} Work is counted from sizes: it ends here on every machine.")
+    return Claim(
+        ClaimName.TIME_LIMIT, clock.elapsed, clock.limit.seconds, False, "proved",
+        f"time ended before {said} A faster machine may come further.")
 
 
 class PassReporter:

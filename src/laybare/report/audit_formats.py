@@ -70,9 +70,9 @@ def audit_markdown(audit: Audit) -> str:
     if rows:
         cells = [[tables.format_cell(cell) for cell in row] for row in rows]
         parts += ["## What every budget bought", _markdown_table(columns, cells)]
-        parts += [f"{row.budget:,} queries: {_safe(row.sentence)}" for row in audit.rows if row.sentence]
     if audit.defences:
         parts += ["## Defences", _markdown_table(audit_words.DEFENCE_COLUMNS, audit_words.defence_cells(audit))]
+    parts += map(_safe, audit_words.remarks(audit))
     for title, sentences in (("What to do", audit_words.advice(audit)), ("What this does not say", audit_words.limits(audit))):
         parts += [f"## {title}", "\n".join(f"- {sentence}" for sentence in sentences)] if sentences else []
     parts += ["## Catalogues", _markdown_table(
@@ -126,7 +126,7 @@ def audit_sarif(audit: Audit) -> str:
         "columnKind": "utf16CodeUnits", "results": results,
         "properties": {
             "seed": audit.origin.seed, "queryLogFingerprint": audit.origin.fingerprint, "paid": audit.paid,
-            "limits": audit_words.limits(audit)}}
+            "remarks": audit_words.remarks(audit), "limits": audit_words.limits(audit)}}
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
@@ -161,5 +161,5 @@ def form_of(path: str | PathLike[str]) -> str:
     ending = check_path("path", path).suffix.lstrip(".").lower()
     if ending in FORMS:
         return ending
-    check_ending(path, ".html")
+    check_ending(path, *(f".{form}" for form in FORMS))
     return "html"

@@ -46,7 +46,7 @@ def audit_page(audit: Audit) -> str:
         "audit": audit, "origin": audit.origin, "caption": audit_words.CAPTIONS[audit.verdict], "badge": BADGES[audit.verdict],
         "headline": audit_words.headline(audit), "weights": audit_words.weights_sentence(audit),
         "quota": audit_words.quota_sentence(audit), "advice": audit_words.advice(audit), "limits": audit_words.limits(audit),
-        "paid": audit_words.paid_sentence(audit), "columns": columns,
+        "paid": audit_words.paid_sentence(audit), "remarks": audit_words.remarks(audit), "columns": columns,
         "rows": [[tables.format_cell(cell) for cell in cells] for cells in rows],
         "defence_columns": audit_words.DEFENCE_COLUMNS, "defences": audit_words.defence_cells(audit),
         "figure": use_page_colours(audit_figure(audit).svg()) if drawn else "", "references": REFERENCES,

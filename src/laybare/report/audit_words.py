@@ -104,7 +104,8 @@ def advice(audit: Audit) -> list[str]:
     idle = [row for row in changed if row not in slowed]
     if held:
         said.append(
-            f"Use what held: {_names(held)}. No attack of this audit made a copy behind it within {held[0].within:,} queries.")
+            f"Use what held: {_names(held)}. No attack of this audit made a copy behind it within {held[0].within:,} queries; "
+            "others may, so limit queries as well.")
     if unclear:
         said.append(
             f"Whether these hold is open: {_names(unclear)}. The best copy behind them may answer like the model; a check of "
@@ -144,7 +145,8 @@ def limits(audit: Audit) -> list[str]:
         f"The copy is judged at {audit.checked:,} {audit.origin.inputs}. It may differ elsewhere.",
         "Three attacks were tried: reading along lines, recovery from samples, a trained surrogate. Others may need fewer "
         "queries.",
-        "Queries to a copy are an upper bound: the budgets are steps, and a number between two of them may be enough.",
+        "Queries to a copy are an upper bound: the budgets are steps, and a number between two of them may be enough. Attacks "
+        "have a limit of work as well, and an outsider may compute for longer.",
         "Queries of several clients count together for an attacker. A quota per client is no quota for many."]
     if audit.defences:
         said.append("Defences were simulated on the model's answers. Detection, bans and prices were not.")
@@ -153,6 +155,18 @@ def limits(audit: Audit) -> list[str]:
     if audit.interrupted or audit.failure:
         why = f"The model answered no more. {audit.failure}" if audit.failure else "The audit was interrupted."
         said.append(f"{why} Rows that are missing were not measured.")
+    return said
+
+
+def remarks(audit: Audit) -> list[str]:
+    """Why rows are as they are: refusals, contradictions, and the time limit."""
+    said = [f"{row.budget:,} queries: {row.sentence}" for row in audit.rows if row.sentence]
+    late = [f"{row.budget:,} queries" for row in audit.rows if row.late]
+    late += [f"behind {row.name}" for row in audit.defences if row.late and not row.sentence]
+    if late:
+        said.append(
+            f"Ended by the time limit, so that a faster machine may come further: {', '.join(late)}. All other rows depend on "
+            "the seed alone.")
     return said
 
 
@@ -213,7 +227,7 @@ def audit_text(audit: Audit, width: int = 100) -> str:
     lines = [f"audit of {audit.model}, {audit.dim} inputs", "", headline(audit), weights_sentence(audit), ""]
     if audit.rows:
         lines += [text_table(*audit_table(audit), width), ""]
-    lines += [f"{row.budget:,} queries: {row.sentence}" for row in audit.rows if row.sentence]
+    lines += remarks(audit)
     if audit.defences:
         lines += [text_table(DEFENCE_COLUMNS, defence_cells(audit, described=False), width), ""]
     return "\n".join([*lines, *advice(audit), paid_sentence(audit)]).replace("\N{MINUS SIGN}", "-")

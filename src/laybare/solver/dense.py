@@ -46,7 +46,7 @@ def levenberg_marquardt(
     """Minimise the squared error from `start`; `scale` is the centred sum of squares of y, the unit of the relative loss."""
     _check_differentiable(start)
     rule = _Dense(source, options.SOLVER.single_above * scale)
-    units = FitScale(scale, source.size, overfit(source, start))
+    units = FitScale(scale, source.size, overfit(source, start), unknowns=start.size, normal=1)
     with best_so_far(view=FittedPoint.of):
         return FittedPoint.of(damped_descent(rule, start, units, effort=effort, progress=progress))
 
@@ -214,7 +214,8 @@ class HeldRows:
         self, units: Array, effort: Effort, progress: Progress | None = None
     ) -> SolverResult[Array, Projected]:
         """The minimum near hidden rows `units`."""
-        return damped_descent(self, units, FitScale(self.scale, len(self.inputs)), effort=effort, progress=progress)
+        scale = FitScale(self.scale, len(self.inputs), unknowns=units.size, normal=1)
+        return damped_descent(self, units, scale, effort=effort, progress=progress)
 
     def evaluate(self, rows: Array) -> Iterate[Array, Projected]:
         values, slopes = self.model.activation.value_and_slope(self.inputs @ rows.T)

@@ -33,6 +33,7 @@ from laybare.errors import Interrupted, InvalidInput
 from laybare.numerics.checks import check_fields
 from laybare.numerics.levels import FLOOR_LOSS, GRAM_LOSS, START_LOSS
 from laybare.numerics.shapes import Event, Progress
+from laybare.solver.options import work_of_step
 
 FINISHED = ("floor", "settled", "stalled", "flat")
 """Reasons to stop that mean "nothing more to gain"."""
@@ -219,13 +220,16 @@ def best_so_far(known: Any = None, view: Callable[[Any], Any] = lambda best: bes
 class FitScale(NamedTuple):
     """Units of a fit: of the relative `loss`; `rows` that a pass touches; `passes` that were made before.
 
-    `overfit` is P / (N - P) for P unknowns in N equations, the share by which fitting noise lowers the loss.
+    `overfit` is P / (N - P) for P unknowns in N equations, the share by which fitting noise lowers the loss. For what a step
+    costs, `unknowns` is their number, and `normal` says how many normal equations of all rows it forms.
     """
 
     loss: float
     rows: int = 1
     overfit: float = 1.0
     passes: int = 0
+    unknowns: int = 0
+    normal: int = 0
 
 
 def damped_descent(
@@ -254,7 +258,7 @@ def damped_steps(
     rule: Proposals[P, K, Y], start: P, scale: FitScale, *, effort: Effort = Effort(), progress: Progress | None = None
 ) -> Generator[P, Iterate[P, K], SolverResult[P, K]]:
     """The same as a generator that yields points and is sent their iterates: several runs can then share their passes."""
-    begun, reason = time.perf_counter(), ""
+    begun, reason, work = time.perf_counter(), "", 0.0
     here = yield start
     check_finite(here.loss)
     passes, damping = scale.passes + 1.0, effort.damping
@@ -270,12 +274,15 @@ def damped_steps(
                 break
             tried = yield from _try_dampings(rule, here, damping, effort, scale)
             passes += rule.passes + tried.passes
+            work += work_of_step(scale.rows, scale.unknowns, scale.normal, rule.passes + tried.passes)
             if tried.there.loss < here.loss:
                 trial, gained, here = tried.trial, here.loss - tried.there.loss, tried.there
                 damping = next_damping(tried.damping, gained, trial.predicted, effort.damping_floor)
                 rows.append(row(trial.length))
                 if progress is not None:
-                    progress(Event("refining", step + 1, effort.max_steps, _detail(here.loss / scale.loss, trial.passes)))
+                    said = _detail(here.loss / scale.loss, trial.passes)
+                    progress(Event("refining", step + 1, effort.max_steps, said, work))
+                work = 0.0
             reason = tried.reason
             if reason:
                 break

@@ -373,7 +373,7 @@ def _descend(source: Source, start: Point, scale: float, effort: Effort, progres
         return _ByProducts(source, scale, curvature, dtype, progress)
 
     point, _ = project_on(source, start)
-    units = FitScale(scale, source.size, overfit(source, point), passes=2)
+    units = FitScale(scale, source.size, overfit(source, point), passes=2, unknowns=point.size)
     with best_so_far(view=FittedPoint.of):
         return FittedPoint.of(single_then_double(rule, point, units, effort=effort, progress=progress))
 

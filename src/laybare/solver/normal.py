@@ -195,9 +195,16 @@ def project(point: Point, fit: Fit) -> tuple[Point, float]:
     """The same hidden rows with the best coefficients, and the residual sum of squares there; NaN if that overflows.
 
     The loss is known up to the rounding of the residual it is subtracted from: a huge one must not pass for an exact fit.
+    A unit that is hardly on would get a readout whose square overflows once the unit moves: it keeps the one it has.
     """
+    squares = np.diag(fit.gram)
+    live = ~(squares < options.SOLVER.least_square * squares.max(initial=0.0))  # NaN counts as live, and gives NaN
     with np.errstate(over="ignore", invalid="ignore"):
-        change = solve_spd(fit.gram, fit.moment)
+        if live.all():
+            change = solve_spd(fit.gram, fit.moment)
+        else:
+            change = np.zeros_like(fit.moment)
+            change[live] = solve_spd(fit.gram[np.ix_(live, live)], fit.moment[live])
         loss = float(fit.loss) - float(np.sum(change * fit.moment))
         moved = point.moved(point.units, point.coefficients + change)
     return moved, max(loss, EPS * float(fit.loss)) if np.isfinite(loss) else np.nan

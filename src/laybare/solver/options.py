@@ -26,6 +26,7 @@ class CostModel:
     rate: float = 2e10  # n·P² per second of one core. Checked by `make bench BENCH_ARGS=refine`.
     cheap: float = 0.001  # seconds of a step below which it is cheap. Checked by `make bench BENCH_ARGS=recover`.
     expensive: float = 0.025  # seconds of a step from which it is expensive. Checked by `make bench BENCH_ARGS=recover`.
+    fixed: float = 0.001  # seconds of a step beside its sums. Measured: `pytest -s -m slow tests/pipeline/test_monitor.py`.
 
     def step_seconds(self, rows: int, parameters: float) -> float:
         """Of normal equations on one core."""
@@ -77,9 +78,19 @@ class SolverOptions:
     metric_small_damping: float = 1e-4  # dampings below this share one too. Checked by `make bench`.
     metric_change: float = 3.0  # relative change that makes a metric useless. Derived: unit rows change by 2 at most.
 
+    least_square: float = 1e-150  # sum of squares of a unit, of the largest one's. Derived: the root of what float64 holds.
     decided_share: float = 0.1  # a tentative refit stops below this share of what decides. Checked by `make bench`.
     diverged: float = 1e3  # growth of the loss at which descent has diverged. Checked by `pytest tests/solver`.
 
 
 SOLVER = SolverOptions()
 """The options in use."""
+
+
+def work_of_step(rows: int, unknowns: int, systems: int, products: float) -> float:
+    """Seconds of a step that formed this number of normal equations, and made this number of products or evaluations.
+
+    The normal equations of a subsample serve several steps and are left out.
+    """
+    one = SOLVER.product_operations * rows * unknowns / COST.rate
+    return COST.fixed + systems * COST.step_seconds(rows, unknowns) + products * one

@@ -154,7 +154,7 @@ def subsampled_newton(
     progress: Progress | None = None,
 ) -> FittedPoint:
     """Minimise the squared error over `source` from a point where the subsample of the curvature is fitted."""
-    units = FitScale(scale, source.size, overfit(source, start))
+    units = FitScale(scale, source.size, overfit(source, start), unknowns=start.size)
     enough = effort.gain_tol * units.overfit
 
     def rule(dtype: Precision) -> _FromPart:

@@ -21,7 +21,7 @@ from numpy.random import Generator
 from scipy.linalg import qr
 
 from laybare.errors import InvalidInput, TooFewSamples
-from laybare.numerics.checks import as_reals, show_value
+from laybare.numerics.checks import as_reals, check_memory, show_value
 from laybare.numerics.linear_algebra import inner
 from laybare.numerics.shapes import Array, Sums
 from laybare.source.protocol import Affine, Law, Source
@@ -272,7 +272,9 @@ def _no_sampler(name: str) -> NoReturn:
 
 
 def _numbers(name: str, given: Any, ndims: tuple[int, int]) -> Array:
-    array = np.array(as_reals(f"The {name}", given), dtype=np.float64)
+    reals = as_reals(f"The {name}", given)
+    check_memory(f"The {name} of shape {reals.shape}", reals.size)
+    array = np.array(reals, dtype=np.float64)
     if array.ndim not in ndims or not array.size or not np.isfinite(array).all():
         raise InvalidInput(
             f"The {name} has shape {array.shape}" + (" and is not finite." if not np.isfinite(array).all() else "."),

@@ -28,6 +28,7 @@ from numpy.random import Generator
 
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.networks import Network
+from laybare.numerics.checks import check_memory
 from laybare.numerics.shapes import Array, Progress, Statistic, Sums, report_progress
 from laybare.source import Affine, Oracle
 from laybare.source.laws import whitening_map
@@ -239,6 +240,7 @@ class ProblemOptions:
     """Largest sum of squares of the outputs. Derived: factors of 1e28 remain before float64 overflows."""
     min_variation: float = 1e-280
     """Smallest sum of squares of the outputs. Derived: factors of 1e-28 remain before float64 underflows."""
+    square_copies: int = 4  # matrices of dim by dim that whitening holds. Derived: covariance, factor, map, its inverse.
     min_held_out: int = 16
     """Rows held out at least where they are few. Derived: 2⁻¹⁶ is half the normal tail beyond four standard deviations."""
     spare_rows_per_held_out: int = 8
@@ -309,6 +311,9 @@ def pose(
     its first inputs.
     """
     report_progress(progress, "reading")
+    check_memory(
+        f"The covariance of {source.dim:,} inputs and what is made of it", PROBLEM.square_copies * source.dim**2,
+        "Leave out inputs that do not matter.")
     repeats = _repeat_queries(source) if isinstance(source, Oracle) else None
     parts, distinct = _split(source, rng, unknowns)
     return replace(pose_parts(*parts, biases=biases, distinct=distinct), repeats=repeats)
@@ -375,6 +380,10 @@ def _label_rounding(source: Source) -> float:
 
 
 def _check_variation(variation: float, source: Source) -> None:
+    if source.size < 2:
+        raise TooFewSamples(
+            f"{source.size} row is left to fit, beside those that are held out.", "One point does not determine a function.",
+            "Give more samples, or a larger budget.", size=source.size)
     if not PROBLEM.min_variation < variation < PROBLEM.max_variation:
         raise InvalidInput(
             f"The squares of the outputs of {source.size:,} rows, about their mean, sum to {variation:.3g}.",

@@ -5,6 +5,9 @@
     surrogate   a network of scikit-learn is trained on the same pairs: no weights, and all that labels allow
 
 A copy answers as the model does: probabilities where the model gives probabilities, labels where it gives labels.
+
+Searches end by work, which is counted from sizes, and run on one thread: what an attack brings depends on the seed and not on
+what else the machine does. Time is a limit too, for machines that are very slow; a row that it ended says so.
 """
 
 from __future__ import annotations
@@ -17,13 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from laybare.certificate import ClaimName
 from laybare.errors import Interrupted, LaybareError
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.pipeline.auditing.copy_error import NO_COPY, CheckRows, CopyError
 from laybare.pipeline.auditing.shared_answers import CachedBlackBox
 from laybare.pipeline.main_loop import recover
+from laybare.pipeline.monitor import SearchLimit
 from laybare.pipeline.recovery import Recovery
-from laybare.source import Gaussian, Oracle, Samples, Target, Unknown
+from laybare.source import Gaussian, Oracle, Samples, Schedule, Target, Unknown
 from laybare.source.oracle.links import link_named
 
 
@@ -31,14 +36,19 @@ from laybare.source.oracle.links import link_named
 class AttackOptions:
     """How much work an attack does."""
 
-    seconds: float = 20.0  # of a search on samples. Convention: five budgets and eight defences take minutes.
+    limit: SearchLimit = SearchLimit(600.0, work=5.0)  # of a search on samples. Convention: five budgets take minutes.
+    student_copies: int = 6  # of its first weights. Derived: weights, gradient, two moments of Adam, the best so far, one spare.
     surrogate_units: tuple[int, int] = (128, 64)  # Convention: two layers, wider than most networks that are asked.
     surrogate_steps: int = 200  # passes over the pairs. Convention: the default of scikit-learn.
     surrogate_patience: int = 20  # passes without progress. Convention: twice the default of scikit-learn.
+    row_copies: int = 6  # of all rows that an attack holds. Derived: drawn, usable, standardised, split in two, one block.
     least_rows: int = 20  # pairs from which a surrogate is trained. Derived: a tenth is held out, and that is two.
 
 
 ATTACK = AttackOptions()
+
+ONE_THREAD = Schedule(workers=1)
+"""Two runs that go on at once tell of their work in an order that depends on the machine."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ class AttackSetting:
         self.cached.rewind()
         target = replace(self.target, ask=self.cached, dim=self.dim)
         rng = np.random.default_rng([self.seed if seed is None else seed, 0])
-        return Oracle(target, budget=budget, rng=rng, **self.asking)
+        return Oracle(target, budget=budget, rng=rng, schedule=ONE_THREAD, **self.asking)
 
 
 class AttackResult(NamedTuple):
@@ -71,6 +81,11 @@ class AttackResult(NamedTuple):
     seconds: float
     found: Recovery | None = None
     sentence: str = ""
+
+    @property
+    def late(self) -> bool:
+        """Whether the wall clock ended it: on another machine it may bring something else."""
+        return self.found is not None and any(claim.name == ClaimName.TIME_LIMIT for claim in self.found.certificate.checks)
 
 
 Copy = Callable[[Array], Array]
@@ -106,17 +121,18 @@ def run_attack(
 
 def read_along_lines(setting: AttackSetting, oracle: Oracle, progress: Progress | None) -> CopyFromAttack:
     """Recover with all that the library has; layers under a black box are not a copy."""
-    found = recover(oracle, rng=setting.seed, progress=progress, **setting.choices)
+    found = recover(oracle, rng=setting.seed, progress=progress, seconds=ATTACK.limit, **setting.choices)
     copy = _copy_of(found, oracle, setting.columns) if found.network.top is None else None
     return CopyFromAttack(copy, found, found.reading_queries or oracle.spent)
 
 
 def fit_samples(setting: AttackSetting, oracle: Oracle, progress: Progress | None) -> CopyFromAttack:
-    """Recover from pairs alone, within a time."""
+    """Recover from pairs alone, within a limit of work."""
     x, y = _usable_pairs(oracle)
     law = oracle.law if isinstance(oracle.law, Gaussian) else Unknown()
     choices = setting.choices if setting.choices.get("method") is None else {}
-    found = recover(Samples(x, y, law=law), rng=setting.seed, progress=progress, seconds=ATTACK.seconds, **choices)
+    pairs = Samples(x, y, law=law, schedule=ONE_THREAD)
+    found = recover(pairs, rng=setting.seed, progress=progress, seconds=ATTACK.limit, **choices)
     return CopyFromAttack(_copy_of(found, oracle, setting.columns), found, oracle.spent)
 
 

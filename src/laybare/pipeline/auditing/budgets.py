@@ -19,12 +19,12 @@ import numpy as np
 
 from laybare.activations import as_activation
 from laybare.errors import InvalidInput, LaybareError, Unidentifiable
-from laybare.numerics.checks import check_instance, check_sizes, check_whole, show_value
+from laybare.numerics.checks import check_instance, check_memory, check_sizes, check_whole, show_value
 from laybare.numerics.levels import EPS
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.pipeline.arguments import as_method
-from laybare.pipeline.auditing.attacks import AttackResult, AttackSetting, run_attack, ways_against
+from laybare.pipeline.auditing.attacks import ATTACK, AttackResult, AttackSetting, run_attack, ways_against
 from laybare.pipeline.auditing.copy_error import CHECK, NO_COPY, CheckOptions, CheckRows
 from laybare.pipeline.auditing.defences import Defence, parse_defence
 from laybare.pipeline.auditing.outcome import Audit, AuditOrigin, AuditRow, DefenceRow, largest_failure, queries_to, yearly_quota
@@ -82,10 +82,12 @@ def audit(
     choices = {"method": as_method(method, activation), "activation": activation}
     options = replace(CHECK, queries=check_whole("check", check, 2))
     most = (2 + 2 * len(chosen)) * sum(sizes) + options.queries
-    payer = Oracle(target, dim, law=law, budget=most, log=log, link="identity", box=box, inputs=inputs, rng=rng)
+    known = as_target(target)
+    _check_memory(known.dim if dim is None else dim, sizes[-1], options)
+    payer = Oracle(known, dim, law=law, budget=most, log=log, link="identity", box=box, inputs=inputs, rng=rng)
     shared = CachedBlackBox(lambda x: payer.ask(x, gaps=True))
     asking = {"law": law, "link": link, "box": box, "inputs": inputs}
-    setting = AttackSetting(shared, as_target(target), payer.dim, "outputs", 1, asking, choices, rng)
+    setting = AttackSetting(shared, known, payer.dim, "outputs", 1, asking, choices, rng)
     answers = _check_rows(setting, inputs, options)
     _check_that_answers_differ(answers[1], _inputs_in_words(payer))
     with resolve_progress(progress) as listener:
@@ -154,7 +156,7 @@ class _AuditRun:
         days = nan if defence.daily is None else (near or within) / defence.daily
         return DefenceRow(
             defence.name, defence.description, near, exact, failed, within, yearly_quota(near, failed), days,
-            low, high, same, time.perf_counter() - begun, sentence)
+            low, high, same, time.perf_counter() - begun, sentence, any(row.late for row in (*self.rows, *rows)))
 
     def _attack_behind(self, defence: Defence) -> tuple[AuditRow, ...]:
         """Rows behind a defence, from the first budget that did without it. Once there is a copy, the largest says how exact."""
@@ -189,6 +191,8 @@ class _BudgetSeries:
         self.setting, self.check, self.steps = setting, check, steps
         self.best: AttackResult | None = None
         self.found: Recovery | None = None
+        self.late = False
+        """Whether the wall clock ended an attack: what was tried after that may depend on it as well."""
         self.deep = False
         """Whether lines have met a second layer: a search on samples has one."""
 
@@ -202,7 +206,8 @@ class _BudgetSeries:
             if self.best is not None and self.best.error.high <= self.check.options.near:
                 break
         self.steps.end()
-        return _row(budget, self.best, attempts, self.found)
+        self.late = self.late or any(one.late for one in attempts)
+        return _row(budget, self.best, attempts, self.found)._replace(late=self.late)
 
     @property
     def complete(self) -> bool:
@@ -288,6 +293,15 @@ class _StepClock:
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100.0 else f"{seconds / 60.0:.0f} min"
+
+
+def _check_memory(dim: Any, budget: int, options: CheckOptions) -> None:
+    """Refuse, before anything is drawn, what attacks with the largest budget would have no memory for."""
+    if dim is not None:
+        inputs = check_whole("dim", dim)
+        rows = ATTACK.row_copies * budget + options.queries + ATTACK.student_copies * ATTACK.surrogate_units[0]
+        check_memory(
+            f"An audit of {inputs:,} inputs with {budget:,} queries", rows * inputs, "Give smaller budgets, or fewer inputs.")
 
 
 def _check_rows(setting: AttackSetting, inputs: Any, options: CheckOptions) -> tuple[Array, Array]:

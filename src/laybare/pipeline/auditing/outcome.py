@@ -24,11 +24,13 @@ class AuditRow(NamedTuple):
     A copy differs from the model by `error` of the spread of its answers at one input in a hundred, between `error_low` and
     `error_high` with 95 % confidence over all rows; `functional_error` is the root mean square; `agreement`, at least
     `agreement_low`, is the share of inputs with the same class. `way` is the attack that made it with this many `queries`, and
-    "none" where no attack gave a copy. With more queries a copy from fewer is still there: rows never get worse.
+    "none" where no attack gave a copy. With more queries a copy from fewer is still there: rows never get worse, and of two exact
+    copies the one with verified weights is shown.
 
     `verdict` is that of the certificate, "none" for a copy without weights, "refused" if `sentence` says why there is nothing;
     `widths` are the units of every layer that was read, `units` their sum, of `activation`; `error_bar` is the largest standard
-    error of a weight relative to the length of its row. NaN where there is nothing.
+    error of a weight relative to the length of its row. NaN where there is nothing. `late` says that the time limit ended an
+    attack until here, so that a faster machine may come further; all other rows depend on the seed alone.
     """
 
     budget: int
@@ -47,6 +49,7 @@ class AuditRow(NamedTuple):
     error_bar: float
     seconds: float
     sentence: str = ""
+    late: bool = False
 
 
 class DefenceRow(NamedTuple):
@@ -54,7 +57,8 @@ class DefenceRow(NamedTuple):
 
     `not_with` is the largest budget that was shown not to be enough for one per cent, 0 if none was. `quota` is the
     largest number of queries a day with which the copy takes more than a year, `days` what it takes under a cap. `error_high`
-    bounds the best copy that there was, `error_low` from below. `sentence` says why nothing was measured, where that is so.
+    bounds the best copy that there was, `error_low` from below. `sentence` says why nothing was measured, where that is so;
+    `late` is that of its rows.
     """
 
     name: str
@@ -70,6 +74,7 @@ class DefenceRow(NamedTuple):
     agreement: float
     seconds: float
     sentence: str = ""
+    late: bool = False
 
 
 class AuditOrigin(NamedTuple):

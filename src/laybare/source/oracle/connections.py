@@ -21,6 +21,9 @@ from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
+from laybare.errors import InvalidInput
+from laybare.numerics.redaction import redact, redact_address
+
 
 @dataclass(frozen=True)
 class HttpRequest:
@@ -121,7 +124,7 @@ def _send(connection: HTTPConnection, request: HttpRequest) -> HTTPResponse:
     address = request.address
     target = urlunsplit(("", "", address.path or "/", address.query, ""))
     headers = request.headers
-    proxy = _proxy_of(address)
+    proxy = proxy_of(address)
     if proxy is not None and address.scheme == "http":  # a proxy wants the whole address
         target = urlunsplit((address.scheme, address.netloc.rpartition("@")[2], address.path or "/", address.query, ""))
         headers = {**headers, **_proxy_headers(proxy)}
@@ -131,7 +134,7 @@ def _send(connection: HTTPConnection, request: HttpRequest) -> HTTPResponse:
 
 def _new_connection(request: HttpRequest) -> HTTPConnection:
     """Not yet open; through a proxy if the environment names one (http_proxy, https_proxy, no_proxy)."""
-    address, proxy = request.address, _proxy_of(request.address)
+    address, proxy = request.address, proxy_of(request.address)
     end = address if proxy is None else proxy
     kind = HTTPSConnection if "https" in (address.scheme, end.scheme) else HTTPConnection
     connection = kind(end.hostname or "", end.port, timeout=request.timeout)
@@ -140,14 +143,24 @@ def _new_connection(request: HttpRequest) -> HTTPConnection:
     return connection
 
 
-def _proxy_of(address: SplitResult) -> SplitResult | None:
-    """The proxy that the environment names for this address."""
+def proxy_of(address: SplitResult) -> SplitResult | None:
+    """The proxy that the environment names for this address; InvalidInput if what it names is no proxy."""
     from urllib.request import getproxies, proxy_bypass
 
     named = getproxies().get(address.scheme)
     if not named or proxy_bypass(address.netloc.rpartition("@")[2]):
         return None
-    return urlsplit(named if "://" in named else f"http://{named}")
+    try:
+        proxy = urlsplit(named if "://" in named else f"http://{named}")
+        usable = proxy.scheme in ("http", "https") and bool(proxy.hostname) and proxy.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InvalidInput(
+            f"The proxy {redact(redact_address(named))!r} of {address.scheme}_proxy cannot be used.",
+            f"Requests to {address.hostname} would go through it.",
+            "Set the variable to an address such as http://proxy:3128, unset it, or name the host in no_proxy.")
+    return proxy
 
 
 def _proxy_headers(proxy: SplitResult) -> dict[str, str]:

@@ -37,7 +37,7 @@ from laybare.errors import InvalidInput
 from laybare.numerics.checks import check_instance, check_number, check_whole, show_value, with_article
 from laybare.numerics.redaction import redact, redact_address, secrets_of
 from laybare.numerics.shapes import Array
-from laybare.source.oracle.connections import ConnectionPool, HttpRequest, RequestUnderWay
+from laybare.source.oracle.connections import ConnectionPool, HttpRequest, RequestUnderWay, proxy_of
 from laybare.source.oracle.json_shapes import RequestShape, ResponsePath
 from laybare.version import __version__
 
@@ -122,6 +122,7 @@ class Endpoint:
         """Outputs for one batch, as received."""
         body, begun, attempt = RequestShape(self.request).body(x), time.monotonic(), 0
         headers, doubled = _headers(self), self.pause
+        proxy_of(urlsplit(self.url))  # refused here: what fails inside of a request counts as the server's
         while True:
             self._keep_rate()
             answer = _request(self, headers, body)

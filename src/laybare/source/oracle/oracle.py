@@ -53,6 +53,10 @@ MAX_SHRINK_STEPS = 6
 Checked by `pytest tests/source/test_links.py`."""
 
 
+DRAWN_COPIES = 4
+"""Blocks of inputs that drawing holds. Derived: two draws are compared, each drawn and scaled."""
+
+
 @dataclass(frozen=True, eq=False, init=False)
 class Oracle(SourceMethods):
     """A function that answers queries, and inputs drawn for it.
@@ -111,7 +115,7 @@ class Oracle(SourceMethods):
         dim = _check_dim(dim, resolved.dim, None if rows is None else rows.x.shape[1])
         budget, memory = check_whole("budget", budget, 2), check_whole("memory", memory, 0)
         check_memory(f"A budget of {budget:,} answers", budget, "Give a smaller budget.")
-        check_memory(f"A block of {GRAIN} inputs of dimension {dim}", GRAIN * dim, "Give a smaller dim.")
+        check_memory(f"Blocks of {GRAIN} inputs of dimension {dim}", DRAWN_COPIES * GRAIN * dim, "Give a smaller dim.")
         batch = None if batch is None else check_whole("batch", batch)
         name = None if name is None else check_text("name", name)
         check_instance("schedule", schedule, Schedule, "Give Schedule(workers=...), or leave it out.").threads(1)
