@@ -222,3 +222,12 @@ def test_a_search_for_one_layer_hands_over_the_hyperplanes_of_the_lowest_of_seve
     assert len(found.layers[0].weights) >= len(located)
     assert found.ended
     assert "budget" in found.failure
+
+
+def test_hyperplanes_of_a_line_on_which_the_budget_ends_are_the_result():
+    truth = drawn((8, 8, 8), 5)
+    found = read_deep(column(in_single_precision(truth)), 8, budget=700, rng=np.random.default_rng(5))
+    rows = truth.layers[0].weights / np.linalg.norm(truth.layers[0].weights, axis=1)[:, None]
+    assert found.ended
+    assert found.layers[0].observed.lines == 1
+    assert (1.0 - np.abs(found.layers[0].weights @ rows.T).max(axis=1)).max() < 1e-6

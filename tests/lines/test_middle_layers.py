@@ -139,3 +139,11 @@ def test_the_side_of_a_unit_is_decided_by_the_error_of_its_own_coefficient() -> 
     layer = estimate_layer(LayerObservations(input_space(width, 1.0), surfaces, (), tuple(gradients)))
     assert not layer.failure
     np.testing.assert_array_equal(layer.weights, np.eye(width))
+
+
+def test_without_a_gradient_no_side_is_known() -> None:
+    surfaces = tuple(_surface(row, 0.0) for row in np.eye(3))
+    layer = estimate_layer(LayerObservations(input_space(4, 1.0), tuple(
+        one._replace(normal=np.append(one.normal, 0.0)) for one in surfaces)))
+    assert "no gradient" in layer.failure
+    assert len(layer.weights) == 3

@@ -101,6 +101,8 @@ def decide_sides(layer: LayerEstimate) -> LayerEstimate:
     """The layer with its active sides, and its readout if it is the last one; or what is missing."""
     if layer.failure:
         return layer
+    if not layer.observed.gradients:
+        return replace(layer, failure="no gradient was measured: the active sides of its units are not known")
     gradients, inverse = accurate_gradients(layer.observed.gradients), np.linalg.pinv(layer.weights)
     g = np.array([gradient.values for gradient in gradients])  # (n, width, outputs)
     coefficients = np.einsum("nko,km->nmo", g, inverse)

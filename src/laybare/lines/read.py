@@ -379,7 +379,7 @@ class DeepReader:
                 observed = follow_line(
                     self.context, observed, self._next_line(observed, fewest), all_gradients=every, doubt=doubt)
             except BudgetExhausted as error:
-                error.values["observed"] = observed
+                error.values.setdefault("observed", observed)
                 raise
             layer, enough = estimate_layer(observed), observed.lines >= fewest
             if layer.failure and level == 0 and fine:
