@@ -109,7 +109,7 @@ def test_one_layer_is_right_or_doubtful(data: str, scaler: str, as_file: bool, t
 
 
 def test_what_a_graph_says_is_said_where_not_all_was_read() -> None:
-    truth, said = lb.random_network(6, 8, rng=0), "The graph of net.onnx has max-pooling: it is no chain of fully connected layers."
+    truth, said = lb.random_network(6, 8, rng=0), "The graph of net.onnx has max-pooling: it is no chain of layers."
     whole, part = (lb.recover(lb.Oracle(Target(truth, "net.onnx", 6, remark=said), budget=budget)) for budget in (2000, 75))
     assert whole.certificate.verdict == "verified"
     assert said not in whole.certificate.explain()

@@ -387,7 +387,7 @@ class DeepReader:
                 observed = layer.observed
             if layer.failure and level == 1 and observed.quiet >= DEEP.quiet_before_always_active and enough:
                 layer = layer_with_always_active_unit(observed) or layer
-            settled = enough and observed.quiet >= (DEEP.quiet_lines[level] if fine or level else HYPERPLANE.quiet_lines)
+            settled = enough and observed.quiet >= (DEEP.quiet_lines[level] if fine or level else _quiet_lines_of_coarse(observed))
             if layer.failure and level == 1 and observed.quiet and observed.quiet % DEEP.quiet_before_choice == 0 and enough:
                 layer = choose_units(observed) or layer
             if layer.failure and settled and level == 1 and len(observed.known) > observed.space.width:
@@ -477,6 +477,11 @@ def _line_to(space: FeatureSpace, x: Array, rng: Generator) -> Line:
     return space.line_through(start, x - start, float(np.linalg.norm(x - start)))
 
 
+def _quiet_lines_of_coarse(observed: LayerObservations) -> int:
+    """Quiet lines that end a layer: of crowded ones twice as many, as a unit is located when a second one meets it."""
+    return HYPERPLANE.quiet_lines * (2 if observed.once else 1)
+
+
 def _is_too_wide(observed: LayerObservations, *, settled: bool) -> bool:
     """Whether a layer has more units than inputs, and all of its hyperplanes were met.
 
@@ -484,7 +489,7 @@ def _is_too_wide(observed: LayerObservations, *, settled: bool) -> bool:
     """
     if len(observed.hyperplanes) <= observed.space.width:
         return False
-    if observed.curved:
+    if observed.curved or observed.once:
         return settled
     return not observed.space.layers or observed.quiet >= DEEP.quiet_before_always_active
 
