@@ -250,12 +250,17 @@ def _pooled(operator: str, **attributes: Any) -> tuple[list[Any], dict[str, np.n
     return nodes, {"rows": np.array([-1, 1, 12]), "axis": np.array([1]), **weights}
 
 
+def _log_probabilities() -> tuple[list[Any], dict[str, np.ndarray]]:
+    node = onnx_node()
+    return [node("MatMul", ["x", "w"], ["z"]), node("LogSoftmax", ["z"], ["y"])], {"w": np.ones((12, 1), dtype=np.float32)}
+
+
 def onnx_node() -> Any:
     return pytest.importorskip("onnx", reason="part of the onnx extra").helper.make_node
 
 
 GRAPHS = {
-    "attention": _attention, "a convolution": lambda: _pooled("Conv"),
+    "attention": _attention, "a log-softmax": _log_probabilities, "a convolution": lambda: _pooled("Conv"),
     "max-pooling": lambda: _pooled("MaxPool", kernel_shape=[2], strides=[2]),
     "average-pooling": lambda: _pooled("AveragePool", kernel_shape=[2], strides=[2])}
 

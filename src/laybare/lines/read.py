@@ -387,7 +387,8 @@ class DeepReader:
                 observed = layer.observed
             if layer.failure and level == 1 and observed.quiet >= DEEP.quiet_before_always_active and enough:
                 layer = layer_with_always_active_unit(observed) or layer
-            settled = enough and observed.quiet >= (DEEP.quiet_lines[level] if fine or level else _quiet_lines_of_coarse(observed))
+            quiet = DEEP.quiet_lines[level] if fine or level else _quiet_lines_of_coarse(observed)
+            settled = enough and observed.quiet >= quiet
             if layer.failure and level == 1 and observed.quiet and observed.quiet % DEEP.quiet_before_choice == 0 and enough:
                 layer = choose_units(observed) or layer
             if layer.failure and settled and level == 1 and len(observed.known) > observed.space.width:

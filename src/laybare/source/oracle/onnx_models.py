@@ -27,7 +27,7 @@ SHAPE_OPERATORS = ("Identity", "Flatten", "Reshape", "Cast", "Dropout", "Squeeze
 STRUCTURES = {
     "Conv": "a convolution", "ConvTranspose": "a convolution", "MaxPool": "max-pooling", "GlobalMaxPool": "max-pooling",
     "LSTM": "a recurrent layer", "GRU": "a recurrent layer", "RNN": "a recurrent layer", "Attention": "attention",
-    "AveragePool": "average-pooling",
+    "AveragePool": "average-pooling", "LogSoftmax": "a log-softmax",
     "LayerNormalization": "a layer normalisation", "TreeEnsembleRegressor": "trees", "TreeEnsembleClassifier": "trees"}
 """What a graph is called that has these operators."""
 
