@@ -37,8 +37,8 @@ ROW_TOL = 1e-4
 DATA, SCALERS, HIDDEN, FORMS, WAYS = (
     ("breast_cancer", "iris"), ("StandardScaler", "MinMaxScaler"), ("8", "16", "8,8"), ("pipeline", "onnx"),
     ("python", "command"))
-HEADINGS = ("form", "read by", "hidden", "data", "within 1e-4", "of these doubtful", "wrong and verified", "refused",
-            "largest error", "most queries", "most seconds")
+HEADINGS = ("form", "read by", "hidden", "data", "within 1e-4", "of these doubtful", "others, doubtful", "wrong and verified",
+            "refused", "largest error", "most queries", "most seconds")
 
 
 def main() -> int:
@@ -119,18 +119,23 @@ def is_wrong(row: dict[str, Any]) -> bool:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """A Markdown table, one line per form, way, hidden sizes and data."""
-    lines = ["| " + " | ".join(HEADINGS) + " |", "|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| " + " | ".join(HEADINGS) + " |", "|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
     keys = ("form", "by", "hidden", "data")
     for key in dict.fromkeys(tuple(row[name] for name in keys) for row in rows):
         part = [row for row in rows if tuple(row[name] for name in keys) == key]
         within = [row for row in part if is_within(row)]
         worst = max((row["error"] for row in within), default=np.nan)
+        others = [row for row in part if not is_within(row)]
         cells = (
-            *key, f"{len(within)}/{len(part)}", sum(row["verdict"] == "doubtful" for row in within), sum(map(is_wrong, part)),
-            sum(row["verdict"] == "refused" for row in part), f"{worst:.0e}", f"{max(row['queries'] for row in part):,}",
-            f"{max(row['seconds'] for row in part):.0f}")
+            *key, f"{len(within)}/{len(part)}", _doubtful(within), _doubtful(others), sum(map(is_wrong, part)),
+            sum(row["verdict"] == "refused" for row in part), f"{worst:.0e}" if within else "-",
+            f"{max(row['queries'] for row in part):,}", f"{max(row['seconds'] for row in part):.1f}")
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _doubtful(rows: list[dict[str, Any]]) -> int:
+    return sum(row["verdict"] == "doubtful" for row in rows)
 
 
 def _arguments() -> argparse.Namespace:

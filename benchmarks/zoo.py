@@ -108,8 +108,9 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def line(row: dict[str, Any]) -> str:
     """One row of it."""
+    form = f"{row['form']} ({row['runtime']})" if row.get("runtime") else row["form"]
     cells = (
-        row["network"], row["shape"], row["form"], row["solver"], row["verdict"], ", ".join(map(_layer, row["layers"])),
+        row["network"], row["shape"], form, row["solver"], row["verdict"], ", ".join(map(_layer, row["layers"])),
         _error(row["unit_error"] or np.nan), _error(row["function"]), f"{row['queries']:,}", f"{row['cpu']:.0f}",
         "**yes**" if row["wrong_and_verified"] else "no")
     return "| " + " | ".join(cells) + " |"

@@ -13,26 +13,31 @@ before any softmax or sigmoid, and manifest.json, an object from NAME to
     float32      whether its own arithmetic is float32
     low, high    the domain of its inputs: numbers, or a list with one for every input
 
-onnx/NAME.onnx is the file as it was published, where there is one: its own runtime.
+onnx/NAME.onnx is the file as it was published, where there is one: its own runtime. Where onnxruntime does not open it, its
+weights are read by `lb.from_onnx` and computed by NumPy in the precision of the file, and the row says so.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 import laybare as lb
+from laybare.errors import InvalidInput
+from laybare.source import Target, as_target
 
 Array = np.ndarray
 FORMS = ("float64", "runtime")
 
 
-class RealNetwork(NamedTuple):
+@dataclass(frozen=True)
+class RealNetwork:
     """One network: its weights, its manifest, and its published file if there is one."""
 
     name: str
@@ -60,18 +65,31 @@ class RealNetwork(NamedTuple):
         y = np.asarray(self.truth(x)).reshape(len(x), -1)
         return y[:, 1:] - y[:, :1] if form == "runtime" and self.about["final"] == "softmax" else y
 
-    def target(self, form: str) -> str | Callable[[Array], Array]:
+    def target(self, form: str) -> Target:
         """What is asked."""
-        if form == "float64":
-            return self.truth
-        return str(self.onnx) if self.onnx is not None else self._in_own_precision
+        return as_target(self.truth) if form == "float64" else self._own_runtime[0]
 
-    def _in_own_precision(self, x: Array) -> Array:
+    @property
+    def runtime(self) -> str:
+        """What its own runtime is, where it is not the usual one."""
+        return self._own_runtime[1]
+
+    @cached_property
+    def _own_runtime(self) -> tuple[Target, str]:
+        """onnxruntime with the published file; where it does not open the file, its weights as laybare reads them."""
+        if self.onnx is None:
+            return as_target(partial(self._in_own_precision, self.truth)), ""
+        try:
+            return as_target(str(self.onnx)), ""
+        except InvalidInput:
+            return as_target(partial(self._in_own_precision, lb.from_onnx(self.onnx))), "lb.from_onnx, NumPy"
+
+    def _in_own_precision(self, network: lb.Network, x: Array) -> Array:
         kind = np.float32 if self.about["float32"] else np.float64
         h = np.asarray(x, dtype=kind)
-        for layer in self.truth.layers:
+        for layer in network.layers:
             h = np.maximum(h @ layer.weights.T.astype(kind) + layer.biases.astype(kind), kind(0.0))
-        y = h @ self.truth.readout.reshape(len(h.T), -1).astype(kind) + np.ravel(self.truth.offset).astype(kind)
+        y = h @ network.readout.reshape(len(h.T), -1).astype(kind) + np.ravel(network.offset).astype(kind)
         return _on_top(y, self.about["final"])
 
 

@@ -104,5 +104,6 @@ def row_of(network: RealNetwork, form: str, solver: str, judged: Score, outcome:
     """One line of the table."""
     return {
         "network": network.name, "shape": network.shape, "form": form, "solver": solver, **outcome,
+        "runtime": network.runtime if form == "runtime" else "",
         "layers": judged.layers, "unit_error": judged.unit_error, "open": judged.open, "function": judged.function,
         "wrong_and_verified": bool(outcome["verdict"] == "verified" and not judged.whole)}

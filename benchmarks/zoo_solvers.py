@@ -18,7 +18,6 @@ from zoo_data import Array, RealNetwork
 
 import laybare as lb
 from laybare.errors import BudgetExhausted, LaybareError
-from laybare.source import as_target
 
 ROWS = 1000
 """Rows of the domain that laybare is given as inputs=."""
@@ -64,7 +63,7 @@ class CpuLimited:
 
 def oracle_of(network: RealNetwork, form: str, limits: Limits) -> lb.Oracle:
     """The black box under the limits."""
-    target = as_target(network.target(form))
+    target = network.target(form)
     rows = network.draw(np.random.default_rng(limits.seed), ROWS) if limits.where == "rows" else None
     target = replace(target, ask=CpuLimited(target.ask, limits.cpu))
     return lb.Oracle(target, network.truth.dim, inputs=rows, budget=limits.queries, rng=limits.seed)

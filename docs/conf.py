@@ -19,7 +19,7 @@ html_math_renderer = "mathml"  # formulas are MathML in the page itself: no scri
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates", "peers-measured.md", "zoo-measured.md"]
+exclude_patterns = ["_build", "_templates", "peers-measured.md", "pipelines-measured.md", "zoo-measured.md"]
 
 
 def own_members(module: str, name: str) -> list[str]:

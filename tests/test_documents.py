@@ -47,7 +47,8 @@ def test_python_of_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_every_page_is_reached_from_the_first() -> None:
     listed = set(re.findall(r"^([\w-]+)$", (ROOT / "docs/index.md").read_text(encoding="utf-8"), re.MULTILINE))
-    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index", "peers-measured", "zoo-measured"}
+    included = {"peers-measured", "pipelines-measured", "zoo-measured"}
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"} - included
     assert pages <= listed
 
 

@@ -54,9 +54,32 @@ def test_own_runtime_is_judged_by_log_odds(zoo: ModuleType, folder: Path) -> Non
     network = data.networks_in(folder)[0]
     x = network.draw(np.random.default_rng(3), 50)
     assert network.forms == ("float64", "runtime") and np.abs(x).max() <= 2.0
-    p = network.target("runtime")(x)
+    p = network.target("runtime").ask(x)
     assert p.dtype == np.float32
     np.testing.assert_allclose(np.log(p[:, 1:] / p[:, :1]), network.outputs("runtime", x), atol=1e-5)
+
+
+def test_a_file_that_onnxruntime_does_not_open_is_computed_here_and_the_row_says_so(zoo: ModuleType, folder: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="part of the onnx extra")
+    pytest.importorskip("onnxruntime", reason="part of the onnx extra")
+    data = importlib.import_module("zoo_data")
+    truth = data.networks_in(folder)[0].truth
+    file = folder / "onnx" / "small_3_4_2.onnx"
+    file.parent.mkdir()
+    lb.to_onnx(truth, file, dtype="float32")
+    assert data.networks_in(folder)[0].runtime == ""
+    model = onnx.load(str(file))
+    model.graph.input[0].type.tensor_type.shape.dim.add().dim_value = 1  # as of images: Gemm takes none
+    file.write_bytes(model.SerializeToString())
+    network = data.networks_in(folder)[0]
+    x = network.draw(np.random.default_rng(3), 50)
+    assert network.runtime == "lb.from_onnx, NumPy"
+    p = network.target("runtime").ask(x)
+    np.testing.assert_allclose(np.log(p[:, 1:] / p[:, :1]), network.outputs("runtime", x), atol=1e-5)
+    row = importlib.import_module("zoo_objective").row_of(
+        network, "runtime", "laybare", importlib.import_module("zoo_objective").score(network, "runtime", truth),
+        {"verdict": "verified", "queries": 1, "cpu": 0.0})
+    assert "| runtime (lb.from_onnx, NumPy) | laybare |" in zoo.line(row)
 
 
 def scored(folder: Path, change: Any) -> Any:

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.lines.line import Line
 from laybare.lines.look import Insight, first_look
+from laybare.lines.piecewise_linear import check_piecewise_linear
+from laybare.lines.query import QueryCounter
 from laybare.numerics.shapes import Array
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -195,3 +198,13 @@ def test_every_finding_has_a_sentence(seed: int) -> None:
     assert all(finding.sentence.endswith(".") for finding in found.findings)
     assert found.bounded is True
     assert found.explain().startswith("It is curved")
+
+
+@pytest.mark.parametrize("dim", [3, 12])
+def test_the_grid_of_answers_is_looked_for_beside_a_line_on_which_they_are_constant(dim: int) -> None:
+    def answer(x: np.ndarray) -> np.ndarray:
+        y = np.abs(x[:, 1:] + 0.3).sum(axis=1) / 3.0 + np.maximum(x[:, 0] - 1e6, 0.0) / 7.0
+        return np.asarray(y.astype(np.float32).astype(float)[:, None])
+
+    line = Line(np.zeros(dim), np.eye(dim)[0], -100.0, 100.0, 1.0)
+    assert check_piecewise_linear(QueryCounter(answer), line).rounding.kind == "float32"

@@ -207,3 +207,27 @@ def foot(space: Any, row: Any, offset: float, rng: Any) -> Any:
     """A random input of a space on a hyperplane of its features."""
     x = space.random_point(rng)
     return x - (space.features(x[None])[0] @ row - offset) * (space.inverse @ row)
+
+
+def test_a_search_for_one_layer_hands_over_the_hyperplanes_of_the_lowest_of_several():
+    truth = drawn((8, 8, 8), 5)
+    with pytest.raises(AssumptionViolated, match="more than one layer") as refused:
+        searched(truth, 5)
+    located = refused.value.values["located"]
+    rows = truth.layers[0].weights / np.linalg.norm(truth.layers[0].weights, axis=1)[:, None]
+    assert len(located) >= 2
+    assert (1.0 - np.abs(np.array([one.normal for one in located]) @ rows.T).max(axis=1)).max() < 1e-6
+    box = column(in_single_precision(truth))
+    found = read_deep(box, 8, budget=60, located=located, rng=np.random.default_rng(5))  # ends on the first line
+    assert len(found.layers[0].weights) >= len(located)
+    assert found.ended
+    assert "budget" in found.failure
+
+
+def test_hyperplanes_of_a_line_on_which_the_budget_ends_are_the_result():
+    truth = drawn((8, 8, 8), 5)
+    found = read_deep(column(in_single_precision(truth)), 8, budget=700, rng=np.random.default_rng(5))
+    rows = truth.layers[0].weights / np.linalg.norm(truth.layers[0].weights, axis=1)[:, None]
+    assert found.ended
+    assert found.layers[0].observed.lines == 1
+    assert (1.0 - np.abs(found.layers[0].weights @ rows.T).max(axis=1)).max() < 1e-6

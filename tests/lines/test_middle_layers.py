@@ -9,11 +9,15 @@ import pytest
 
 import laybare as lb
 from laybare.lines.feature_space import FeatureSpace, input_space
+from laybare.lines.kinks import Kink, LineProfile
 from laybare.lines.layer import choose_units, estimate_layer
-from laybare.lines.observations import LayerObservations
+from laybare.lines.line import Line, LinearPiece
+from laybare.lines.observations import LAYER, LayerObservations
+from laybare.lines.query import QueryContext, QueryCounter
 from laybare.lines.read import read_deep
-from laybare.lines.surfaces import PieceGradient, Surface
+from laybare.lines.surfaces import PieceGradient, Surface, measure_gradient
 from laybare.networks import Layer, Network
+from laybare.source.rounding import Rounding
 
 
 def _first_features(network: Network, sd: float = 0.0) -> FeatureSpace:
@@ -104,3 +108,42 @@ def test_float32_answers_give_both_layers(seed: int) -> None:
     found = lb.recover(oracle, lb.Lines(depth=None), rng=seed)
     assert found.certificate.verdict == "verified", found.certificate.explain()
     assert lb.compare(found.network, network).max_error < 1e-5
+
+
+def test_a_coarse_gradient_is_as_exact_as_it_says_though_a_step_crosses_a_kink() -> None:
+    dim, slopes = 8, np.linspace(0.5, 1.5, 8)
+
+    def answer(x: np.ndarray) -> np.ndarray:  # a weak kink beside the line x = t e_0, which steps along e_7 cross
+        y = x @ slopes + 3e-5 * np.maximum(x[:, 7] - 0.05, 0.0)
+        return y.astype(np.float32).astype(float)[:, None]
+
+    rounding = Rounding("float32", 2.0**-24, 2.0**-24, inner=2.0**-24, steepness=2.0)
+    t = np.array([-1.0, 0.0, 1.0])
+    line = Line(np.zeros(dim), np.eye(dim)[0], -1.0, 1.0, 1.0)
+    piece = LinearPiece(t, answer(line(t)), np.full(3, 2.0**-24))
+    profile = LineProfile(line, (Kink(1.0, 1e-7, np.ones(1)),), (piece, piece))
+    for seed in range(40):  # whatever a random mixture of the steps shows
+        context = QueryContext(QueryCounter(answer), rounding, np.random.default_rng(seed))
+        found = measure_gradient(context, input_space(dim, 1.0), profile, 0)
+        assert found is not None
+        assert np.abs(found.values[:, 0] - slopes).max() <= LAYER.zero_sds * found.sd
+
+
+def test_the_side_of_a_unit_is_decided_by_the_error_of_its_own_coefficient() -> None:
+    width, sd = 16, 1e-4
+    surfaces = tuple(_surface(row, 0.0) for row in np.eye(width))
+    gradients = []
+    for x in (np.ones(width), -np.ones(width)):
+        values = np.where(x > 0.0, 60.0 * sd, 0.0)  # sixty standard deviations of an entry, fifteen of the whole gradient
+        gradients.append(PieceGradient(x, values[:, None], sd, np.zeros(1)))
+    layer = estimate_layer(LayerObservations(input_space(width, 1.0), surfaces, (), tuple(gradients)))
+    assert not layer.failure
+    np.testing.assert_array_equal(layer.weights, np.eye(width))
+
+
+def test_without_a_gradient_no_side_is_known() -> None:
+    surfaces = tuple(_surface(row, 0.0) for row in np.eye(3))
+    layer = estimate_layer(LayerObservations(input_space(4, 1.0), tuple(
+        one._replace(normal=np.append(one.normal, 0.0)) for one in surfaces)))
+    assert "no gradient" in layer.failure
+    assert len(layer.weights) == 3

@@ -228,3 +228,55 @@ def test_a_state_dict_of_other_parts_is_refused_by_name(extra: dict[str, Any], s
     save_file({"0.weight": np.zeros((5, 3)), "2.weight": np.zeros((1, 5)), **extra}, tmp_path / "model.safetensors")
     with pytest.raises(InvalidInput, match=sentence):
         lb.Oracle(str(tmp_path / "model.safetensors"))
+
+
+def _attention() -> tuple[list[Any], dict[str, np.ndarray]]:
+    """Nodes as exporters write it: scores of queries and keys, a softmax, a sum of values; and the constants."""
+    node = onnx_node()
+    nodes = [
+        node("Reshape", ["x", "rows"], ["h"]), node("Transpose", ["h"], ["keys"], perm=[0, 2, 1]),
+        node("MatMul", ["h", "keys"], ["scores"]), node("Softmax", ["scores"], ["share"]),
+        node("MatMul", ["share", "h"], ["mixed"]), node("Flatten", ["mixed"], ["flat"]),
+        node("MatMul", ["flat", "w"], ["y"])]
+    return nodes, {"rows": np.array([-1, 3, 4]), "w": np.ones((12, 1), dtype=np.float32)}
+
+
+def _pooled(operator: str, **attributes: Any) -> tuple[list[Any], dict[str, np.ndarray]]:
+    node, weights = onnx_node(), {"kernel": np.ones((1, 1, 2), dtype=np.float32)} if operator == "Conv" else {}
+    nodes = [
+        node("Reshape", ["x", "rows"], ["h"]), node(operator, ["h", *weights], ["pooled"], **attributes),
+        node("Flatten", ["pooled"], ["flat"]), node("Relu", ["flat"], ["on"]),
+        node("ReduceSum", ["on", "axis"], ["y"], keepdims=1)]
+    return nodes, {"rows": np.array([-1, 1, 12]), "axis": np.array([1]), **weights}
+
+
+def _log_probabilities() -> tuple[list[Any], dict[str, np.ndarray]]:
+    node = onnx_node()
+    return [node("MatMul", ["x", "w"], ["z"]), node("LogSoftmax", ["z"], ["y"])], {"w": np.ones((12, 1), dtype=np.float32)}
+
+
+def onnx_node() -> Any:
+    return pytest.importorskip("onnx", reason="part of the onnx extra").helper.make_node
+
+
+GRAPHS = {
+    "attention": _attention, "a log-softmax": _log_probabilities, "a convolution": lambda: _pooled("Conv"),
+    "max-pooling": lambda: _pooled("MaxPool", kernel_shape=[2], strides=[2]),
+    "average-pooling": lambda: _pooled("AveragePool", kernel_shape=[2], strides=[2])}
+
+
+@pytest.mark.parametrize("called", GRAPHS)
+def test_a_graph_that_is_no_chain_of_layers_is_named(called: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    onnx = pytest.importorskip("onnx", reason="part of the onnx extra")
+    pytest.importorskip("onnxruntime", reason="part of the onnx extra")
+    nodes, constants = GRAPHS[called]()
+    sizes = {"x": ["n", 12], "y": [3, 1]}
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, size) for name, size in sizes.items()]
+    graph = onnx.helper.make_graph(
+        nodes, "g", ends[:1], ends[1:], [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()])
+    path = tmp_path / "net.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    oracle = lb.Oracle(path)
+    assert oracle.structure == f"The graph of net.onnx has {called}: it is no chain of fully connected layers."
+    assert oracle.ask(np.ones((5, 12))).shape == (5, 1)  # it was traced with three rows
+    assert "Expected shape" not in "".join(capfd.readouterr())  # which is no news with every batch

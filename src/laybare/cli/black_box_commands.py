@@ -15,6 +15,7 @@ from laybare.cli.interrupts import STATE, InterruptState, keep_on_interrupt, res
 from laybare.cli.output import NumberRange, Output, examples, output_options, print_path
 from laybare.cli.program import MISUSE, import_from_here
 from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, open_network, result_options
+from laybare.errors import LaybareError
 from laybare.numerics.file_borders import check_whole_file_fits, reading
 from laybare.numerics.shapes import Event, Progress
 from laybare.pipeline.auditing.defences import STANDARD, parse_defence
@@ -205,8 +206,13 @@ def extract(
         where = RegionOptions(inputs, box, law).keywords()
         asked = _guarded(EndpointOptions(**endpoint).target(target, progress), interrupts)
         oracle = lb.Oracle(asked, dim, log=log, link=link, budget=budget, rng=result.seed, **where)
-        found = lb.recover(
-            oracle, method=_lines_method(depth, units), activation=units, rng=result.seed, progress=interrupts.progress)
+        try:
+            found = lb.recover(
+                oracle, method=_lines_method(depth, units), activation=units, rng=result.seed, progress=interrupts.progress)
+        except LaybareError:
+            if oracle.structure:
+                result.output.remark(oracle.structure)
+            raise
     return finish(found, result, remarks=oracle.remarks)
 
 

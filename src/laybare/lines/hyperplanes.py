@@ -31,6 +31,7 @@ from laybare.lines.partial_network import PartialNetwork, UnitEstimates
 from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import Answers, QueryContext, QueryCounter
 from laybare.lines.single_layer import Patience, ReaderOptions, SingleLayerState, deep_network_error
+from laybare.lines.surfaces import Surface
 from laybare.numerics.shapes import Array
 from laybare.source.rounding import Rounding
 
@@ -334,7 +335,7 @@ class _PlaneEquation(NamedTuple):
 
 
 class HyperplaneReading(NamedTuple):
-    """A hyperplane; None if it is not there, or could not be seen. `bent`: places with room for it do not show it."""
+    """A hyperplane; None if it is not there, or could not be seen. `bent`: places with room do not show it, or another jump."""
 
     plane: Hyperplane | None
     bent: bool = False
@@ -348,28 +349,33 @@ def measure_hyperplane(
 
     It is a hyperplane of the features of a space, met at the input x0, and is looked for where `known` ones leave room. `deep`:
     there are layers above, which change the jump from place to place and may hide it. It then must be where it was predicted,
-    within error bars: a surface that turns is met there by chance only.
+    within error bars: a surface that turns is met there by chance only. A hyperplane on which the jump is mostly another one
+    tells that there are such layers, and is measured as one below them.
     """
     plane, hits, reach, widest = _PlaneFit(rough, x0, space, known, context.rng), 0, 1.0, 0
-    misses = near_misses = unclear = 0
+    misses = near_misses = unclear = changed = 0
+    below = deep
     jump, sum_of_weights = rough.jump / rough.jump_sd**2, 1.0 / rough.jump_sd**2
-    wanted = (space.width if deep else min(space.width, HYPERPLANE.extra_places)) + HYPERPLANE.extra_places
-    for _ in range(HYPERPLANE.looks_per_place * wanted):
+    for _ in range(HYPERPLANE.looks_per_place * (space.width + HYPERPLANE.extra_places)):
+        wanted = (space.width if below else min(space.width, HYPERPLANE.extra_places)) + HYPERPLANE.extra_places
         if hits == wanted:
             if not plane.drop_worst():
                 break
             hits -= 1
-        expected = None if deep else KnownJump(jump / sum_of_weights, sum_of_weights**-0.5)
+        expected = None if below else KnownJump(jump / sum_of_weights, sum_of_weights**-0.5)
         found = _look_at_random_place(context, plane, expected, reach, widest)
         if not found.usable:
             reach *= HYPERPLANE.shrink
             if reach < HYPERPLANE.min_reach:
                 break
+        elif found.other is not None and changed + 1 >= max(hits, HYPERPLANE.max_first_misses):
+            below, changed, unclear = True, changed + 1, 0
         elif found.kink is None:
+            changed += found.other is not None
             misses, near_misses = misses + (found.clear and found.far), near_misses + (found.clear and not found.far)
             unclear, widest = unclear + (not found.clear), min(widest + 1, len(HYPERPLANE.windows) - 1)
             most = HYPERPLANE.max_misses if hits else HYPERPLANE.max_first_misses
-            refused = misses >= most and misses > hits * (HYPERPLANE.hidden_ratio if deep else 1.0)
+            refused = misses >= most and misses > hits * (HYPERPLANE.hidden_ratio if below else 1.0)
             if refused or max(near_misses, unclear - hits) > 2 * HYPERPLANE.max_misses:
                 return HyperplaneReading(None, bent=refused)
         else:
@@ -382,7 +388,7 @@ def measure_hyperplane(
     bars = np.sqrt(np.diag(plane.cov))
     return HyperplaneReading(Hyperplane(
         plane.normal, plane.offset, jump / sum_of_weights, float(bars[:-1].max(initial=0.0)), float(bars[-1]),
-        sum_of_weights**-0.5))
+        sum_of_weights**-0.5), bent=below and not deep)
 
 
 class KnownJump(NamedTuple):
@@ -406,6 +412,7 @@ class Look(NamedTuple):
 
     `far`: as far away as it was drawn; else the prediction reached only a part of the way, and a surface that turns is there too.
     `clear`: without a kink, nothing bends there, or the prediction is poor; else others are near that hide it, or rounding does.
+    `other`: a kink that is where it was predicted, with another jump than the known one, as layers above give it.
     """
 
     x: Array
@@ -413,6 +420,7 @@ class Look(NamedTuple):
     kink: LocatedKink | None
     far: bool
     clear: bool = True
+    other: LocatedKink | None = None
 
 
 class _Place(NamedTuple):
@@ -448,7 +456,7 @@ def _look_at_random_place(
     x, sd, far, room = place
     if sd > most:
         return Look(x, True, None, far=False)
-    seen = False
+    seen, other = False, None
     for half in windows[windows <= max(room, windows[-1])]:
         if sd > HYPERPLANE.offset_share * half / 4.0:
             break
@@ -463,9 +471,11 @@ def _look_at_random_place(
             return Look(x, True, None, far)
         if kink is None:
             continue
-        if jump.agrees(kink) if jump is not None else abs(kink.offset) <= HYPERPLANE.explained_sds * (sd + kink.sd):
+        there = abs(kink.offset) <= HYPERPLANE.explained_sds * (sd + kink.sd)
+        if there if jump is None else jump.agrees(kink):
             return Look(x, True, kink, far)
-    return Look(x, seen, None, far, clear=False)
+        other = kink if there else other
+    return Look(x, seen, None, far, clear=False, other=other)
 
 
 def same_hyperplane(a: Hyperplane, b: Hyperplane) -> bool:
@@ -525,6 +535,7 @@ class HyperplaneSearch:
     def __init__(self, context: QueryContext, dim: int, spread: float) -> None:
         self.context, self.dim, self.spread = context, dim, spread
         self.planes: list[Hyperplane] = []
+        self.met: list[Array] = []  # where
         self.lines = self.quiet = self.refused = self.bent = 0
 
     @property
@@ -561,6 +572,12 @@ class HyperplaneSearch:
         queries, rng = self.context.queries, self.context.rng
         return any(
             self.follow(usable_line(queries, self.dim, self.spread, target, rng=rng)) for target in targets[: HYPERPLANE.targets])
+
+    def located(self) -> tuple[Surface, ...]:
+        """The hyperplanes, for a reading of several layers."""
+        return tuple(
+            Surface(normal, -offset, sd, x, (x - self.spread * normal, x + self.spread * normal))
+            for (normal, offset, _, sd, _, _), x in zip(self.planes, self.met, strict=True))
 
     def _is_deep(self) -> bool:
         """Whether too many kinks are on no hyperplane, or on none that could be seen."""
@@ -601,10 +618,11 @@ class HyperplaneSearch:
             self.context, rough, x, input_space(self.dim, self.spread), known=self.planes)
         self.bent += bent
         self.refused += plane is None
-        if self._is_deep():
-            raise deep_network_error(self.context.queries.total)
         if plane is not None and not any(same_hyperplane(plane, known) for known in self.planes):
             self.planes.append(plane)
+            self.met.append(x)
+        if self._is_deep():
+            raise deep_network_error(self.context.queries.total, self.located())
 
     def _explained(self, x: Array, u: Array, sd: float) -> bool:
         """Whether a known hyperplane passes through a place of a line, within error bars along the line."""

@@ -101,14 +101,17 @@ def decide_sides(layer: LayerEstimate) -> LayerEstimate:
     """The layer with its active sides, and its readout if it is the last one; or what is missing."""
     if layer.failure:
         return layer
+    if not layer.observed.gradients:
+        return replace(layer, failure="no gradient was measured: the active sides of its units are not known")
     gradients, inverse = accurate_gradients(layer.observed.gradients), np.linalg.pinv(layer.weights)
     g = np.array([gradient.values for gradient in gradients])  # (n, width, outputs)
     coefficients = np.einsum("nko,km->nmo", g, inverse)
     rest = np.abs(g - np.einsum("nmo,mk->nko", coefficients, layer.weights)).max(axis=(1, 2))
     size = np.abs(coefficients).max(axis=(1, 2))
     normals_sd = np.sqrt(np.sum((np.abs(coefficients).max(axis=2) * layer.sd) ** 2, axis=1))
-    noise = np.hypot(np.array([g.sd for g in gradients]), normals_sd) * np.sqrt(layer.observed.space.width)
-    if (rest > LAYER.zero_sds * noise + LAYER.zero_share * size.max()).any():
+    noise = np.hypot(np.array([g.sd for g in gradients]), normals_sd)
+    longest = noise * np.sqrt(layer.observed.space.width)  # of a whole gradient
+    if (rest > LAYER.zero_sds * longest + LAYER.zero_share * size.max()).any():
         return replace(layer, failure="a unit is missing, or never bends: some gradients are no combination of the known ones")
     side = sides_of_units(layer, gradients)
     large = np.abs(coefficients).max(axis=2)

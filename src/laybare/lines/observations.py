@@ -12,7 +12,7 @@ from itertools import compress
 import numpy as np
 from numpy.random import Generator
 
-from laybare.errors import AssumptionViolated, NotSeparated
+from laybare.errors import AssumptionViolated, BudgetExhausted, NotSeparated
 from laybare.lines.feature_space import FeatureSpace
 from laybare.lines.hyperplanes import HYPERPLANE, Hyperplane, measure_hyperplane
 from laybare.lines.kinks import Kink, LineProfile, read_profile
@@ -123,18 +123,22 @@ def follow_line(
         observed, lines=observed.lines + 1, quiet=observed.quiet + 1,
         gradients=observed.gradients + tuple(gradient for gradient in gradients.values() if gradient is not None),
         profiles=() if space.layers else (*observed.profiles, profile))
-    for i in new:
-        surface = measure_surface(context, space, profile, i, gradients)
-        if surface is None:
-            continue
-        if any(_is_same(surface, other) for other in fresh.known):
-            fresh = replace(fresh, hyperplanes=tuple(_more_exact(surface, other) for other in fresh.hyperplanes))
-        elif crowded and not _is_met_again(surface, observed):
-            fresh = replace(fresh, once=(*fresh.once, surface))
-        elif located:
-            fresh = _add_located(context, fresh, surface, profile.kinks[i], line.direction)
-        else:
-            fresh = _add_surface(context, fresh, surface)
+    try:
+        for i in new:
+            surface = measure_surface(context, space, profile, i, gradients)
+            if surface is None:
+                continue
+            if any(_is_same(surface, other) for other in fresh.known):
+                fresh = replace(fresh, hyperplanes=tuple(_more_exact(surface, other) for other in fresh.hyperplanes))
+            elif crowded and not _is_met_again(surface, observed):
+                fresh = replace(fresh, once=(*fresh.once, surface))
+            elif located:
+                fresh = _add_located(context, fresh, surface, profile.kinks[i], line.direction)
+            else:
+                fresh = _add_surface(context, fresh, surface)
+    except BudgetExhausted as error:
+        error.values["observed"] = fresh  # with what this line has shown
+        raise
     return fresh
 
 

@@ -93,11 +93,16 @@ def check_piecewise_linear(queries: QueryCounter, line: Line) -> LineCheck:
 
 
 def _distinct_answers(queries: QueryCounter, line: Line, clusters: list[_Cluster]) -> Array:
-    """Answers that show their grid; where no unit is active all are the same, and others are asked farther out."""
-    y = np.vstack([c.y for c in clusters])
-    if shows_grid(y):
-        return y
-    return np.vstack([y, queries.ask(line(np.clip(line.scale * FAR_PLACES, line.low, line.high)), "recognise")])
+    """Answers that show their grid; where no unit is active all are the same, and others are asked farther out, then beside the
+    line, along the inputs."""
+    y, dim = np.vstack([c.y for c in clusters]), len(line.point)
+    beside = line.point + line.scale * FAR_PLACES[:, None] * np.eye(dim)[np.arange(len(FAR_PLACES)) % dim]
+    beside = beside if queries.box is None else np.clip(beside, queries.box.low, queries.box.high)
+    for further in (line(np.clip(line.scale * FAR_PLACES, line.low, line.high)), beside):
+        if shows_grid(y):
+            break
+        y = np.vstack([y, queries.ask(further, "recognise")])
+    return y
 
 
 def _ask_clusters(queries: QueryCounter, line: Line, centres: Array, share: float) -> list[_Cluster]:

@@ -62,6 +62,7 @@ from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import BlackBox, PurposeContext, QueryBox, QueryContext, QueryCounter, Resolution
 from laybare.lines.remeasure import remeasure_units
 from laybare.lines.single_layer import LineReader, ReaderOptions, SingleLayerState, estimate_queries
+from laybare.lines.surfaces import Surface
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
 from laybare.source.rounding import Rounding
@@ -279,18 +280,19 @@ class DeepReadResult:
 def read_deep(
     black_box: BlackBox, dim: int, *, depth: int | None = None, budget: int | None = None, spread: float = 1.0,
     purpose: PurposeContext = nullcontext, assurance: AssurancePlan | None = None, resolution: Resolution | None = None,
-    rng: Generator,
+    located: tuple[Surface, ...] = (), rng: Generator,
 ) -> DeepReadResult:
     """Read a ReLU network of unknown depth and widths out of a black box.
 
-    `depth`: the largest number of hidden layers, if it is known. AssumptionViolated if the box is noisy, smooth or made of
+    `depth`: the largest number of hidden layers, if it is known. `located`: hyperplanes of the lowest layer that an earlier
+    search has measured. AssumptionViolated if the box is noisy, smooth or made of
     steps; BudgetExhausted if the budget ends before the first layer is complete. Otherwise `failure` says what is missing.
     """
     queries = QueryCounter(black_box, budget=budget, purpose=purpose, assurance=assurance, resolution=resolution)
     space = input_space(dim, spread)
     rounding = check_piecewise_linear(queries, within_answers(queries, space.line(0, rng))).rounding
     reader = DeepReader(QueryContext(queries, rounding, rng), min(depth or DEEP.max_layers, DEEP.max_layers), spread)
-    return reader.read(DeepState((LayerObservations(space),), ()))
+    return reader.read(DeepState((LayerObservations(space, located),), ()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +379,7 @@ class DeepReader:
                 observed = follow_line(
                     self.context, observed, self._next_line(observed, fewest), all_gradients=every, doubt=doubt)
             except BudgetExhausted as error:
-                error.values["observed"] = observed
+                error.values.setdefault("observed", observed)
                 raise
             layer, enough = estimate_layer(observed), observed.lines >= fewest
             if layer.failure and level == 0 and fine:
@@ -385,7 +387,8 @@ class DeepReader:
                 observed = layer.observed
             if layer.failure and level == 1 and observed.quiet >= DEEP.quiet_before_always_active and enough:
                 layer = layer_with_always_active_unit(observed) or layer
-            settled = enough and observed.quiet >= (DEEP.quiet_lines[level] if fine or level else HYPERPLANE.quiet_lines)
+            quiet = DEEP.quiet_lines[level] if fine or level else _quiet_lines_of_coarse(observed)
+            settled = enough and observed.quiet >= quiet
             if layer.failure and level == 1 and observed.quiet and observed.quiet % DEEP.quiet_before_choice == 0 and enough:
                 layer = choose_units(observed) or layer
             if layer.failure and settled and level == 1 and len(observed.known) > observed.space.width:
@@ -431,7 +434,7 @@ class DeepReader:
         elif not failure:
             failure = f"there are more layers than the {len(layers)} that were read"
         known = [layer for layer in layers if not layer.failure]
-        network = _under_black_box(known, queries) if known else _hyperplanes_only(last)
+        network = _under_black_box(known, queries) if known else _hyperplanes_only(last, queries)
         return DeepReadResult(network, layers, False, failure, rounding, spent, np.nan, fresh, worst, ended)
 
 
@@ -448,10 +451,13 @@ def _lowest_without_false_units(observed: LayerObservations) -> LayerEstimate:
 def _begun_state(error: BudgetExhausted) -> DeepState:
     """The lowest layer as far as lines have shown it before the budget ended; no layer if they have not."""
     observed = error.values.get("observed")
-    if not isinstance(observed, LayerObservations) or observed.space.layers or not observed.gradients:
+    if not isinstance(observed, LayerObservations) or observed.space.layers or not observed.known:
         return DeepState((), ())
     layer = layer_without_sides(observed, observed.known)
-    return DeepState((observed,), (replace(layer, failure=f"it is not complete, and the budget ended: {error.seen}"),))
+    failure = (
+        f"it is not complete, and the budget ended: {error.seen.rstrip('.')}; four times as many, for instance, show more of it, "
+        "and the same model in float64 takes fewer")
+    return DeepState((observed,), (replace(layer, failure=failure),))
 
 
 def _is_contradicted(layer: LayerEstimate, further: LayerObservations) -> bool:
@@ -472,6 +478,11 @@ def _line_to(space: FeatureSpace, x: Array, rng: Generator) -> Line:
     return space.line_through(start, x - start, float(np.linalg.norm(x - start)))
 
 
+def _quiet_lines_of_coarse(observed: LayerObservations) -> int:
+    """Quiet lines that end a layer: of crowded ones twice as many, as a unit is located when a second one meets it."""
+    return HYPERPLANE.quiet_lines * (2 if observed.once else 1)
+
+
 def _is_too_wide(observed: LayerObservations, *, settled: bool) -> bool:
     """Whether a layer has more units than inputs, and all of its hyperplanes were met.
 
@@ -479,7 +490,7 @@ def _is_too_wide(observed: LayerObservations, *, settled: bool) -> bool:
     """
     if len(observed.hyperplanes) <= observed.space.width:
         return False
-    if observed.curved:
+    if observed.curved or observed.once:
         return settled
     return not observed.space.layers or observed.quiet >= DEEP.quiet_before_always_active
 
@@ -491,22 +502,22 @@ def _as_network(deep: DeepParameters) -> Network:
     return Network(layers, deep.readout, deep.offset)
 
 
-def _no_readout(layer: LayerEstimate, outputs: int) -> Array:
-    width = len(layer.weights)
+def _no_readout(layer: LayerEstimate, queries: QueryCounter) -> Array:
+    width, outputs = len(layer.weights), next(block.y.shape[1] for block in queries.answers())
     return np.zeros(width) if outputs == 1 else np.zeros((width, outputs))
 
 
 def _under_black_box(known: list[LayerEstimate], queries: QueryCounter) -> Network:
     """The complete layers, with the black box on top."""
     layers = tuple((layer.weights, layer.biases) for layer in known)
-    readout = _no_readout(known[-1], known[0].observed.outputs)
+    readout = _no_readout(known[-1], queries)
     return Network([Layer(*layer) for layer in layers], readout, top=RemainingBlackBox(layers, queries))
 
 
-def _hyperplanes_only(layer: LayerEstimate) -> Network:
+def _hyperplanes_only(layer: LayerEstimate, queries: QueryCounter) -> Network:
     """The hyperplanes of the lowest layer, with unknown active sides and no readout."""
     if not len(layer.weights):
         raise NotSeparated(
             f"{layer.observed.lines} lines have met no hyperplane on which the answers bend.",
             "Either the function is linear, or all of its units are hidden by what lies above.", "Use a method for samples.")
-    return Network(Layer(layer.weights, layer.biases), _no_readout(layer, layer.observed.outputs))
+    return Network(Layer(layer.weights, layer.biases), _no_readout(layer, queries))

@@ -32,6 +32,7 @@ from laybare.lines.line import (
 from laybare.lines.partial_network import PartialNetwork, UnitEstimates
 from laybare.lines.piecewise_linear import LineCheck, check_piecewise_linear
 from laybare.lines.query import Purpose, QueryContext, QueryCounter, Resolution
+from laybare.lines.surfaces import Surface
 from laybare.numerics.shapes import Array
 from laybare.source.rounding import Rounding
 
@@ -301,12 +302,12 @@ def _check_hyperplanes(context: QueryContext, model: PartialNetwork, options: Re
             raise deep_network_error(queries.total)
 
 
-def deep_network_error(queries: int) -> AssumptionViolated:
-    """The refusal of a network with more than one hidden layer."""
+def deep_network_error(queries: int, located: tuple[Surface, ...] = ()) -> AssumptionViolated:
+    """The refusal of a network with more than one hidden layer, with the hyperplanes that were located until then."""
     return AssumptionViolated(
         f"A kink that was followed leaves its hyperplane, after {queries} queries.",
         "A unit of a single hidden layer bends on all of its hyperplane: there is more than one layer.",
-        "Use Lines(depth=None).", kind="deep")
+        "Use Lines(depth=None).", kind="deep", located=located)
 
 
 def _bends_far_away(context: QueryContext, model: PartialNetwork, i: int, spread: float, step: float) -> bool:

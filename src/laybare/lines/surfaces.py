@@ -55,32 +55,79 @@ class Surface(NamedTuple):
 def measure_gradient(
     context: QueryContext, space: FeatureSpace, profile: LineProfile, k: int, share: float | None = None
 ) -> PieceGradient | None:
-    """The gradient on piece k, width + 1 queries; None if no place on it agrees with the slope along the line.
+    """The gradient on piece k, width + 1 queries, about twice as many for coarse answers; None if no place on it agrees with the
+    slope along the line.
 
     `share`: the step, relative to half the piece. Longer steps are more exact and cross more surfaces.
     """
-    queries, rounding, _ = context
-    line, piece = profile.line, profile.pieces[k]
+    rounding, line, piece = context.rounding, profile.line, profile.pieces[k]
     left, right = _ends_of_piece(profile, k)
     share = share or (SURFACE.step if rounding.fine else SURFACE.first_coarse_step)
+    along, measure = space.matrix @ line.direction, _checked_by_mixture if rounding.fine else _checked_by_halves
     for turn in range(SURFACE.max_tries):
         tau = left + PLACES[turn] * (right - left)
-        x = line(tau)[0]
+        x, value = line(tau)[0], piece.value(tau)
         steps = _steps_within(space, x, share * 8.0**-turn * (right - left) / 2.0)
-        if not steps.all():
+        slopes = measure(context, space, x, value, steps) if steps.all() else None
+        if slopes is None:
             continue
-        y = _ask_steps(queries, space, x, steps)
-        if y is None:
-            continue
-        rise = y - piece.value(tau)
-        values = rise / steps[:, None]
-        noise = np.hypot(rounding.sd(x[None], y[:1])[0], piece.sd_at(tau)) / np.abs(steps)
-        along = space.matrix @ line.direction
-        off = float(np.abs(along @ values - piece.slope).max())
-        within = off <= 2.0 * KINK.rounding_sds * np.hypot(float(np.linalg.norm(along * noise)), piece.slope_sd)
-        if within and _is_additive(context, space, x, steps, piece.value(tau), rise):
-            return PieceGradient(x, values, float(np.sqrt(np.mean(noise**2))), piece.value(tau))
+        noise = np.hypot(slopes.noise, piece.sd_at(tau) / np.abs(slopes.steps))
+        off = float(np.abs(along @ slopes.values - piece.slope).max())
+        if off <= 2.0 * KINK.rounding_sds * np.hypot(float(np.linalg.norm(along * noise)), piece.slope_sd):
+            return PieceGradient(x, slopes.values, float(np.sqrt(np.mean(noise**2))), value)
     return None
+
+
+class _StepSlopes(NamedTuple):
+    """Slopes (width, outputs) along the features, the steps (width,) over which they were taken, and what rounding leaves."""
+
+    values: Array
+    steps: Array
+    noise: Array
+
+
+def _checked_by_mixture(context: QueryContext, space: FeatureSpace, x: Array, value: Array, steps: Array) -> _StepSlopes | None:
+    """Slopes over steps of which none crosses a kink: a random mixture of all changes the answer by the mixture of their changes.
+
+    One query more. What a step has crossed counts with its weight in the mixture, and fine answers show any weight.
+    """
+    queries, rounding, rng = context
+    y = _ask_steps(queries, space, x, steps)
+    mixture = rng.dirichlet(np.ones(len(steps)))
+    mixed = x + space.inverse @ (mixture * steps)
+    asked = None if y is None else queries.ask_if_usable(mixed[None], "gradients")
+    if y is None or asked is None:
+        return None
+    rise = y - value
+    if np.abs((asked[0] - value) - mixture @ rise).max() > 4.0 * KINK.rounding_sds * rounding.sd(mixed[None], asked)[0]:
+        return None
+    return _StepSlopes(rise / steps[:, None], steps, rounding.sd(x[None], y[:1])[0] / np.abs(steps))
+
+
+def _checked_by_halves(context: QueryContext, space: FeatureSpace, x: Array, value: Array, steps: Array) -> _StepSlopes | None:
+    """Slopes over steps of which none crosses a kink: half of a step makes half of its change, up to rounding.
+
+    Behind a small weight of a mixture an error of many standard deviations would hide from coarse answers; each step by itself
+    hides a few. A step that is bent is taken again, an eighth as long; what is left of a bend after that counts as rounding.
+    """
+    queries, rounding, _ = context
+    values, noise, steps = np.zeros((len(steps), len(value))), np.zeros(len(steps)), steps.copy()
+    bent = np.arange(len(steps))
+    for turn in range(SURFACE.max_tries):
+        moves = steps[bent, None] * space.inverse.T[bent]
+        y = queries.ask_if_usable(np.vstack([x + moves, x + moves / 2.0]), "gradients")
+        if y is None:
+            return None
+        whole, half = np.split(y - value, 2)
+        sd, off = float(rounding.sd(x[None], y[:1])[0]), np.abs(half - whole / 2.0).max(axis=1)
+        clear = off <= 4.0 * KINK.rounding_sds * sd
+        values[bent] = whole / steps[bent, None]
+        noise[bent] = np.where(clear, sd, 2.0 * off) / np.abs(steps[bent])
+        bent = bent[~clear]
+        if not len(bent) or turn == SURFACE.max_tries - 1:
+            break
+        steps[bent] /= 8.0
+    return _StepSlopes(values, steps, noise)
 
 
 def _ask_steps(queries: QueryCounter, space: FeatureSpace, x: Array, steps: Array) -> Array | None:
@@ -88,20 +135,6 @@ def _ask_steps(queries: QueryCounter, space: FeatureSpace, x: Array, steps: Arra
     if space.layers or queries.resolution is not None:
         return queries.ask_if_usable(x + steps[:, None] * space.inverse.T, "gradients")
     return queries.ask_stencil(x, np.arange(len(x)), steps, "gradients")
-
-
-def _is_additive(context: QueryContext, space: FeatureSpace, x: Array, steps: Array, value: Array, rise: Array) -> bool:
-    """Whether a random mixture of all steps changes the answer by the mixture of their changes. One query.
-
-    A step across a kink violates it.
-    """
-    mixture = context.rng.dirichlet(np.ones(len(steps)))
-    mixed = x + space.inverse @ (mixture * steps)
-    y = context.queries.ask_if_usable(mixed[None], "gradients")
-    if y is None:
-        return False
-    off = np.abs((y[0] - value) - mixture @ rise).max()
-    return bool(off <= 4.0 * KINK.rounding_sds * context.rounding.sd(mixed[None], y)[0])
 
 
 def _ends_of_piece(profile: LineProfile, k: int) -> tuple[float, float]:

@@ -34,6 +34,7 @@ from laybare.lines.depth import DepthProbe
 from laybare.lines.folds import FoldOptions, FoldsResult
 from laybare.lines.read import DeepReadResult
 from laybare.lines.single_layer import DepthCheck
+from laybare.lines.surfaces import Surface
 from laybare.methods.lines import (
     Lines,
     deep_certificate,
@@ -208,7 +209,8 @@ def read_black_box(
         if refusal.values.get("kind") == "deep" and may_be_deep:
             report_progress(progress, "lines", oracle.spent, oracle.spent, "more than one hidden layer")
             try:
-                return read_layers(oracle, replace(chosen, depth=None), rng=rng, progress=progress), LinesRefusal()
+                deep, located = replace(chosen, depth=None), refusal.values.get("located", ())
+                return read_layers(oracle, deep, located=located, rng=rng, progress=progress), LinesRefusal()
             except BudgetExhausted as ended:
                 raise _of_all_queries(ended, oracle) from ended
         return None, LinesRefusal((_lines_refused_claim(refusal, oracle),), float(refusal.values.get("moved", 0.0)))
@@ -240,11 +242,12 @@ def read_single_layer(
 
 
 def read_layers(
-    oracle: Oracle, method: Lines, width: int | None = None, *, rng: Generator, progress: Progress | None = None
+    oracle: Oracle, method: Lines, width: int | None = None, *, located: tuple[Surface, ...] = (), rng: Generator,
+    progress: Progress | None = None,
 ) -> BlackBoxReading:
     """Read layer after layer. A single layer that is wider than its input is read as such."""
-    found = method.read_deep(oracle, rng=rng, progress=progress)
-    if len(found.layers) == 1 and found.layers[0].failure and not found.layers[0].observed.curved:
+    found = method.read_deep(oracle, located=located, rng=rng, progress=progress)
+    if len(found.layers) == 1 and found.layers[0].failure and not (found.ended or found.layers[0].observed.curved):
         try:
             return read_single_layer(oracle, replace(method, depth=1), width, rng=rng, progress=progress)
         except AssumptionViolated as refusal:

@@ -23,6 +23,7 @@ from laybare.lines.layer import LayerEstimate
 from laybare.lines.model_fit import FIT
 from laybare.lines.read import DeepReadResult, ReadResult, read_deep, read_network
 from laybare.lines.single_layer import DepthCheck, Patience, ReaderOptions
+from laybare.lines.surfaces import Surface
 from laybare.methods.start import Start
 from laybare.networks import Network, compare
 from laybare.numerics.checks import check_fields, show_choices
@@ -117,13 +118,15 @@ class Lines:
             partial(oracle.ask, gaps=True), oracle.dim, options, budget=_budget_of_reading(oracle), box=box,
             purpose=oracle.purpose, assurance=self.plan(oracle), rng=rng)
 
-    def read_deep(self, oracle: Oracle, *, rng: Generator, progress: Progress | None = None) -> DeepReadResult:
-        """The layers behind the black box, from the lowest up."""
+    def read_deep(
+        self, oracle: Oracle, *, located: tuple[Surface, ...] = (), rng: Generator, progress: Progress | None = None
+    ) -> DeepReadResult:
+        """The layers behind the black box, from the lowest up; of the lowest an earlier search has `located` hyperplanes."""
         _check_deep(self, oracle)
         report_progress(progress, "lines", oracle.spent, oracle.budget)
         return read_deep(
             partial(oracle.ask, gaps=True), oracle.dim, depth=self.depth, budget=_budget_of_reading(oracle), spread=self.spread,
-            purpose=oracle.purpose, resolution=oracle.resolution,
+            purpose=oracle.purpose, resolution=oracle.resolution, located=located,
             assurance=self.plan(oracle), rng=rng)
 
     def read_folds(
@@ -376,7 +379,7 @@ def _known_layers(found: DeepReadResult) -> int:
 def _layers_claim(found: DeepReadResult) -> Claim:
     text = _spent(found.queries)
     if found.failure:
-        text += f" {found.failure[0].upper()}{found.failure[1:]}."
+        text += f" {found.failure[0].upper()}{found.failure[1:].rstrip('.')}."
     if found.network.top is not None:
         text += " What lies above the layers that are known is the black box itself."
     known, layers = float(_known_layers(found)), float(len(found.layers))
@@ -394,9 +397,10 @@ def _depth_claim(found: DeepReadResult, depth: int | None) -> tuple[Claim, ...]:
 def layer_claim(layer: LayerEstimate, level: int) -> Claim:
     """What lines have shown about one layer, and what they cannot show."""
     seen = layer.observed
+    missing = f" Incomplete: {layer.failure.rstrip('.')}." if layer.failure else ""
     text = (
         f"{_what_is_shown(layer, level)}{_always_active_note(layer)} {seen.lines} lines looked, the last {seen.quiet} brought no "
-        f"unit; {len(seen.curved)} kinks belong to layers above." + (f" Incomplete: {layer.failure}." if layer.failure else ""))
+        f"unit; {len(seen.curved)} kinks belong to layers above.{missing}")
     width = float(len(layer.biases))
     return Claim(f"{ClaimName.UNITS_OF_LAYER} {level + 1}", width, width, not layer.failure, "tested", text)
 

@@ -163,13 +163,23 @@ def _dispatch(call: _Call, method: Method | None, limit: SearchLimit | None) -> 
     oracle = call.source
     if isinstance(oracle, Oracle) and (isinstance(method, Lines) or (method is None and oracle.spent < oracle.budget)):
         found, reason = _recover_by_lines(call, oracle, method)
-        return found or _recover_in_rounds(call, oracle, reason, limit)
+        return _with_structure(found or _recover_in_rounds(call, oracle, reason, limit), oracle.structure)
     clock = Clock(call.progress, limit or (LONGEST_CHOSEN if method is None else LONGEST), call.begun)
     timed = call._replace(progress=clock)
     with single_blas_thread():
         if method is None:
             return _recover_by_choice(timed, clock)
         return _recover_from_samples(timed, _check_activation(method, call.activation))
+
+
+def _with_structure(found: Recovery, structure: str) -> Recovery:
+    """With what the model's own graph says, where the black box was not read and the graph is no chain of layers."""
+    failed = next((claim for claim in found.certificate.claims if not claim.passed), None)
+    if not structure or failed is None:
+        return found
+    said = replace(failed, explanation=f"{failed.explanation} {structure}")
+    claims = tuple(said if claim is failed else claim for claim in found.certificate.claims)
+    return replace(found, certificate=replace(found.certificate, claims=claims))
 
 
 def _judged(call: _Call, method: Method | None, judged: Judgement, limit: SearchLimit | None) -> Recovery:

@@ -27,6 +27,7 @@ SHAPE_OPERATORS = ("Identity", "Flatten", "Reshape", "Cast", "Dropout", "Squeeze
 STRUCTURES = {
     "Conv": "a convolution", "ConvTranspose": "a convolution", "MaxPool": "max-pooling", "GlobalMaxPool": "max-pooling",
     "LSTM": "a recurrent layer", "GRU": "a recurrent layer", "RNN": "a recurrent layer", "Attention": "attention",
+    "AveragePool": "average-pooling", "LogSoftmax": "a log-softmax",
     "LayerNormalization": "a layer normalisation", "TreeEnsembleRegressor": "trees", "TreeEnsembleClassifier": "trees"}
 """What a graph is called that has these operators."""
 
@@ -65,8 +66,10 @@ def open_file(path: Path) -> OnnxModel:
         raise InvalidInput(
             f"{path} is an ONNX model, and onnxruntime is not installed.", "It runs such models.",
             "Run pip install 'laybare[onnx]'.", path=str(path)) from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # of its warnings some come with every batch: a graph that was traced with other rows
     try:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no common public base
         raise InvalidInput(
             f"{path} cannot be loaded by onnxruntime ({str(error).splitlines()[0]}).",
@@ -115,14 +118,26 @@ def read_graph(path: Path, dim: int | None) -> GraphFacts:
         node.output[0]: attribute.t for node in graph.node if node.op_type == "Constant"
         for attribute in node.attribute if attribute.name == "value"}
     nodes = [node for node in graph.node if node.op_type != "Constant"]
-    found = sorted({STRUCTURES[node.op_type] for node in nodes if node.op_type in STRUCTURES})
+    start = next((given.name for given in graph.input if given.name not in constants), "")
+    found = sorted({STRUCTURES[node.op_type] for node in nodes if node.op_type in STRUCTURES} | _products(start, nodes))
     remark = f"The graph of {path.name} has {' and '.join(found)}: it is no chain of fully connected layers." if found else ""
     last = next((node for node in reversed(nodes) if node.op_type not in SHAPE_OPERATORS), None)
-    start = next((given.name for given in graph.input if given.name not in constants), "")
     values = {name: np.asarray(numpy_helper.to_array(tensor), dtype=float) for name, tensor in constants.items()
               if tensor.data_location != 1}
     link = None if last is None else LINKS_BY_OPERATOR.get(last.op_type)
     return GraphFacts(None if dim is None else _normalisation(start, nodes, values, dim), link, remark)
+
+
+def _products(start: str, nodes: list[Any]) -> set[str]:
+    """What multiplies features by features: exporters write attention as matrix products with a softmax between them."""
+    features, found = {start}, set[str]()
+    for node in nodes:
+        shared = sum(name in features for name in node.input)
+        features.update(node.output if shared else ())
+        found.update({node.op_type} if shared > 1 or node.op_type == "Softmax" else ())
+    if found.isdisjoint(("MatMul", "Einsum")):
+        return set()
+    return {"attention" if "Softmax" in found else "a product of features"}
 
 
 def _normalisation(start: str, nodes: list[Any], constants: dict[str, Array], dim: int) -> InputRegion | None:

@@ -215,6 +215,11 @@ class Oracle(SourceMethods):
         where = () if self.region is None else (self.region.sentence,)
         return (links.describe(self._ledger.link), *measured, *where, *((self._remark,) if self._remark else ()))
 
+    @property
+    def structure(self) -> str:
+        """What the model's own file says about its structure; empty if nothing."""
+        return self._remark
+
     @cached_property
     def rounding(self) -> Rounding:
         """The resolution of the answers; a few queries at the first access (see `measure_rounding`)."""
