@@ -19,12 +19,14 @@ from laybare.version import __version__ as __version__
 if TYPE_CHECKING:
     from laybare import (  # noqa: F401 (rooms, reached as lb.room)
         activations,
+        auditing,
         certificate,
         decomposition,
         errors,
         estimator,
         export,
         landscape,
+        likelihood,
         lines,
         lowest_layer,
         methods,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         step,
         tanh,
     )
+    from laybare.auditing import Audit, audit
     from laybare.certificate import Certificate, Claim
     from laybare.errors import LaybareError
     from laybare.estimator import NetworkClassifier, NetworkRecovery, UnionOfHalfSpaces
@@ -73,15 +76,15 @@ if TYPE_CHECKING:
     )
     from laybare.methods.choosing import choose
     from laybare.networks import Layer, Match, Network, compare, simplify
-    from laybare.pipeline import Audit, Recovery, audit, recover, refine
+    from laybare.pipeline import Recovery, recover, refine
     from laybare.planted import random_network
     from laybare.search.settings import Search
     from laybare.source import DaskSamples, Gaussian, Oracle, Samples, Source, Symmetric, Unknown, open_samples
 
 ROOMS = (
-    "activations", "certificate", "decomposition", "errors", "estimator", "export", "landscape", "lines",
-    "lowest_layer", "methods", "moments", "networks", "numerics", "pipeline", "planted", "report", "search", "solver", "source",
-    "studies", "theory")
+    "activations", "auditing", "certificate", "decomposition", "errors", "estimator", "export", "landscape", "likelihood",
+    "lines", "lowest_layer", "methods", "moments", "networks", "numerics", "pipeline", "planted", "report", "search",
+    "solver", "source", "studies", "theory")
 """Packages that are reached as lb.room without an import of their own."""
 
 MOVED = homes_of({
@@ -120,7 +123,8 @@ __getattr__ = on_demand(
         "laybare.methods": "GeneralReLU LandscapeDesign Lines Method RandomStart Start SymmetricInputs TensorInit",
         "laybare.methods.choosing": "choose",
         "laybare.export.recovery_files": "load",
-        "laybare.pipeline": "Audit Recovery audit recover refine",
+        "laybare.auditing": "Audit audit",
+        "laybare.pipeline": "Recovery recover refine",
     }),
     renamed={name: f"{room}.{name}" for name, room in MOVED.items()})
 

@@ -20,7 +20,7 @@ STOPS = {
     "cli/program.py CommandsOnDemand.invoke": "the program ends with the status of the interrupt",
     "cli/program.py run": "the program ends with the status of the interrupt",
     "lines/folds/reader.py read_folds": "the layers so far are returned, marked",
-    "pipeline/auditing/budgets.py _AuditRun.measure": "the rows that are done are returned, and the audit is marked",
+    "auditing/budgets.py _AuditRun.measure": "the rows that are done are returned, and the audit is marked",
     "likelihood/judged_recovery.py recover_by_likelihood": "the network is returned with an unfinished certificate",
     "pipeline/main_loop.py _certify": "the network is returned with an unfinished certificate",
     "pipeline/main_loop.py _recover_from_samples": "the network before narrowing is returned",

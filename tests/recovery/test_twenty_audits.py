@@ -25,9 +25,9 @@ from sarif_schemas import STRUCTURE
 from scaled_classifiers import trained, write_onnx
 
 import laybare as lb
+from laybare.auditing.budgets import LARGEST_DOUBT
+from laybare.auditing.copy_error import CheckRows, CopyError
 from laybare.numerics.shapes import Array
-from laybare.pipeline.auditing.budgets import LARGEST_DOUBT
-from laybare.pipeline.auditing.copy_error import CheckRows, CopyError
 from laybare.report import audit_words
 from laybare.report.json_schema import validate_document
 from laybare.source import Endpoint
@@ -162,7 +162,7 @@ def served() -> Iterator[Endpoint]:
 class Judged(list[tuple[Callable[[Array], Array], CopyError]]):
     """Every copy that an audit judged, and what it said of it."""
 
-    def copy_of(self, row: lb.pipeline.auditing.AuditRow) -> Callable[[Array], Array]:
+    def copy_of(self, row: laybare.auditing.AuditRow) -> Callable[[Array], Array]:
         """The copy of a row, by its bounds."""
         return next(copy for copy, error in self if (error.error, error.high) == (row.error, row.error_high))
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 import laybare as lb
+from laybare.auditing.defences import STANDARD, parse_defence
 from laybare.cli.interrupts import STATE, InterruptState, keep_on_interrupt, results_saved
 from laybare.cli.output import NumberRange, Output, examples, output_options, print_path
 from laybare.cli.program import MISUSE, import_from_here
@@ -18,7 +19,6 @@ from laybare.cli.results import NEW_FILE, WRITERS, ResultOptions, finish, open_n
 from laybare.errors import LaybareError
 from laybare.numerics.file_borders import check_whole_file_fits, reading
 from laybare.numerics.shapes import Event, Progress
-from laybare.pipeline.auditing.defences import STANDARD, parse_defence
 from laybare.report.audit_formats import form_of
 from laybare.report.audit_words import audit_text
 from laybare.report.drawings import check_matplotlib

@@ -16,7 +16,7 @@ from laybare.report.audit_references import REFERENCES
 from laybare.report.json_schema import validate_document
 
 if TYPE_CHECKING:
-    from laybare.pipeline.auditing import Audit
+    from laybare.auditing import Audit
 
 FORMAT, SCHEMA_VERSION = "laybare-audit", 1
 """Convention: how a document says what it is; the version changes when a program that reads it would have to."""

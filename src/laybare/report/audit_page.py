@@ -15,7 +15,7 @@ from laybare.report.page import fill_template
 from laybare.report.study_figures import Curve, LinesFigure, Panel
 
 if TYPE_CHECKING:
-    from laybare.pipeline.auditing import Audit
+    from laybare.auditing import Audit
 
 BADGES = {"exact copy": "refuted", "copy": "refuted", "no copy": "verified", "open": "doubtful"}
 """Colours of the verdicts: a model that can be copied is red."""

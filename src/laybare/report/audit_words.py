@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from laybare.report.tables import Cell, format_size, text_table
 
 if TYPE_CHECKING:
-    from laybare.pipeline.auditing import Audit, AuditRow, DefenceRow
+    from laybare.auditing import Audit, AuditRow, DefenceRow
 
 CAPTIONS = {
     "exact copy": "The model can be copied exactly", "copy": "The model can be copied",

@@ -11,11 +11,12 @@ import numpy as np
 from laybare.report.tables import ListingOptions, format_cell, format_decimals, format_digits, format_size
 
 if TYPE_CHECKING:
+    from laybare.auditing import Audit
     from laybare.certificate import Certificate
     from laybare.lines.look import Insight
     from laybare.networks import Layer, LayerMatch, Match, Network
     from laybare.numerics.shapes import Array
-    from laybare.pipeline import Audit, Recovery
+    from laybare.pipeline import Recovery
     from laybare.source import Oracle, Samples
 
 LISTED = ListingOptions(units=8, inputs=6, outputs=6)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from laybare.auditing import audit
+from laybare.auditing.defences import STANDARD
 from laybare.networks import Layer, Network
-from laybare.pipeline.auditing import audit
-from laybare.pipeline.auditing.defences import STANDARD
 from laybare.studies import columns as col
 from laybare.studies.study import Study, StudyMeasurement, table
 

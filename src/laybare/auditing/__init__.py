@@ -1,6 +1,6 @@
 """An audit: what an outsider can copy with how many queries, and what defences change about it."""
 
-from laybare.pipeline.auditing.budgets import audit
-from laybare.pipeline.auditing.outcome import Audit, AuditOrigin, AuditRow, DefenceRow
+from laybare.auditing.budgets import audit
+from laybare.auditing.outcome import Audit, AuditOrigin, AuditRow, DefenceRow
 
 __all__ = ["Audit", "AuditOrigin", "AuditRow", "DefenceRow", "audit"]

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.auditing import attacks
+from laybare.auditing.copy_error import CHECK, CheckRows, quantile_bounds, same_class
+from laybare.auditing.defences import parse_defence
+from laybare.auditing.outcome import yearly_quota
+from laybare.auditing.shared_answers import CachedBlackBox
 from laybare.certificate import ClaimName
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.numerics import checks
 from laybare.numerics.shapes import Array, Event
 from laybare.pipeline import SearchLimit, monitor
-from laybare.pipeline.auditing import attacks
-from laybare.pipeline.auditing.copy_error import CHECK, CheckRows, quantile_bounds, same_class
-from laybare.pipeline.auditing.defences import parse_defence
-from laybare.pipeline.auditing.outcome import yearly_quota
-from laybare.pipeline.auditing.shared_answers import CachedBlackBox
 from laybare.report.audit_words import headline, limits, quota_sentence
 from laybare.source.oracle.repeats import REPEATS
 
@@ -192,9 +192,9 @@ def test_a_tie_of_two_classes_is_no_disagreement() -> None:
 
 def test_a_certificate_that_the_check_contradicts_is_not_believed() -> None:
     """Verified where inputs are asked, wrong at the rows of the check: the row says doubtful."""
-    from laybare.pipeline.auditing.attacks import AttackResult
-    from laybare.pipeline.auditing.budgets import _row
-    from laybare.pipeline.auditing.copy_error import CopyError
+    from laybare.auditing.attacks import AttackResult
+    from laybare.auditing.budgets import _row
+    from laybare.auditing.copy_error import CopyError
 
     found = lb.recover(lb.Oracle(SMALL, budget=2000))
     assert found.certificate.verdict == "verified"

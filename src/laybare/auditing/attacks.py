@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from laybare.auditing.copy_error import NO_COPY, CheckRows, CopyError
+from laybare.auditing.shared_answers import CachedBlackBox
 from laybare.certificate import ClaimName
 from laybare.errors import Interrupted, LaybareError
 from laybare.numerics.shapes import Array, Progress, report_progress
-from laybare.pipeline.auditing.copy_error import NO_COPY, CheckRows, CopyError
-from laybare.pipeline.auditing.shared_answers import CachedBlackBox
 from laybare.pipeline.main_loop import recover
 from laybare.pipeline.monitor import SearchLimit
 from laybare.pipeline.recovery import Recovery

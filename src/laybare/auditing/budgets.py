@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 
 from laybare.activations import as_activation
+from laybare.auditing.attacks import ATTACK, AttackResult, AttackSetting, run_attack, ways_against
+from laybare.auditing.copy_error import CHECK, NO_COPY, CheckOptions, CheckRows
+from laybare.auditing.defences import Defence, parse_defence
+from laybare.auditing.outcome import Audit, AuditOrigin, AuditRow, DefenceRow, largest_failure, queries_to, yearly_quota
+from laybare.auditing.shared_answers import CachedBlackBox
 from laybare.errors import InvalidInput, LaybareError, Unidentifiable
 from laybare.numerics.checks import check_instance, check_memory, check_sizes, check_whole, show_value
 from laybare.numerics.levels import EPS
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.pipeline.arguments import as_method
-from laybare.pipeline.auditing.attacks import ATTACK, AttackResult, AttackSetting, run_attack, ways_against
-from laybare.pipeline.auditing.copy_error import CHECK, NO_COPY, CheckOptions, CheckRows
-from laybare.pipeline.auditing.defences import Defence, parse_defence
-from laybare.pipeline.auditing.outcome import Audit, AuditOrigin, AuditRow, DefenceRow, largest_failure, queries_to, yearly_quota
-from laybare.pipeline.auditing.shared_answers import CachedBlackBox
 from laybare.pipeline.recovery import Recovery
 from laybare.source import Gaussian, Law, Oracle, as_target
 from laybare.source.oracle.links import are_probabilities
@@ -68,7 +68,7 @@ def audit(
     progress : callable or True, as for recover; the detail of every event names the budget
     command : what was typed, for the report
 
-    Three attacks are tried (`laybare.pipeline.auditing.attacks`). One run's answers serve the others: without defences all
+    Three attacks are tried (`laybare.auditing.attacks`). One run's answers serve the others: without defences all
     budgets together cost at most twice the largest, and the check. Every defence is asked anew where its answers lead
     elsewhere. An interrupt (Ctrl-C) ends the audit with the rows that are done, and so does a model that answers no more.
     """

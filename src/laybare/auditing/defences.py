@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
+from laybare.auditing.copy_error import CheckRows, classes_of, spread_of
 from laybare.errors import InvalidInput
 from laybare.numerics.shapes import Array
-from laybare.pipeline.auditing.copy_error import CheckRows, classes_of, spread_of
 
 STANDARD = ("round:6", "round:4", "round:3", "round:2", "float32", "float16", "noise:0.01", "label", "cap:100")
 """The defences that are measured unless others are named. Convention: what interfaces of models do."""
