@@ -73,6 +73,7 @@ def _type(hint: Any, names: dict[str, Any]) -> Any:
 
     holder.__annotations__ = {"hint": hint}
     try:
-        return get_type_hints(holder, names, include_extras=True)["hint"]
+        found = get_type_hints(holder, names, include_extras=True)["hint"]
+        return Any if getattr(found, "_is_protocol", False) else found  # a look at a black box's properties would ask it
     except Exception:  # a name for readers and mypy alone, imported while they look
         return Any
