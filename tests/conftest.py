@@ -32,9 +32,8 @@ LONGEST_SECONDS = {True: 7200.0, False: 900.0}
 TYPECHECK = os.environ.get("LAYBARE_TYPECHECK", "rooms")
 
 END_TO_END = frozenset({
-    "auditing", "certificate", "cli", "estimator", "examples", "export", "hostile", "likelihood", "lines", "lowest_layer", "methods",
-    "pipeline",
-    "recovery", "report", "studies",
+    "auditing", "certificate", "cli", "estimator", "examples", "export", "hostile", "likelihood", "lines", "lowest_layer",
+    "methods", "pipeline", "recovery", "report", "studies",
     "test_documents.py", "test_literal_forms.py"})
 """Folders and files of tests that run whole recoveries: thousands of small calls, whose checks take much of the time.
 Shapes are checked there by `make test-all`; the rooms below are checked always."""

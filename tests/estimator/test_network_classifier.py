@@ -40,6 +40,9 @@ def test_log_odds_are_those_of_the_network(fitted):
     assert np.sqrt(np.mean((fitted.decision_function(x) - log_odds(x)) ** 2)) < 0.3
     chances = fitted.predict_proba(x)
     assert_allclose(chances.sum(axis=1), 1.0)
+    assert_allclose(fitted.predict_log_proba(x), np.log(chances))
+    far = fitted.predict_log_proba(np.vstack([1e3 * np.eye(x.shape[1]), -1e3 * np.eye(x.shape[1])]))
+    assert np.isfinite(far).all() and far.min() < -40.0  # where the probability itself is 0 or 1 to rounding
     assert_array_equal(fitted.predict(x) == "well", chances[:, 1] > 0.5)
     assert fitted.recovery_.loss.name == "bernoulli"
 
@@ -54,6 +57,7 @@ def test_several_classes_share_their_units():
     assert model.network_.width == 1
     assert model.network_.outputs == model.predict_proba(x).shape[1] == 3
     assert_allclose(model.predict_proba(x).sum(axis=1), 1.0)
+    assert_allclose(model.predict_log_proba(x), np.log(model.predict_proba(x)))
     assert model.score(x, y) > np.mean(np.argmax(odds, axis=1) == y) - 0.02
 
 

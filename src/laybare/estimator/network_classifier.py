@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -118,6 +119,14 @@ class NetworkClassifier(ClassifierMixin, NestedParameters):  # type: ignore[misc
         if odds.ndim == 1:
             return np.column_stack([1.0 - chances, chances])
         return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of probabilities, (n, classes); those of two classes keep their digits down to underflow."""
+        odds = self.decision_function(X)
+        if odds.ndim == 1:
+            return -np.column_stack([np.logaddexp(0.0, odds), np.logaddexp(0.0, -odds)])
+        each = -np.logaddexp(0.0, -odds)
+        return np.asarray(each - logsumexp(each, axis=1, keepdims=True))
 
     def predict(self, X: Any) -> Array:
         """The likeliest label of every row, (n,)."""

@@ -31,7 +31,7 @@ class NetworkRecovery(
         How to find the start, as in `recover`. Its choices are parameters too: `method__search__hops`.
     width : int, optional
         Largest number of hidden units; detected if not given. Where the rows do not support so many there are fewer, with a
-        ConvergenceWarning. `recover` takes a width as exact.
+        ConvergenceWarning. `recover`, and `fit` of a source, take a width as exact.
     activation : str or Activation
         Of the hidden units; a method brings its own, and may then only be contradicted by something else than "relu".
     loss : "squared", "huber", "poisson" or "bernoulli"
