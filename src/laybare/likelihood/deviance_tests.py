@@ -87,10 +87,6 @@ class LikelihoodTestOptions:
     moved_by: float = 0.4  # Distance of these, relative to the row. Checked by `laybare reproduce likelihoods`.
     refits: int = 3  # Best of these that are refitted. Checked by `laybare reproduce likelihoods`.
     products: int = 60  # Products of inputs that are tested. Checked by `laybare reproduce likelihoods`.
-    max_hidden_unit: float = 0.25
-    """Standard deviation of a unit that may go unseen, over that of the outputs: a sixteenth of their variance. Labels and small
-    counts say little each, so that this is four times as much as for outputs with little noise. Checked by
-    `laybare reproduce likelihoods`."""
     interval_chance: float = 0.975  # At which intervals from few groups are as wide as Student's. Convention: those of 95 %.
     effort: Effort = Effort(max_steps=30)
 
@@ -178,7 +174,7 @@ def certify_likelihood(
     more, wider = _more_claim(fitted, probes, effect)
     visible = _smallest_visible(fitted, gain_seen(more.threshold, parts.assurance.level) * effect)
     seen = Claim(
-        ClaimName.SMALLEST_VISIBLE_UNIT, visible, TESTS.max_hidden_unit, visible <= TESTS.max_hidden_unit, "proved",
+        ClaimName.SMALLEST_VISIBLE_UNIT, visible, parts.assurance.resolution, visible <= parts.assurance.resolution, "proved",
         f"a further unit that adds less than {visible:.1e} of the standard deviation of the network's outputs would not show "
         "in this number of rows.")
     intervals, minimum = _intervals_claim(fitted, covariance, undetermined), (_minimum_claim(fitted, covariance), *search.claims)
