@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.activations import relu
 from laybare.certificate.certificate import ClaimName
 from laybare.certificate.challengers import BetTerms, Challenger, capital_against, upper_bound
+from laybare.likelihood.deviance_tests import _smallest_visible
 from laybare.likelihood.group_bets import Arena, JudgedRows
 from laybare.numerics.shapes import Array
-from laybare.solver.point import point_of
-from laybare.source.losses import Labels, Loss
+from laybare.solver.point import outputs_at, point_of
+from laybare.source import Schedule, Unknown
+from laybare.source.losses import Labels, Loss, likelihood_rows
 
 
 def arena_and_rows(loss: str, eta: Array, y: Array) -> tuple[Arena, JudgedRows]:
@@ -112,3 +117,19 @@ def test_named_groups_are_no_series(rng: np.random.Generator) -> None:
     y = truth(x) + 0.2 * rng.standard_normal(n) + 0.2 * rng.standard_normal(n // 5)[groups]
     found = lb.recover(x, y, groups=groups, rng=0)
     assert found.certificate.verdict == "verified"
+
+
+def test_what_could_be_seen_is_said_for_the_rows_that_say_least(rng: np.random.Generator) -> None:
+    """Counts: the half of the rows with the smaller means; without a link all rows say the same."""
+    x, row = rng.standard_normal((2000, 1)), np.array([[1.0]])
+    network = lb.Network(lb.Layer(row, np.array([0.5]), relu), np.array([1.0]), 0.0)
+    point = point_of(network, biases=True, offset=True, linear=False)
+    eta, seen = outputs_at(point, x)[:, 0], {}
+    for loss in ("squared", "poisson"):
+        counts = lb.Samples(x, rng.poisson(np.exp(eta)).astype(float))
+        rows = likelihood_rows(counts, Loss(loss), schedule=Schedule(), law=Unknown())
+        fitted = SimpleNamespace(used=rows, point=point, dispersion=1.0)
+        seen[loss] = _smallest_visible(fitted, 9.0) ** 2 * eta.var() / 9.0  # type: ignore[arg-type]
+    assert seen["squared"] == pytest.approx(1.0 / 2000)
+    assert seen["poisson"] == pytest.approx(1.0 / (2.0 * np.sort(np.exp(eta))[:1000].sum()))
+    assert seen["poisson"] > 1.5 / np.exp(eta).sum()

@@ -53,7 +53,7 @@ class ChallengerOptions:
     periodogram: int = 2048  # Frequencies whose power is compared. Checked by `make bench`.
     octaves: tuple[float, float] = (-1.0, 5.0)
     """Of their lengths, in white inputs. Derived: half a period to dozens between the largest and smallest of an input."""
-    steps: int = 8  # Of these. Checked by `pytest tests/certificate/test_challengers.py`.
+    steps: int = 8  # Of directions, frequencies and factors. Checked by `pytest tests/certificate/test_challengers.py`.
     waves: int = 192  # Checked by `make bench`.
     scales: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)  # Derived: octaves of frequencies, in white inputs.
     bets: tuple[float, ...] = (0.9, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)  # Derived: shares of 1/b, about octaves.

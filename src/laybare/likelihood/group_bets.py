@@ -38,9 +38,6 @@ from laybare.numerics.shapes import Array
 from laybare.solver.point import Point, outputs_at
 from laybare.source.losses import Labels, LikelihoodRows, Loss
 
-SCALING_STEPS = 8
-"""Newton's steps of one factor. Derived: each doubles the digits, from one."""
-
 
 class JudgedRows(NamedTuple):
     """White inputs, what the network answers there, and labels."""
@@ -93,7 +90,7 @@ class Arena:
         """The challenger times the factor that makes these rows most likely."""
         shape = one.adds(seen.x, seen.eta)
         tried = [0.0]
-        for _ in range(SCALING_STEPS):
+        for _ in range(OPTIONS.steps):
             each = self.loss.rows(seen.eta + tried[-1] * shape, seen.labels.y)
             weights = seen.labels.weights[:, None]
             slope, curvature = (float(np.sum(weights * part)) for part in (each.score * shape, each.information * shape**2))
