@@ -26,7 +26,7 @@ from unfinished_certificate import without_certificate
 
 import laybare as lb
 from laybare import cli
-from laybare.cli.literal_forms import FORMS, LAYER_FORMS, RESAMPLED, SECTION_7, literal_layer, literal_method
+from laybare.cli.samples_commands import FORMS, LAYER_FORMS, RESAMPLED, SECTION_7, literal_layer, literal_method
 from laybare.networks.polynomials import Polynomial, multilinear
 from laybare.planted import mixture_inputs, orthonormal_weights
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer

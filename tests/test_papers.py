@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import laybare as lb
 from laybare import theory
 from laybare.cli import commands
-from laybare.cli.literal_forms import FORMS, LAYER_FORMS, literal_layer, literal_method
+from laybare.cli.samples_commands import FORMS, LAYER_FORMS, literal_layer, literal_method
 from laybare.report.tables import format_cell, text_table
 from laybare.studies import PAPERS, STUDIES, Study
 

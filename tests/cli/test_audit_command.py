@@ -20,7 +20,7 @@ from signalled_programs import ENVIRONMENT, PROGRAM, start
 
 import laybare as lb
 from laybare import cli
-from laybare.report.json_schema import validate_document
+from laybare.report.audit_formats import validate_document
 
 TRUTH = lb.random_network(3, 2, rng=1)
 SOURCE = Path(lb.__file__).parent

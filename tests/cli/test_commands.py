@@ -22,9 +22,8 @@ from signalled_programs import start
 import laybare as lb
 from laybare import cli
 from laybare.cli.interrupts import STATE, keep_on_interrupt
-from laybare.cli.literal_forms import literal_method
 from laybare.cli.output import Output
-from laybare.cli.samples_commands import open_with_columns
+from laybare.cli.samples_commands import literal_method, open_with_columns
 from laybare.errors import Interrupted
 from laybare.methods.lines import error_bars
 from laybare.networks import max_angle

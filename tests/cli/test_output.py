@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 import laybare as lb
 from laybare import cli
-from laybare.cli import planning
+from laybare.cli import checking
 from laybare.cli.results import WRITERS
 from laybare.cli.wording import for_standard_error, in_command_line_words
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
@@ -57,7 +57,7 @@ def here(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """In that folder; rates are not measured for every call, and the demonstration trains from one start."""
     monkeypatch.setattr(trained_mlp, "retrain", partial(trained_mlp.retrain, starts=1))
     kinds = ("reading", "least squares", "gradients", "products", "normal equations", "other features")
-    monkeypatch.setattr(planning, "measured_rates", lambda *sizes: planning.Rates(dict.fromkeys(kinds, 1e9), 1e9))
+    monkeypatch.setattr(checking, "measured_rates", lambda *sizes: checking.Rates(dict.fromkeys(kinds, 1e9), 1e9))
     monkeypatch.chdir(data)
     return data
 

@@ -12,15 +12,15 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner
 
-from laybare.cli import commands, planning
-from laybare.cli.planning import Rates, measured_rates, plan_recovery
+from laybare.cli import checking, commands
+from laybare.cli.checking import Rates, measured_rates, plan_recovery
 
 
 @pytest.fixture(scope="module", autouse=True)
 def once() -> Iterator[None]:
     """Rates are measured once for this module; `ratio` measures its own."""
     rates = measured_rates(10, 4, 1)
-    with patch.object(planning, "measured_rates", lambda *sizes: rates):
+    with patch.object(checking, "measured_rates", lambda *sizes: rates):
         yield
 
 

@@ -29,7 +29,7 @@ from laybare.auditing.budgets import LARGEST_DOUBT
 from laybare.auditing.copy_error import CheckRows, CopyError
 from laybare.numerics.shapes import Array
 from laybare.report import audit_words
-from laybare.report.json_schema import validate_document
+from laybare.report.audit_formats import validate_document
 from laybare.source import Endpoint
 
 pytestmark = pytest.mark.slow

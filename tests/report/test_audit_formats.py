@@ -15,9 +15,8 @@ from sarif_schemas import OFFICIAL, STRUCTURE
 
 import laybare as lb
 from laybare.errors import InvalidInput
-from laybare.report.audit_references import REFERENCES
+from laybare.report.audit_formats import REFERENCES, shipped_schema, validate_document
 from laybare.report.audit_words import advice
-from laybare.report.json_schema import shipped_schema, validate_document
 
 HOSTILE = "<script>alert(1)</script>|`x`\n# no"
 
@@ -64,7 +63,7 @@ def test_both_validators_refuse_the_same(document: dict[str, Any], path: str, va
 
 
 def test_a_keyword_that_the_validator_does_not_know_is_no_pass() -> None:
-    from laybare.report.json_schema import violations
+    from laybare.report.audit_formats import violations
 
     with pytest.raises(KeyError):
         list(violations(1, {"maximum": 0}, {}, "x"))

@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse
 
 import laybare as lb
-from laybare.cli.planning import measured_rates, plan_recovery
+from laybare.cli.checking import measured_rates, plan_recovery
 from laybare.export import from_json, from_npz, to_json, to_npz
 from laybare.solver import Effort
 from laybare.source import Endpoint, Schedule, Simulation

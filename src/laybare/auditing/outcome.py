@@ -155,7 +155,7 @@ class Audit:
 
     def figure(self) -> str:
         """The error of the copy against queries, with its confidence band, as SVG text."""
-        from laybare.report.audit_page import audit_figure
+        from laybare.report.audit_formats import audit_figure
 
         return audit_figure(self).svg()
 

@@ -32,12 +32,12 @@ COMMANDS = {
     "check": ("checking", "Which assumptions the samples in a file hold, and which methods would be tried."),
     "completion": ("completion", "Print what makes your shell complete these commands."),
     "compare": ("results", "Compare two saved networks."),
-    "demo": ("demonstration", "Recover a network trained on real data, as a demonstration."),
+    "demo": ("study_commands", "Recover a network trained on real data, as a demonstration."),
     "extract": ("black_box_commands", "Recover the network behind a black box."),
     "plan": ("checking", "Say what a recovery would take: passes, bytes, memory, time."),
     "recover": ("samples_commands", "Recover the network behind samples in a file."),
     "recover-layer": ("samples_commands", "Recover the lowest layer of a deeper network behind samples in a file."),
-    "reproduce": ("reproduction", "Run a study and write its table."),
+    "reproduce": ("study_commands", "Run a study and write its table."),
 }
 """Commands, the files they stand in, and what the list of commands says about them."""
 
