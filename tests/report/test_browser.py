@@ -12,7 +12,7 @@ import pytest
 from browser_driver import Browser, browser
 
 import laybare as lb
-from laybare.source.arrays import ColumnNames
+from laybare.source.samples import ColumnNames
 
 if "LAYBARE_BROWSER" not in os.environ:
     pytest.skip("reports were not looked at in a browser: make test-browser installs Chromium and does", allow_module_level=True)

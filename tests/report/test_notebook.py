@@ -13,7 +13,7 @@ from laybare.certificate import StandardErrors
 from laybare.report import render
 from laybare.report.tables import format_decimals
 from laybare.solver import Trace, TraceRow
-from laybare.source.arrays import ColumnNames
+from laybare.source.samples import ColumnNames
 
 
 class Words(HTMLParser):

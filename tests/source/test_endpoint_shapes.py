@@ -14,7 +14,7 @@ import pytest
 
 from laybare.errors import InvalidInput
 from laybare.source import Endpoint
-from laybare.source.oracle.json_shapes import RequestShape, ResponsePath
+from laybare.source.oracle.endpoint import RequestShape, ResponsePath
 
 X = np.array([[1.0, 2.0], [3.0, 4.0]])
 SECRET = "s3cr3t-Passw0rd"

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from laybare.source import Gaussian, Samples, Symmetric, open_samples
-from laybare.source.arrays import FILES
+from laybare.source.samples import FILES
 
 
 @pytest.fixture

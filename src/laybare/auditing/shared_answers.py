@@ -10,7 +10,7 @@ import numpy as np
 
 from laybare.errors import LaybareError
 from laybare.numerics.shapes import Array
-from laybare.source.arrays import row_keys
+from laybare.source.samples import row_keys
 
 
 class CachedBlackBox:

@@ -27,10 +27,10 @@ from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, step_o
 from laybare.solver.point import FittedPoint, Point, columns_of, keep_units, parameter_count, point_of
 from laybare.solver.subsampled import ReducedNormal, fits_single_precision, reduced_normal
 from laybare.source import Source
-from laybare.source.parallel import run_parallel
 from laybare.source.problem import Problem, prefix_and_next, prefix_and_rest, prefix_or_all
 from laybare.source.protocol import SplitSources
 from laybare.source.sums import balance_two_blocks
+from laybare.source.views import run_parallel
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from laybare.numerics.progress import progress_bar
 from laybare.numerics.redaction import redact
 from laybare.numerics.shapes import Array, Progress
 from laybare.report import Pair, Unit
-from laybare.source.arrays import ColumnNames
+from laybare.source.samples import ColumnNames
 
 
 @dataclass(frozen=True)

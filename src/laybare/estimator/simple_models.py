@@ -34,9 +34,9 @@ from laybare.numerics.shapes import Array
 from laybare.pipeline.recovery import Recovery
 from laybare.solver.point import Model
 from laybare.source import Rows, Schedule, Unknown
-from laybare.source.arrays import StackedArrays
 from laybare.source.derived import StackedRows
 from laybare.source.losses import Loss, likelihood_rows
+from laybare.source.samples import StackedArrays
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,8 +33,8 @@ from laybare.numerics.file_borders import archive_bytes, check_whole_file_fits, 
 from laybare.numerics.shapes import Array
 from laybare.pipeline.recovery import Provenance, Recovery
 from laybare.solver import Trace, TraceRow
-from laybare.source.arrays import ColumnNames
 from laybare.source.losses import Loss
+from laybare.source.samples import ColumnNames
 
 
 def to_json(network: Network, path: str | os.PathLike[str] | None = None) -> str:

@@ -33,10 +33,10 @@ from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Array, Progress
 from laybare.pipeline.recovery import Provenance, provenance_of
 from laybare.source import Oracle, Samples, Source
-from laybare.source.arrays import ColumnNames
 from laybare.source.checkpoint import with_checkpoint
 from laybare.source.problem import pose
 from laybare.source.protocol import SplitSources, check_source
+from laybare.source.samples import ColumnNames
 
 
 @dataclass(frozen=True, eq=False)

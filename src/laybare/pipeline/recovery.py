@@ -24,9 +24,9 @@ from laybare.numerics.checks import as_rows, check_number
 from laybare.numerics.shapes import Array
 from laybare.solver import Trace
 from laybare.source import Samples
-from laybare.source.arrays import ColumnNames, column_names
 from laybare.source.checkpoint import fingerprint
 from laybare.source.losses import Loss
+from laybare.source.samples import ColumnNames, column_names
 from laybare.version import __version__
 
 if TYPE_CHECKING:

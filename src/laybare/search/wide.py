@@ -48,7 +48,7 @@ from laybare.solver.point import (
     parameter_count,
     parameters_per_unit,
 )
-from laybare.source.parallel import max_parallel_tasks, run_until_interrupted
+from laybare.source.views import max_parallel_tasks, run_until_interrupted
 
 
 class WideFit(NamedTuple):

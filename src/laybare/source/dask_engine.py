@@ -34,10 +34,10 @@ import numpy as np
 from laybare.errors import ClusterFailure, InvalidInput, LaybareError
 from laybare.numerics.shapes import Array, Statistic, Sums
 from laybare.numerics.workspace import keep_freed_memory
-from laybare.source.arrays import StackedArrays, check_block
 from laybare.source.derived import StackedRows
 from laybare.source.laws import Unknown
 from laybare.source.protocol import Affine, Source
+from laybare.source.samples import StackedArrays, check_block
 from laybare.source.sums import Schedule, evaluate_block, pairwise_sum
 from laybare.source.views import DerivedSource, View, leaf_of, row_index_dtype
 

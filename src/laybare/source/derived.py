@@ -10,9 +10,9 @@ import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.numerics.shapes import Array, Progress
-from laybare.source.arrays import StackedArrays
 from laybare.source.laws import Unknown
 from laybare.source.protocol import Law, Rows, Source
+from laybare.source.samples import StackedArrays
 from laybare.source.sums import Schedule
 from laybare.source.views import ArraySource, DerivedSource, SourceMethods
 

@@ -29,11 +29,19 @@ from laybare.numerics.checks import check_flag, check_instance, check_path, show
 from laybare.numerics.file_borders import check_regular, map_array, open_archive, reading
 from laybare.numerics.redaction import redact
 from laybare.numerics.shapes import Array
-from laybare.source.arrays import AnyArray, ArrayPair, ColumnNames, DiskArray, StackedArrays, drop_incomplete_rows
 from laybare.source.laws import Gaussian
 from laybare.source.oracle.log import is_log, read_log
 from laybare.source.protocol import Law
-from laybare.source.samples import Samples, check_shapes
+from laybare.source.samples import (
+    AnyArray,
+    ArrayPair,
+    ColumnNames,
+    DiskArray,
+    Samples,
+    StackedArrays,
+    check_shapes,
+    drop_incomplete_rows,
+)
 from laybare.source.sums import Schedule
 from laybare.source.table_files import (
     COMPRESSED,

@@ -13,9 +13,9 @@ from laybare.errors import InvalidInput, LaybareError
 from laybare.numerics.checks import as_generator, check_instance, check_memory, check_whole, show_value
 from laybare.numerics.shapes import Array, Progress
 from laybare.numerics.workspace import single_blas_thread
-from laybare.source.arrays import as_float64, as_numeric
 from laybare.source.laws import Box, Gaussian, Uniform, Unknown, as_law
 from laybare.source.protocol import Law, Rows
+from laybare.source.samples import as_float64, as_numeric
 from laybare.source.sums import GRAIN, Schedule
 from laybare.source.views import SourceMethods
 

@@ -29,7 +29,7 @@ from laybare.errors import InvalidInput
 from laybare.numerics.checks import check_memory
 from laybare.numerics.file_borders import check_regular, check_whole_file_fits, reading, refuse_pickle
 from laybare.numerics.shapes import Array
-from laybare.source.arrays import FILES, ArrayPair, ColumnNames, StackedArrays
+from laybare.source.samples import FILES, ArrayPair, ColumnNames, StackedArrays
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 """Endings of compressed tables, and the module that opens them."""

@@ -1,4 +1,8 @@
-"""The methods of a source, written once; views of some rows with mapped inputs; rows changed as they are read; rows in memory."""
+"""The methods of a source, written once; views of some rows with mapped inputs; rows changed as they are read; rows in memory.
+
+Independent tasks over the same rows run at once (`run_parallel`): dense algebra between passes, and passes over few rows, use one
+core only, so that two such tasks have one core each.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import InvalidInput
-from laybare.numerics.shapes import Array, Progress, Statistic, Sums, report_progress
+from laybare.numerics.shapes import Array, Event, Progress, Statistic, Sums, report_progress
+from laybare.numerics.workspace import single_blas_thread
 from laybare.source.laws import whitening_map
 from laybare.source.protocol import Affine, Law, Rows, Source, SplitSources, WhitenedSource
 from laybare.source.sums import GRAIN, Engine, Schedule, block_rows, evaluate_block, plan_block_rows, sum_blocks
@@ -357,3 +362,41 @@ def rows_with_smallest_key(source: Source, key: Key, limit: int) -> Rows:
             kept = np.sort(np.argsort(keys, kind="stable")[:limit])
             x, y, keys = x[kept], y[kept], keys[kept]
     return Rows(x, y)
+
+
+def run_parallel(source: Source, *tasks: Callable[[], Any]) -> list[Any]:
+    """Results of `tasks`, which read these rows: at once, each on one thread, as far as `max_parallel_tasks` allows."""
+
+    def run(number: int) -> Any:
+        with single_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return tasks[number]()
+
+    return list(map_in_order(run, range(len(tasks)), min(max_parallel_tasks(source), len(tasks))))
+
+
+def run_until_interrupted(source: Source, progress: Progress | None, *tasks: Callable[[Progress], Any]) -> list[Any]:
+    """The same for tasks that report their steps. An interrupt in any task stops all tasks."""
+    interrupted: list[bool] = []
+
+    def report(event: Event) -> None:
+        if interrupted:
+            raise KeyboardInterrupt
+        if progress is not None:
+            progress(event)
+
+    try:
+        return run_parallel(source, *(partial(task, report) for task in tasks))
+    except KeyboardInterrupt:
+        interrupted.append(True)
+        raise
+
+
+def max_parallel_tasks(source: Source) -> int:
+    """How many tasks over these rows can run at once.
+
+    One if there is a journal, which gives passes back in their order, if there is a cluster, or if the rows are not in memory:
+    then there is no memory for two tasks either.
+    """
+    schedule = source.schedule
+    alone = not isinstance(source, RowsInMemory) or schedule.journal is not None or schedule.engine is not None
+    return 1 if alone else schedule.threads(2)

@@ -3,11 +3,16 @@
     POST <url>     {"inputs": [[x00, x01, ...], [x10, ...], ...]}       Content-Type: application/json
     200            {"outputs": [[y00, ...], [y10, ...], ...]}           or one number per row: {"outputs": [y0, y1, ...]}
 
-Servers that speak otherwise are described by `request` and `response` (`laybare.source.oracle.json_shapes`). Numbers are sent
-with all digits of float64. After a dropped connection, a timeout, 429 or 5xx the request is repeated after a pause that doubles
-(or is what Retry-After says); anything else is an error at once, with what the server said. A host that was never reached is
-given up after `contact` seconds. What is waited for is told to `notify`. Redirections are not followed: the token must not be
-sent to another address. A connection is kept for the next request (`laybare.source.oracle.connections`).
+Servers that speak otherwise are described by `request` (how a server wants to be asked) and `response` (where its answer is):
+
+    request     {"instances": "$x"}          rows in the place of "$x"; "$row" is one row, and then every row is a request
+    response    predictions                  a field; fields of fields with dots, entries of lists by number: data.0.y, data[0].y
+                data[*].score                the same field of every entry
+
+Numbers are sent with all digits of float64. After a dropped connection, a timeout, 429 or 5xx the request is repeated after a
+pause that doubles (or is what Retry-After says); anything else is an error at once, with what the server said. A host that was
+never reached is given up after `contact` seconds. What is waited for is told to `notify`. Redirections are not followed: the
+token must not be sent to another address. A connection is kept for the next request (`laybare.source.oracle.connections`).
 
 A request runs on a thread of its own while the caller waits: names are looked up and servers drip by calls that nothing can
 interrupt, and so the timeout holds for the whole answer, and Ctrl-C is answered at once.
@@ -30,7 +35,7 @@ from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from queue import Empty, SimpleQueue
 from threading import TIMEOUT_MAX
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from laybare.errors import InvalidInput
@@ -38,8 +43,74 @@ from laybare.numerics.checks import check_instance, check_number, check_whole, s
 from laybare.numerics.redaction import redact, redact_address, secrets_of
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.connections import ConnectionPool, HttpRequest, RequestUnderWay, proxy_of
-from laybare.source.oracle.json_shapes import RequestShape, ResponsePath
 from laybare.version import __version__
+
+ROWS, ROW = "$x", "$row"
+
+
+@dataclass(frozen=True)
+class RequestShape:
+    """A template of JSON."""
+
+    DEFAULT: ClassVar[str] = '{"inputs": "$x"}'
+    template: str
+
+    def __post_init__(self) -> None:
+        try:
+            places = _count(json.loads(self.template))
+        except (ValueError, TypeError, RecursionError):
+            places = 0
+        if places != 1:
+            raise InvalidInput(
+                f"The request is {self.template!r:.80}.", "It must be JSON that has one place for the inputs.",
+                f'Give a template such as {{"instances": "{ROWS}"}}, or "{ROW}" where a request has one row.')
+
+    @property
+    def single(self) -> bool:
+        """Whether a request holds one row."""
+        return f'"{ROW}"' in self.template
+
+    def body(self, x: Array) -> bytes:
+        """The request for these rows."""
+        return json.dumps(_fill(json.loads(self.template), x.tolist())).encode()
+
+
+def _count(shape: Any) -> int:
+    if isinstance(shape, dict | list):
+        return sum(map(_count, shape.values() if isinstance(shape, dict) else shape))
+    return int(shape in (ROWS, ROW)) if isinstance(shape, str) else 0
+
+
+def _fill(shape: Any, rows: list[Any]) -> Any:
+    if isinstance(shape, dict):
+        return {name: _fill(part, rows) for name, part in shape.items()}
+    if isinstance(shape, list):
+        return [_fill(part, rows) for part in shape]
+    return rows if shape == ROWS else rows[0] if shape == ROW else shape
+
+
+@dataclass(frozen=True)
+class ResponsePath:
+    """Names and numbers of fields, from the outside in."""
+
+    DEFAULT: ClassVar[str] = "outputs"
+    path: str
+
+    def find(self, document: Any) -> Any:
+        """What stands there; KeyError, IndexError, TypeError or ValueError if nothing does."""
+        return _find(document, re.findall(r"[^.\[\]]+", self.path))
+
+
+def _find(document: Any, steps: list[str]) -> Any:
+    if not steps:
+        return document
+    step, *rest = steps
+    if step == "*":
+        if not isinstance(document, list):
+            raise TypeError
+        return [_find(part, rest) for part in document]
+    return _find(document[int(step)] if isinstance(document, list) else document[step], rest)
+
 
 SHOWN_CHARACTERS = 80
 """Characters of an answer in an error message. Convention: about one line on a screen."""

@@ -16,9 +16,9 @@ import numpy as np
 
 from laybare.errors import BudgetExhausted, InvalidInput, LaybareError
 from laybare.numerics.shapes import Array
-from laybare.source.arrays import StackedArrays, row_keys
 from laybare.source.oracle.links import Link
 from laybare.source.oracle.transport import AnswerBatch, QueryTransport, RemoteTarget
+from laybare.source.samples import StackedArrays, row_keys
 from laybare.source.sums import GRAIN
 
 

@@ -32,8 +32,8 @@ import numpy as np
 
 from laybare.errors import BudgetExhausted, InvalidInput, LaybareError
 from laybare.numerics.shapes import Array
-from laybare.source.arrays import ArrayPair, StackedArrays
 from laybare.source.oracle.links import link_named
+from laybare.source.samples import ArrayPair, StackedArrays
 
 LOG_FORMAT = 1
 """Version of the file format. Convention: raised when the format changes; other versions are rejected."""

@@ -33,7 +33,6 @@ from laybare.numerics.checks import (
     check_whole,
 )
 from laybare.numerics.shapes import Array, Event, Progress, report_progress
-from laybare.source.arrays import ColumnNames, as_numeric, row_keys
 from laybare.source.derived import JoinedSource, StackedRows
 from laybare.source.laws import Box, Gaussian, Unknown, as_law
 from laybare.source.oracle import links
@@ -44,6 +43,7 @@ from laybare.source.oracle.targets import as_target, digest
 from laybare.source.oracle.transport import QueryTransport, RemoteTarget
 from laybare.source.protocol import Law, Rows, Source
 from laybare.source.rounding import Rounding, measure_rounding
+from laybare.source.samples import ColumnNames, as_numeric, row_keys
 from laybare.source.simulation import InputSampler, InputStream, RedrawnRows, sampling_law
 from laybare.source.sums import GRAIN, Schedule
 from laybare.source.views import SourceMethods

@@ -20,7 +20,7 @@ from laybare.networks import Layer, Network
 from laybare.numerics.checks import check_dtype, check_path, show_value
 from laybare.numerics.file_borders import map_array, open_archive
 from laybare.numerics.shapes import Array
-from laybare.source.arrays import as_numeric
+from laybare.source.samples import as_numeric
 from laybare.source.table_files import ColumnChoice, read_csv, read_feather, read_json_lines, read_parquet
 
 NEAR_STANDARD = 3.0

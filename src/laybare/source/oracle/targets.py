@@ -2,6 +2,11 @@
 
 Of a scikit-learn classifier `predict_proba` is asked, of other estimators and pipelines `predict`. Torch modules are asked in
 evaluation mode, without gradients, in their own precision. No library is imported to recognise a model: its owner has done so.
+
+ONNX models are run by onnxruntime; what their graph says about inputs and outputs is read where onnx is installed.
+
+Exporters put the normalisation of the inputs first (Sub, Div, Mul, Add, BatchNormalization, Scaler) and Sigmoid or Softmax last.
+The first tells where the inputs are, the last what the answers are. A graph that is no chain of layers is named by its operators.
 """
 
 from __future__ import annotations
@@ -15,20 +20,180 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.networks import Network, load
-from laybare.networks.state_dicts import STATE_DICT_REMARK, is_state_dict, load_state_dict
+from laybare.networks.network_files import STATE_DICT_REMARK, is_state_dict, load_state_dict
 from laybare.numerics.checks import has_methods
+from laybare.numerics.file_borders import check_whole_file_fits
 from laybare.numerics.redaction import describe_error, redact
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.endpoint import Endpoint
 from laybare.source.oracle.links import CLASSES_ARE_NOT_ENOUGH
-from laybare.source.oracle.onnx_models import is_session, open_file, open_session
 from laybare.source.oracle.regions import InputRegion, batch_norm_region, scaler_region
+
+ONNX_TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
+LINKS_BY_OPERATOR = {"Sigmoid": "logit", "Softmax": "softmax"}
+SHAPE_OPERATORS = ("Identity", "Flatten", "Reshape", "Cast", "Dropout", "Squeeze", "Unsqueeze")
+"""Operators that leave the numbers as they are."""
+
+STRUCTURES = {
+    "Conv": "a convolution", "ConvTranspose": "a convolution", "MaxPool": "max-pooling", "GlobalMaxPool": "max-pooling",
+    "LSTM": "a recurrent layer", "GRU": "a recurrent layer", "RNN": "a recurrent layer", "Attention": "attention",
+    "AveragePool": "average-pooling", "LogSoftmax": "a log-softmax",
+    "LayerNormalization": "a layer normalisation", "TreeEnsembleRegressor": "trees", "TreeEnsembleClassifier": "trees"}
+"""What a graph is called that has these operators."""
+
+
+class OnnxModel(NamedTuple):
+    """The fields of a `Target`."""
+
+    ask: Callable[[Array], Any]
+    name: str
+    dim: int | None
+    batch: int | None
+    region: InputRegion | None = None
+    link: str | None = None
+    remark: str = ""
+
+
+class GraphFacts(NamedTuple):
+    """What a graph says: the region of its inputs, the link of its outputs, what it is if it is no chain of layers."""
+
+    region: InputRegion | None = None
+    link: str | None = None
+    remark: str = ""
+
+
+def is_session(given: Any) -> bool:
+    """Whether it has the methods of an onnxruntime session."""
+    return has_methods(given, "run", "get_inputs", "get_outputs")
+
+
+def open_file(path: Path) -> OnnxModel:
+    """A model on disk, run by onnxruntime on the CPU."""
+    check_whole_file_fits(path)
+    try:
+        import onnxruntime
+    except ImportError:
+        raise InvalidInput(
+            f"{path} is an ONNX model, and onnxruntime is not installed.", "It runs such models.",
+            "Run pip install 'laybare[onnx]'.", path=str(path)) from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # of its warnings some come with every batch: a graph that was traced with other rows
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no common public base
+        raise InvalidInput(
+            f"{path} cannot be loaded by onnxruntime ({str(error).splitlines()[0]}).",
+            "It is damaged, no ONNX model, or written for an operator set that this onnxruntime no longer runs.",
+            "Export it again; lb.from_onnx(path) reads the weights of a chain of layers without running it.",
+            path=str(path)) from None
+    opened = open_session(session, f"{path.name} {blake2b(path.read_bytes(), digest_size=8).hexdigest()}")
+    return opened._replace(**read_graph(path, opened.dim)._asdict())
+
+
+def open_session(session: Any, name: str | None = None) -> OnnxModel:
+    """A session with one input, whose rows are flattened; of several outputs the last real one (probabilities follow labels)."""
+    inputs = session.get_inputs()
+    outputs = [output for output in session.get_outputs() if output.type in ONNX_TYPES]
+    if len(inputs) != 1 or inputs[0].type not in ONNX_TYPES or not outputs:
+        shown = ", ".join(f"{part.name}: {part.type}" for part in (*inputs, *session.get_outputs()))
+        raise InvalidInput(
+            f"The ONNX model has {shown}.", "One input and at least one output of real numbers are needed.",
+            "Export it with one input tensor and without label maps (zipmap=False).")
+    input_name, answer, precision = inputs[0].name, outputs[-1].name, ONNX_TYPES[inputs[0].type]
+    sizes = [size if isinstance(size, int) else None for size in inputs[0].shape]
+    known = len(sizes) > 1 and None not in sizes[1:]
+    shape, batch = tuple(sizes[1:]) if known else (-1,), sizes[0] if sizes else None
+
+    def ask(x: Array) -> Array:
+        rows = x.astype(precision).reshape(len(x), *shape)
+        if batch is not None and len(rows) < batch:  # a graph that takes so many rows, no fewer
+            rows = np.concatenate([rows, np.repeat(rows[-1:], batch - len(rows), axis=0)])
+        given = np.asarray(session.run([answer], {input_name: rows})[0])
+        whole = given.ndim > 0 and len(given) == len(rows)  # what has no row for every input is not put into one
+        return given[: len(x)].reshape(len(x), -1) if whole else given
+
+    dim = int(np.prod([size for size in sizes[1:] if size is not None])) if known else None
+    return OnnxModel(ask, name or f"ONNX session {input_name} -> {answer}", dim, batch)
+
+
+def read_graph(path: Path, dim: int | None) -> GraphFacts:
+    """What the graph of a file says; nothing if onnx is not installed."""
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError:
+        return GraphFacts()
+    graph = onnx.load(str(path), load_external_data=False).graph
+    constants = {tensor.name: tensor for tensor in graph.initializer} | {
+        node.output[0]: attribute.t for node in graph.node if node.op_type == "Constant"
+        for attribute in node.attribute if attribute.name == "value"}
+    nodes = [node for node in graph.node if node.op_type != "Constant"]
+    start = next((given.name for given in graph.input if given.name not in constants), "")
+    found = sorted({STRUCTURES[node.op_type] for node in nodes if node.op_type in STRUCTURES} | _products(start, nodes))
+    remark = f"The graph of {path.name} has {' and '.join(found)}: it is no chain of fully connected layers." if found else ""
+    last = next((node for node in reversed(nodes) if node.op_type not in SHAPE_OPERATORS), None)
+    values = {name: np.asarray(numpy_helper.to_array(tensor), dtype=float) for name, tensor in constants.items()
+              if tensor.data_location != 1}
+    link = None if last is None else LINKS_BY_OPERATOR.get(last.op_type)
+    return GraphFacts(None if dim is None else _normalisation(start, nodes, values, dim), link, remark)
+
+
+def _products(start: str, nodes: list[Any]) -> set[str]:
+    """What multiplies features by features: exporters write attention as matrix products with a softmax between them."""
+    features, found = {start}, set[str]()
+    for node in nodes:
+        shared = sum(name in features for name in node.input)
+        features.update(node.output if shared else ())
+        found.update({node.op_type} if shared > 1 or node.op_type == "Softmax" else ())
+    if found.isdisjoint(("MatMul", "Einsum")):
+        return set()
+    return {"attention" if "Softmax" in found else "a product of features"}
+
+
+def _normalisation(start: str, nodes: list[Any], constants: dict[str, Array], dim: int) -> InputRegion | None:
+    """Where the operators before the first layer put the inputs, if they scale or move each of them."""
+    factor, shift, tensor, names = np.ones(dim), np.zeros(dim), start, []
+    while True:
+        users = [node for node in nodes if tensor in node.input]
+        step = _affine_step(users[0], tensor, constants, dim) if len(users) == 1 else None
+        if step is None:
+            break
+        factor, shift = step[0] * factor, step[0] * shift + step[1]
+        tensor = users[0].output[0]
+        names += [users[0].op_type] * (users[0].op_type not in SHAPE_OPERATORS)
+    if not names or not np.all(factor) or (np.all(factor == 1.0) and not shift.any()):
+        return None
+    return InputRegion.of_scaler(-shift / factor, 1.0 / factor, f"where the graph's own {' and '.join(names)} put them")
+
+
+def _affine_step(node: Any, tensor: str, constants: dict[str, Array], dim: int) -> tuple[Array, Array] | None:
+    """(a, b) of an operator that maps every input to a x + b; None for another."""
+    one, none = np.ones(dim), np.zeros(dim)
+    if node.op_type in SHAPE_OPERATORS:
+        return one, none
+    attributes = {given.name: given for given in node.attribute}
+    if node.op_type == "Scaler":
+        scale, offset = (np.broadcast_to(np.array(attributes[name].floats), dim) for name in ("scale", "offset"))
+        return scale, -scale * offset
+    given = [constants[name] for name in node.input if name in constants]
+    if any(array.size not in (1, dim) for array in given) or len(given) != len(node.input) - 1:
+        return None
+    rows = [np.broadcast_to(array.ravel(), dim) for array in given]
+    if node.op_type == "BatchNormalization":
+        scale, bias, mean, variance = rows
+        factor = scale / np.sqrt(variance + (attributes["epsilon"].f if "epsilon" in attributes else 1e-5))
+        return factor, bias - factor * mean
+    first = node.input[0] == tensor
+    known = {"Add": (one, rows[0]), "Mul": (rows[0], none), "Sub": (one, -rows[0]) if first else (-one, rows[0])} if rows else {}
+    if node.op_type == "Div" and rows and first:
+        return 1.0 / rows[0], none
+    return known.get(node.op_type)
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ import numpy as np
 from laybare.errors import InvalidInput, LaybareError
 from laybare.numerics.redaction import describe_error, message_of
 from laybare.numerics.shapes import Array
-from laybare.source.arrays import as_float64, as_numeric, row_keys
 from laybare.source.dask_engine import CLUSTER, new_key
 from laybare.source.oracle.links import hard_label_error
 from laybare.source.oracle.log import QueryLog
+from laybare.source.samples import as_float64, as_numeric, row_keys
 from laybare.source.simulation import InputStream
 from laybare.source.sums import GRAIN
 
