@@ -35,8 +35,7 @@ from laybare.source import Gaussian, Law, Samples, Symmetric
 from laybare.studies.five_papers import random_directions
 from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, table
 from laybare.theory.guarantees import global_recovery, start_accuracy
-from laybare.theory.relu_guarantees import relu_recovery
-from laybare.theory.symmetric_guarantees import InputLaw, symmetric_recovery
+from laybare.theory.relu_guarantees import InputLaw, relu_recovery, symmetric_recovery
 
 
 @dataclass(frozen=True, kw_only=True)

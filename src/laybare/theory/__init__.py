@@ -44,7 +44,21 @@ from laybare.theory.high_threshold_forms import (
     step_unit_slope,
     threshold_coefficient,
 )
-from laybare.theory.relu_guarantees import LinearStandIn, linear_stand_in, relu_approximation, relu_recovery, relu_units
+from laybare.theory.relu_guarantees import (
+    InputLaw,
+    LinearStandIn,
+    first_layer_error,
+    leave_one_out_bound,
+    leave_one_out_distance,
+    linear_stand_in,
+    perturbed_angle,
+    relu_approximation,
+    relu_recovery,
+    relu_units,
+    sign_margin,
+    single_unit_recovery,
+    symmetric_recovery,
+)
 from laybare.theory.risk_curvature import (
     Curvature,
     ExpectedHessian,
@@ -55,16 +69,6 @@ from laybare.theory.risk_curvature import (
     expected_risk,
     extreme_eigenvalues,
     hessian_product,
-)
-from laybare.theory.symmetric_guarantees import (
-    InputLaw,
-    first_layer_error,
-    leave_one_out_bound,
-    leave_one_out_distance,
-    perturbed_angle,
-    sign_margin,
-    single_unit_recovery,
-    symmetric_recovery,
 )
 
 __all__ = [
