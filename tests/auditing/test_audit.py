@@ -15,10 +15,10 @@ import pytest
 
 import laybare as lb
 from laybare.auditing import attacks
+from laybare.auditing.attacks import CachedBlackBox
 from laybare.auditing.copy_error import CHECK, CheckRows, quantile_bounds, same_class
 from laybare.auditing.defences import parse_defence
 from laybare.auditing.outcome import yearly_quota
-from laybare.auditing.shared_answers import CachedBlackBox
 from laybare.certificate import ClaimName
 from laybare.errors import InvalidInput, TooFewSamples
 from laybare.numerics import checks

@@ -8,20 +8,23 @@ A copy answers as the model does: probabilities where the model gives probabilit
 
 Searches end by work, which is counted from sizes, and run on one thread: what an attack brings depends on the seed and not on
 what else the machine does. Time is a limit too, for machines that are very slow; a row that it ended says so.
+
+One log for all runs of an audit: no query is asked twice, and its fingerprint says which answers the audit rests on.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from laybare.auditing.copy_error import NO_COPY, CheckRows, CopyError
-from laybare.auditing.shared_answers import CachedBlackBox
 from laybare.certificate import ClaimName
 from laybare.errors import Interrupted, LaybareError
 from laybare.numerics.shapes import Array, Progress, report_progress
@@ -30,6 +33,50 @@ from laybare.pipeline.monitor import SearchLimit
 from laybare.pipeline.recovery import Recovery
 from laybare.source import Gaussian, Oracle, Samples, Schedule, Target, Unknown
 from laybare.source.oracle.links import link_named
+from laybare.source.samples import row_keys
+
+
+class CachedBlackBox:
+    """A black box that is asked each query once. After `rewind` the answers are given again in the order in which they came.
+
+    So a point that was asked twice, to measure noise, has its two answers again.
+    """
+
+    def __init__(self, ask: Callable[[Array], Array]) -> None:
+        self._ask = ask
+        self._answers: dict[bytes, list[Array]] = {}
+        self._given: Counter[bytes] = Counter()
+        self._hash = blake2b(digest_size=16)
+        self.failure: LaybareError | None = None
+        """Why the black box did not answer, once it did not."""
+
+    def rewind(self) -> None:
+        """A new run begins."""
+        self._given.clear()
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all queries and answers so far, in their order; 32 hex digits."""
+        return self._hash.hexdigest()
+
+    def __call__(self, x: Array) -> Array:
+        numbers, keys = [], row_keys(x)
+        given = self._given.copy()
+        for key in keys:
+            numbers.append(given[key])
+            given[key] += 1
+        new = [i for i, key in enumerate(keys) if numbers[i] >= len(self._answers.get(key, ()))]
+        if new:
+            try:
+                answers = self._ask(x[new])
+            except LaybareError as error:
+                self.failure = error
+                raise
+            self._hash.update(np.ascontiguousarray(x[new]).tobytes() + np.ascontiguousarray(answers).tobytes())
+            for i, answer in zip(new, answers, strict=True):
+                self._answers.setdefault(keys[i], []).append(answer)
+        self._given = given
+        return np.array([self._answers[key][number] for key, number in zip(keys, numbers, strict=True)])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 from laybare.activations import as_activation
-from laybare.auditing.attacks import ATTACK, AttackResult, AttackSetting, run_attack, ways_against
+from laybare.auditing.attacks import ATTACK, AttackResult, AttackSetting, CachedBlackBox, run_attack, ways_against
 from laybare.auditing.copy_error import CHECK, NO_COPY, CheckOptions, CheckRows
 from laybare.auditing.defences import Defence, parse_defence
 from laybare.auditing.outcome import Audit, AuditOrigin, AuditRow, DefenceRow, largest_failure, queries_to, yearly_quota
-from laybare.auditing.shared_answers import CachedBlackBox
 from laybare.errors import InvalidInput, LaybareError, Unidentifiable
 from laybare.numerics.checks import check_instance, check_memory, check_sizes, check_whole, show_value
 from laybare.numerics.levels import EPS
