@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 import laybare as lb
-from laybare.lowest_layer.printed.delta import measure_jumps
+from laybare.lowest_layer.printed.searches import measure_jumps
 from laybare.lowest_layer.union_fit import HalfSpaces
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial

@@ -7,7 +7,7 @@ import pytest
 
 import laybare as lb
 from laybare.errors import InvalidInput, LaybareError
-from laybare.lowest_layer.printed.delta import ascend_jumps, random_places
+from laybare.lowest_layer.printed.searches import ascend_jumps, random_places
 from laybare.planted import orthonormal_weights
 
 SECTION_3 = lb.lowest_layer.PrintedRoute(search=lb.lowest_layer.DeltaSearch())

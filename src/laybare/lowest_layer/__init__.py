@@ -12,10 +12,9 @@ from laybare.lowest_layer.high_threshold import HighThreshold
 from laybare.lowest_layer.jump_route import JumpSearch
 from laybare.lowest_layer.layer_recovery import HalfSpaceUnion, LayerRecovery, learn_union, recover_layer
 from laybare.lowest_layer.layer_start import ThirdMoments
-from laybare.lowest_layer.printed.delta import DeltaAscent, DeltaSearch, slab_correlations
 from laybare.lowest_layer.printed.objectives import OneByOne, Simultaneous
 from laybare.lowest_layer.printed.route import PrintedRoute
-from laybare.lowest_layer.printed.searches import RandomSearch
+from laybare.lowest_layer.printed.searches import DeltaAscent, DeltaSearch, RandomSearch, slab_correlations
 from laybare.lowest_layer.tops import MonomialTop, RegressorTop, Top
 from laybare.lowest_layer.union_fit import Annealing, HalfSpaces
 

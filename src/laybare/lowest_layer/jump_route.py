@@ -24,7 +24,7 @@ from laybare.errors import LaybareError, TooFewSamples
 from laybare.lowest_layer import acceptance, tops
 from laybare.lowest_layer.acceptance import LayerClaimName, LayerFinding, errors_from_angles
 from laybare.lowest_layer.layer_start import ThirdMoments
-from laybare.lowest_layer.printed.delta import ASCENT, DeltaOptions, JumpPlaces, ascend_jumps, random_places
+from laybare.lowest_layer.printed.searches import ASCENT, DeltaOptions, JumpPlaces, ascend_jumps, random_places
 from laybare.lowest_layer.union_fit import HalfSpaces
 from laybare.moments import Residual, least_squares
 from laybare.networks import Layer

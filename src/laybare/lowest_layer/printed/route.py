@@ -31,9 +31,8 @@ from laybare.lowest_layer import acceptance
 from laybare.lowest_layer.acceptance import LayerFinding, layer_from_spaces, residual_claim, undefined_errors
 from laybare.lowest_layer.active_rows import Baseline, find_baseline, is_silent, label_active_rows
 from laybare.lowest_layer.layer_start import Directions, count_visible_units
-from laybare.lowest_layer.printed.delta import DeltaSearch
 from laybare.lowest_layer.printed.objectives import OneByOne, Simultaneous, hermite_correlation, restrict_to_span
-from laybare.lowest_layer.printed.searches import RandomSearch, SpaceSearch
+from laybare.lowest_layer.printed.searches import DeltaSearch, RandomSearch, SpaceSearch
 from laybare.lowest_layer.smooth_route import disjoint_cliques, is_exponential, printed_graph
 from laybare.lowest_layer.tops import check_one_output, fit_polynomial, relative_residual
 from laybare.lowest_layer.union_fit import HalfSpaces, count_mismatch
