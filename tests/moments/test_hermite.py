@@ -16,8 +16,7 @@ from numpy.testing import assert_allclose
 from laybare.activations import tanh
 from laybare.errors import BudgetExhausted, InvalidInput
 from laybare.moments import HermiteMoments, hermite_features, packed_moments, population_moments
-from laybare.moments.hermite_moments import monomials_from_hermite
-from laybare.moments.monomials import evaluate_polynomial
+from laybare.moments.hermite_moments import evaluate_polynomial, monomials_from_hermite
 from laybare.source import Samples, Schedule
 
 

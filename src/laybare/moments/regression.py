@@ -41,13 +41,14 @@ from laybare.errors import TooFewSamples
 from laybare.moments.hermite_moments import (
     HermiteMoments,
     check_packed,
+    evaluate_polynomial,
     hermite_features,
     hermite_from_monomials,
+    monomial_sums,
     monomials_from_hermite,
     population_moments,
 )
 from laybare.moments.measurement import MEMORY_LIMIT, Measurement, check_memory, check_order, measure, measure_with_noise
-from laybare.moments.monomials import evaluate_polynomial, monomial_sums
 from laybare.moments.packed import PackedMoments, count_monomials_up_to, product_places
 from laybare.networks import Layer, Network
 from laybare.numerics.linear_algebra import inner, solve_spd
