@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tasks import TASKS, Task
 
-from laybare.networks.storage import write_atomically
+from laybare.networks.network_files import write_atomically
 from laybare.report.drawings import ACCENT, LINE, SOFT, render_svg
 
 Runs = Sequence[dict[str, Any]]

@@ -38,7 +38,7 @@ def test_networks_load_as_before(tmp_path: Path) -> None:
 
 
 def test_file_that_only_says_that_it_is_a_recovery(tmp_path: Path) -> None:
-    from laybare.networks.storage import Contents, write_contents
+    from laybare.networks.network_files import Contents, write_contents
 
     write_contents(tmp_path / "bad.safetensors", Contents({"trace": np.zeros((0, 5))}, {"format": "recovery", "version": 1}))
     with pytest.raises(lb.errors.InvalidInput, match="says that it holds a recovery"):

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from laybare.auditing.copy_error import CHECK, CheckOptions
-from laybare.networks.storage import write_atomically
+from laybare.networks.network_files import write_atomically
 from laybare.pipeline.recovery import Recovery
 
 DAYS_PER_YEAR = 365

@@ -27,8 +27,8 @@ from laybare.cli.output import (
     print_summary,
 )
 from laybare.cli.wording import in_command_line_words
-from laybare.networks import storage
-from laybare.networks.storage import write_atomically
+from laybare.networks import network_files
+from laybare.networks.network_files import write_atomically
 from laybare.report import write_report
 from laybare.report.drawings import check_matplotlib
 from laybare.source.sample_files import holds_samples
@@ -123,7 +123,7 @@ def check_page_ending(context: click.Context, parameter: click.Parameter, path: 
     """The same for an HTML page: no ending that promises another format."""
     try:
         if path is not None and check_folder_exists(context, parameter, path):
-            storage.check_ending(path, ".html")
+            network_files.check_ending(path, ".html")
             check_matplotlib()
     except lb.errors.InvalidInput as error:
         raise click.BadParameter(str(error), context, parameter) from None

@@ -34,7 +34,7 @@ from laybare.errors import InvalidInput
 from laybare.lowest_layer import PrintedRoute
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, PrintedReLU, SymmetricInputs, TensorInit
 from laybare.methods.choosing import name_labels
-from laybare.networks.storage import write_atomically
+from laybare.networks.network_files import write_atomically
 from laybare.pipeline.arguments import METHOD_NAMES
 from laybare.source import as_law
 from laybare.source.losses import LOSSES

@@ -31,7 +31,7 @@ from laybare.activations import Activation, activation_named, leaky_relu, relu
 from laybare.errors import InvalidInput
 from laybare.export.chains import AffineMap, Chain, chain_from_network, import_optional, network_from_chain
 from laybare.networks import Network
-from laybare.networks.storage import check_ending, write_atomically
+from laybare.networks.network_files import check_ending, write_atomically
 from laybare.numerics.checks import check_choice, check_path
 from laybare.numerics.file_borders import check_whole_file_fits, reading
 from laybare.numerics.shapes import Array

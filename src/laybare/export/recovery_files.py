@@ -26,8 +26,18 @@ from laybare.errors import InvalidInput
 from laybare.export.chains import as_network
 from laybare.networks import Layer, Network
 from laybare.networks.network_files import FORMAT as NETWORK_FORMAT
-from laybare.networks.network_files import VERSION, check_storable, contents_of, network_in
-from laybare.networks.storage import KEY, Contents, check_ending, read_contents, write_atomically, write_contents
+from laybare.networks.network_files import (
+    KEY,
+    VERSION,
+    Contents,
+    check_ending,
+    check_storable,
+    contents_of,
+    network_in,
+    read_contents,
+    write_atomically,
+    write_contents,
+)
 from laybare.numerics.checks import as_reals, check_path, check_whole
 from laybare.numerics.file_borders import archive_bytes, check_whole_file_fits, open_archive, reading
 from laybare.numerics.shapes import Array

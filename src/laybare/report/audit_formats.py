@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from laybare.errors import InvalidInput
-from laybare.networks.storage import check_ending
+from laybare.networks.network_files import check_ending
 from laybare.numerics.checks import check_choice, check_path
 from laybare.report import audit_words, tables
 from laybare.report.drawings import use_page_colours

@@ -15,7 +15,7 @@ import numpy as np
 from laybare.errors import InvalidInput
 from laybare.networks import Match, Network, compare, sign_free
 from laybare.networks.canonical import Units, normalise_units, reflect_units, reflection
-from laybare.networks.storage import check_ending, write_atomically
+from laybare.networks.network_files import check_ending, write_atomically
 from laybare.numerics.shapes import Array
 from laybare.report import tables
 from laybare.report.drawings import (

@@ -30,7 +30,7 @@ from numpy.random import Generator
 
 import laybare
 from laybare.errors import LaybareError
-from laybare.networks.storage import write_atomically
+from laybare.networks.network_files import write_atomically
 from laybare.numerics.shapes import Array, Event, Progress
 from laybare.report.study_figures import LinesFigure, RatesFigure
 from laybare.report.tables import text_table
