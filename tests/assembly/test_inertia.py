@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.assembly.counting import Inertia, inertia
+from laybare.assembly.unit_scalars import Inertia, inertia
 from laybare.methods import NetworkFit
 from laybare.methods.tensor_init import ReadoutSignCheck
 from laybare.moments import population_moments

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
-from laybare.assembly.counting import count_units
 from laybare.assembly.sign_decoding import restore_signs, with_signs
-from laybare.assembly.unit_scalars import UnitFits, all_loadings, fit_units, hermite_loadings
+from laybare.assembly.unit_scalars import UnitFits, all_loadings, count_units, fit_units, hermite_loadings
 from laybare.certificate import Claim
 from laybare.decomposition import SubspacePower
 from laybare.decomposition.components import unit_rows

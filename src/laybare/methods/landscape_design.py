@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from laybare import landscape
 from laybare.activations import Activation, relu
-from laybare.assembly.counting import count_units, starting_width
+from laybare.assembly.unit_scalars import count_units, starting_width
 from laybare.certificate import Claim
 from laybare.decomposition import margins
 from laybare.decomposition.components import unit_rows

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import Activation, relu
-from laybare.assembly.counting import starting_width
 from laybare.assembly.sign_decoding import absolute_form
+from laybare.assembly.unit_scalars import starting_width
 from laybare.decomposition import Decomposer, JointDiagonalisation, RankEstimate, annihilator
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
 from laybare.methods import symmetric_neurons

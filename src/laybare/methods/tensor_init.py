@@ -17,8 +17,7 @@ from numpy.random import Generator
 
 from laybare.activations import Activation, relu
 from laybare.activations.hermite_coefficients import VANISHING_COEFFICIENT
-from laybare.assembly.counting import Inertia, count_units, inertia, starting_width
-from laybare.assembly.unit_scalars import rec_mag_sign
+from laybare.assembly.unit_scalars import Inertia, count_units, inertia, rec_mag_sign, starting_width
 from laybare.certificate import Claim
 from laybare.decomposition import Components, Decomposer, JointDiagonalisation
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
