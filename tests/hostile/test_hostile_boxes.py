@@ -9,8 +9,7 @@ import laybare as lb
 from laybare.certificate.repeatability import drift_claim, is_call_dependent, lack_of_fit_claim, repeat_claims
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.repeats import REPEATS, RepeatedAnswers, ask_again, ask_earlier_queries_again
-from laybare.studies.certificates import judge_box
-from laybare.studies.hostile_boxes import BOX_FAMILIES
+from laybare.studies.certificates import BOX_FAMILIES, judge_box
 
 
 @pytest.mark.parametrize("family", [

@@ -11,7 +11,7 @@ import laybare as lb
 from laybare.errors import AssumptionViolated, BudgetExhausted
 from laybare.methods.black_box_reading import MISFIT_SENTENCES, OPTIONS, check_not_rounded, named_misfit
 from laybare.numerics.shapes import Array
-from laybare.studies.hostile_boxes import BOX_FAMILIES
+from laybare.studies.certificates import BOX_FAMILIES
 
 
 def beside(kind: str, net: lb.Network) -> Callable[[Array], Array]:
