@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from laybare.source.dask_engine import DaskEngine
-from laybare.source.dask_samples import DaskSamples
+from laybare.source.dask_engine import DaskEngine, DaskSamples
 from laybare.source.derived import JoinedSource, MixedOutputs, ProjectedInputs, RelabelledOutputs
 from laybare.source.laws import Box, Gaussian, Symmetric, Uniform, Unknown, as_law
 from laybare.source.oracle.endpoint import Endpoint

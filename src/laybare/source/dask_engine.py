@@ -16,6 +16,8 @@ block by block exactly as a local pass does, so the bits are the same.
 
 Tasks follow Dask's graph specification: a function, then keys of other tasks. All other arguments are bound to the function, so
 that Dask does not look for keys in them.
+
+Samples in Dask arrays or data frames, on one or many machines.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
@@ -35,11 +37,11 @@ from laybare.errors import ClusterFailure, InvalidInput, LaybareError
 from laybare.numerics.shapes import Array, Statistic, Sums
 from laybare.numerics.workspace import keep_freed_memory
 from laybare.source.derived import StackedRows
-from laybare.source.laws import Unknown
-from laybare.source.protocol import Affine, Source
-from laybare.source.samples import StackedArrays, check_block
+from laybare.source.laws import Gaussian, Unknown, as_law
+from laybare.source.protocol import Affine, Law, Rows, Source
+from laybare.source.samples import StackedArrays, check_block, check_shapes, constant_data_error
 from laybare.source.sums import Schedule, evaluate_block, pairwise_sum
-from laybare.source.views import DerivedSource, View, leaf_of, row_index_dtype
+from laybare.source.views import ArraySource, DerivedSource, View, leaf_of, row_index_dtype
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -501,3 +503,117 @@ def _is_lost(error: BaseException) -> bool:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0][:200]
+
+
+@dataclass(frozen=True, eq=False)
+class DaskSamples(ArraySource):
+    """Pairs (x, y) in Dask collections; every pass runs where the chunks are.
+
+    Parameters
+    ----------
+    x : Dask array (n, dim) or data frame; in chunks of rows, persisted or not (then every pass computes them again)
+    y : Dask array (n,) or (n, outputs), series or data frame; its chunks may differ from those of x
+    law : Gaussian(), Symmetric() or Unknown(): what is assumed about the inputs
+    schedule : Schedule; without an engine, DaskEngine() is used: the current client, or Dask's threads
+    exchangeable : whether any range of rows is a random sample; then no row indices are drawn, kept or sent
+
+    Chunks of 60 to 500 MB work well. One pass here checks every value; later passes check every block again. Whitened rows that
+    fit into `schedule.keep_bytes` are loaded into this process, larger data stay on the workers: same bits.
+    """
+
+    x: Any = field(repr=False)
+    y: Any = field(repr=False)
+    law: Law = Gaussian()
+    schedule: Schedule = Schedule()
+    exchangeable: bool = False
+
+    def __post_init__(self) -> None:
+        x, y = _array("x", self.x), _array("y", self.y)
+        check_shapes(x.shape, y.shape)
+        values = {
+            "x": x, "y": y, "law": as_law(self.law),
+            "schedule": replace(self.schedule, engine=self.schedule.engine or DaskEngine())}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        self.law.check(self.dim)
+        _check_variation(self)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The tasks that compute the chunks of both."""
+        return {**dict(self.x.__dask_graph__()), **dict(self.y.__dask_graph__())}
+
+    @cached_property
+    def x_chunks(self) -> tuple[Chunk, ...]:
+        return _chunks("x", self.x)
+
+    @cached_property
+    def y_chunks(self) -> tuple[Chunk, ...]:
+        return _chunks("y", self.y)
+
+    def read(self, start: int, stop: int) -> Rows:
+        """Rows start..stop, loaded into this process."""
+        if start >= stop:
+            return Rows(np.empty((0, self.dim)), np.empty((0, self.outputs)))
+        engine = self.schedule.engine
+        assert engine is not None
+        blocks = list(engine.map_blocks(self.between(start, stop), Rows, stop - start))
+        return Rows(*blocks[0])
+
+
+def is_dask(given: Any) -> bool:
+    """Whether this is a Dask array, data frame or series; Dask is not imported."""
+    return type(given).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(given, "__dask_graph__")
+
+
+def _array(name: str, given: Any) -> Any:
+    """A Dask array of numbers with known chunks of whole rows."""
+    if not is_dask(given):
+        raise InvalidInput(
+            f"{name} is a {type(given).__name__}.", "DaskSamples takes Dask arrays and data frames.",
+            "Use Samples(x, y) for arrays in memory, or dask.array.from_array(x, chunks=(rows, -1)).")
+    array = given.to_dask_array(lengths=True) if hasattr(given, "to_dask_array") else given
+    if array.ndim and any(np.isnan(length) for length in array.chunks[0]):
+        array = array.compute_chunk_sizes()
+    if array.dtype.kind not in "iuf":
+        raise InvalidInput(
+            f"{name} has dtype {array.dtype}.", "Only real numbers can be inputs and outputs of a network.",
+            "Convert it to floats first.", dtype=str(array.dtype))
+    return _fused(array.rechunk(dict.fromkeys(range(1, array.ndim), -1)))
+
+
+def _fused(array: Any) -> Any:
+    """The array with few tasks per chunk. Persisted arrays are unchanged: Dask would compute them again."""
+    import dask
+
+    persisted = any(type(task).__module__.startswith("distributed") for task in dict(array.__dask_graph__()).values())
+    return array if persisted else dask.optimize(array)[0]
+
+
+def _chunks(name: str, array: Any) -> tuple[Chunk, ...]:
+    ends = np.cumsum(array.chunks[0])
+    keys = [key[0] if isinstance(key, list) else key for key in array.__dask_keys__()]
+    spans = zip(ends - array.chunks[0], ends, strict=True)
+    return tuple(
+        Chunk(key, int(start), int(stop), f"Block {number} of {name} (rows {start} to {stop})")
+        for number, (key, (start, stop)) in enumerate(zip(keys, spans, strict=True)) if stop > start)
+
+
+def _check_variation(samples: DaskSamples) -> None:
+    """One pass, which also checks every value: not all inputs equal, not all outputs equal."""
+    first = samples.read(0, 1)
+    sums = samples.sum(_Differences(first.x, first.y), stage="looking")
+    for name, differing in zip("xy", sums, strict=True):
+        if not differing:
+            raise constant_data_error(name, samples.size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Differences:
+    """How many values differ from those of the first row."""
+
+    x: Array
+    y: Array
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        return np.asarray(np.count_nonzero(x != self.x)), np.asarray(np.count_nonzero(y != self.y))
