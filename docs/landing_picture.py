@@ -12,17 +12,17 @@ import numpy as np
 
 from laybare.report import pair_units
 from laybare.report.drawings import draw_map, draw_weights, render_svg
-from laybare.studies import trained_mlp
+from laybare.studies import real_data
 
 WIDTH, SAMPLES = 12, 400
 
 
 def picture() -> str:
     """Weights of the truth, rows scaled to length 1, and how far off every one of them is, on one logarithmic scale."""
-    truth = trained_mlp.train(WIDTH, seed=0)
-    case = trained_mlp.extract(truth, SAMPLES, seed=0)
+    truth = real_data.train(WIDTH, seed=0)
+    case = real_data.extract(truth, SAMPLES, seed=0)
     rows = case.found.samples_used
-    student = trained_mlp.retrain(truth, rows, seed=0)
+    student = real_data.retrain(truth, rows, seed=0)
     pairs = pair_units(case.found.network, truth)
     trained = pair_units(student.network, truth)
     errors = {

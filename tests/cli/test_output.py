@@ -18,7 +18,7 @@ from laybare.cli import checking
 from laybare.cli.results import WRITERS
 from laybare.cli.wording import for_standard_error, in_command_line_words
 from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
-from laybare.studies import trained_mlp
+from laybare.studies import real_data
 
 DOCS = Path(__file__).parents[2] / "docs"
 CALLS = {
@@ -55,7 +55,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def here(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """In that folder; rates are not measured for every call, and the demonstration trains from one start."""
-    monkeypatch.setattr(trained_mlp, "retrain", partial(trained_mlp.retrain, starts=1))
+    monkeypatch.setattr(real_data, "retrain", partial(real_data.retrain, starts=1))
     kinds = ("reading", "least squares", "gradients", "products", "normal equations", "other features")
     monkeypatch.setattr(checking, "measured_rates", lambda *sizes: checking.Rates(dict.fromkeys(kinds, 1e9), 1e9))
     monkeypatch.chdir(data)

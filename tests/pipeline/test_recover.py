@@ -19,7 +19,7 @@ from laybare.pipeline import main_loop
 from laybare.planted import random_network
 from laybare.source import Affine
 from laybare.source.problem import Problem
-from laybare.studies import trained_mlp
+from laybare.studies import real_data
 
 EXACT = 1e-10
 
@@ -63,7 +63,7 @@ def test_other_activations_are_recovered_exactly(activation: lb.Activation, rng:
 
 def test_trained_network_is_recovered_from_queries() -> None:
     """The demonstration, smaller: a network that nobody planted, behind a callable, its width not given."""
-    truth = trained_mlp.train(8, seed=0)
+    truth = real_data.train(8, seed=0)
     asked = 0
 
     def black_box(x: Array) -> Array:

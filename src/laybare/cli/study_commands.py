@@ -141,15 +141,15 @@ def demo(*, report: str, width: int, queries: int, seed: int, output: Output) ->
 
     Beside it, live: what scikit-learn's own training finds from as many samples of the same black box, and from more.
     """
-    from laybare.studies import trained_mlp
+    from laybare.studies import real_data
 
     output.say(
         f"1. The hidden network: scikit-learn trains an MLPRegressor (10-{width}-1, ReLU) on the diabetes data.",
         "   From here on it is a black box, a function that answers queries; nobody is given its weights.",
         f"2. The queries: laybare asks at most {queries:,}, and is not given the width.\n", indent=3)
-    truth = trained_mlp.train(width, seed)
+    truth = real_data.train(width, seed)
     with output.bar() as progress:
-        case = trained_mlp.extract(truth, queries, seed, progress)
+        case = real_data.extract(truth, queries, seed, progress)
     found, match, status = case.found, case.match, status_of(case.found.certificate)
     if found.network.depth == 1 and found.network.top is None:
         output.say(_pairs_table(pair_units(found.network, truth), truth.dim, output.width))
@@ -160,7 +160,7 @@ def demo(*, report: str, width: int, queries: int, seed: int, output: Output) ->
     output.say(
         "\n3. Training: random samples of the same black box, the width given, best of ten starts of L-BFGS.", indent=3)
     with output.bar() as progress:
-        students = [trained_mlp.retrain(truth, rows, seed, progress) for rows in (found.samples_used, queries)]
+        students = [real_data.retrain(truth, rows, seed, progress) for rows in (found.samples_used, queries)]
     for student in students:
         output.say(
             f"   {student.samples:,} samples: {student.right} of {width} units right to 1 %; error on fresh inputs "
