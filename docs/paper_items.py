@@ -165,7 +165,7 @@ Figure 4 | printed: descent in W with momentum | studies.ge.FIGURE_4 | ge19-fig4
 equation (11) | corrected: the bracket round the two terms, which Algorithm 3 has, is lost in our copy |
     methods.printed.ge_2019.printed_detector |
     symmetric-inputs algorithm-3
-equation (18) | printed | planted.random_networks.perturb_weights | smoothed-analysis""",
+equation (18) | printed | planted.perturb_weights | smoothed-analysis""",
     "general-relu": f"""
 Algorithm 1 | corrected: reconstructed from the proofs; Jennrich's is the best of ten pencils |
     methods.printed.awasthi_2021.exact_units |
@@ -203,7 +203,7 @@ Claim D.6 | not computed: for the proof of Theorem D.1; a test has ε where the 
 Claim D.8 | not computed: for the proof of Theorem D.1; a test has its numbers |  |
 Claim D.14 | printed | assembly.sign_decoding.absorb_linear | general-relu algorithm-5
 Corollary 3.3 | printed: perturbed weights keep their length | moments.smoothed_width,
-    planted.random_networks.perturb_network | smoothed-analysis
+    planted.perturb_network | smoothed-analysis
 Proposition B.1 | printed | moments.population_moments |
 Definition A.1 | not computed: notation, all derivatives of order k as a tensor | |
 Definition A.2, Fact A.3 | printed: every polynomial over the root of its α! | moments.hermite_features |
@@ -267,7 +267,7 @@ Claim 3 | printed | lowest_layer.slab_correlations |
 Claim 4 | corrected: independent densities go with cot, the joint one with cos; E[f δ'] = -C₁' | theory.step_unit_slope |
 Claim 5 | not computed: a bound d^O(1)/ε₂ away from all units, whose exponent is not stated | |
 Definition 1 | corrected: λ_min ≥ -τ | lowest_layer.printed.objectives.is_local_minimum | layer one-by-one
-Assumption 1 | printed | planted.random_networks.polynomial_top |
+Assumption 1 | printed | planted.polynomial_top |
 Assumption 2 | printed | theory.gaussian_tail, theory.threshold_coefficient |
 Assumption 3 | corrected: p = abs(W)² is at least 1, the text has (0, 1] | theory.layer_closeness |
 Assumption 4 | printed | theory.composed_coefficients | gp19-powers

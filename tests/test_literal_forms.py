@@ -28,8 +28,7 @@ import laybare as lb
 from laybare import cli
 from laybare.cli.samples_commands import FORMS, LAYER_FORMS, RESAMPLED, SECTION_7, literal_layer, literal_method
 from laybare.networks.polynomials import Polynomial, multilinear
-from laybare.planted import mixture_inputs, orthonormal_weights
-from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
+from laybare.planted import PlantedTarget, mixture_inputs, orthonormal_weights, polynomial_top, threshold_layer
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

@@ -27,8 +27,7 @@ from laybare.cli.samples_commands import literal_method, open_with_columns
 from laybare.errors import Interrupted
 from laybare.methods.lines import error_bars
 from laybare.networks import max_angle
-from laybare.planted import random_network
-from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
+from laybare.planted import PlantedTarget, polynomial_top, random_network, threshold_layer
 from laybare.report import pair_units
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import laybare as lb
 from laybare import cli
-from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
+from laybare.planted import PlantedTarget, polynomial_top, threshold_layer
 from laybare.studies import STUDIES
 
 MODEL = "import numpy as np\n\ndef predict(x):\n    return np.maximum(x @ np.ones(4), 0.0) - np.maximum(x[:, 0] - 0.5, 0.0)\n"

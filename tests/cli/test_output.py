@@ -17,7 +17,7 @@ from laybare import cli
 from laybare.cli import checking
 from laybare.cli.results import WRITERS
 from laybare.cli.wording import for_standard_error, in_command_line_words
-from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
+from laybare.planted import PlantedTarget, polynomial_top, threshold_layer
 from laybare.studies import real_data
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import laybare as lb
 from laybare.networks import max_angle
-from laybare.planted.random_networks import threshold_layer
+from laybare.planted import threshold_layer
 
 METHOD = lb.HighThreshold(activation=lb.step, baseline=0.0, top=None)
 ROWS, NEAR = 4000, 0.1

@@ -15,8 +15,7 @@ from laybare.lowest_layer.smooth_route import correlation_graph, correlation_mat
 from laybare.lowest_layer.tops import fit_joint, joint_model_at
 from laybare.networks import max_angle
 from laybare.networks.polynomials import multilinear
-from laybare.planted import random_unit_rows
-from laybare.planted.random_networks import PlantedTarget, polynomial_top
+from laybare.planted import PlantedTarget, polynomial_top, random_unit_rows
 from laybare.search.settings import Search
 
 FIRST, RUNS, CONTROLS = 1000, 20, 5

@@ -10,7 +10,7 @@ import laybare as lb
 from laybare.lowest_layer import FacetSearch
 from laybare.lowest_layer.by_queries import calibrate, density_ratio, draw_proposal
 from laybare.networks import max_angle
-from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer, union_top
+from laybare.planted import PlantedTarget, polynomial_top, threshold_layer, union_top
 
 EXACT = 1e-10
 

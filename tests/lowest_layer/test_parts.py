@@ -27,7 +27,7 @@ from laybare.lowest_layer.union_fit import (
 )
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial, monomials, multilinear, with_powers
-from laybare.planted.random_networks import threshold_layer
+from laybare.planted import threshold_layer
 
 
 def turned(weights: np.ndarray, angle: float, rng: np.random.Generator) -> np.ndarray:

@@ -22,7 +22,7 @@ from laybare.lowest_layer.printed.objectives import (
     simultaneous_objective,
 )
 from laybare.networks import max_angle
-from laybare.planted.random_networks import threshold_layer
+from laybare.planted import threshold_layer
 from laybare.theory.high_threshold_forms import printed_psi, psi, threshold_coefficient
 
 EXACT = 1e-10

@@ -11,7 +11,7 @@ import laybare as lb
 from laybare.lowest_layer import PrintedRoute, RegressorTop
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial, multilinear, with_powers
-from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer, union_top
+from laybare.planted import PlantedTarget, polynomial_top, threshold_layer, union_top
 
 EXACT = 1e-10
 NEAR = 0.02

@@ -12,7 +12,7 @@ from laybare.lowest_layer.smooth_route import correlation_graph, correlation_mat
 from laybare.moments import second_moment
 from laybare.networks import max_angle
 from laybare.networks.polynomials import multilinear, union
-from laybare.planted.random_networks import PlantedTarget, polynomial_top, union_top
+from laybare.planted import PlantedTarget, polynomial_top, union_top
 
 
 def exponential_blocks(rng: np.random.Generator, rows: int) -> tuple[PlantedTarget, lb.Samples]:

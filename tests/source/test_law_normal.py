@@ -8,7 +8,7 @@ from click.testing import CliRunner
 import laybare as lb
 from laybare import cli
 from laybare.networks.polynomials import Polynomial, multilinear
-from laybare.planted.random_networks import PlantedTarget
+from laybare.planted import PlantedTarget
 from laybare.source import as_law
 
 BLOCKS = lb.Layer(np.kron(np.eye(2), np.ones((1, 3))), None, lb.exponential(0.5))

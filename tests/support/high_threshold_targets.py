@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 import laybare as lb
-from laybare.planted.random_networks import PlantedTarget, Top, deep_top, polynomial_top, threshold_layer, union_top
+from laybare.planted import PlantedTarget, Top, deep_top, polynomial_top, threshold_layer, union_top
 
 Array = np.ndarray
 

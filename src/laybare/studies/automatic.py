@@ -18,8 +18,7 @@ from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, S
 from laybare.networks import Network, compare, max_angle
 from laybare.numerics.shapes import Array
 from laybare.pipeline import Recovery, recover
-from laybare.planted import random_network
-from laybare.planted.random_networks import PlantedTarget, cube_inputs, laplace_inputs, polynomial_top, threshold_layer
+from laybare.planted import PlantedTarget, cube_inputs, laplace_inputs, polynomial_top, random_network, threshold_layer
 from laybare.source import Samples
 from laybare.studies import columns as col
 from laybare.studies.certificates import upper_bound

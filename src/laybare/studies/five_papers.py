@@ -26,8 +26,7 @@ from laybare.methods.start import required_network
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
 from laybare.pipeline import recover
-from laybare.planted import orthonormal_weights, random_network, random_unit_rows
-from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
+from laybare.planted import PlantedTarget, orthonormal_weights, polynomial_top, random_network, random_unit_rows, threshold_layer
 from laybare.source import Gaussian, Law, Samples, Source, Symmetric
 from laybare.studies import columns as col
 from laybare.studies.study import Study, StudyMeasurement, table, timed

@@ -22,8 +22,7 @@ from laybare.lowest_layer.printed.objectives import OneByOne, Simultaneous
 from laybare.lowest_layer.printed.searches import Estimate, TrialRules, refine_estimate
 from laybare.networks import Layer, max_angle
 from laybare.numerics.shapes import Array
-from laybare.planted import orthonormal_weights
-from laybare.planted.random_networks import PlantedTarget, deep_top, polynomial_top, threshold_layer
+from laybare.planted import PlantedTarget, deep_top, orthonormal_weights, polynomial_top, threshold_layer
 from laybare.report.study_figures import Curve, LinesFigure, Panel
 from laybare.source import Samples, Source
 from laybare.studies import columns as col

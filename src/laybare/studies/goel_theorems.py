@@ -15,8 +15,7 @@ from laybare.lowest_layer.smooth_route import correlation_graph, correlation_mat
 from laybare.networks import Layer, max_angle
 from laybare.networks.polynomials import Polynomial, multilinear, with_powers
 from laybare.numerics.shapes import Array
-from laybare.planted import orthonormal_weights
-from laybare.planted.random_networks import PlantedTarget, polynomial_top, threshold_layer
+from laybare.planted import PlantedTarget, orthonormal_weights, polynomial_top, threshold_layer
 from laybare.report.study_figures import Curve, LinesFigure, Panel
 from laybare.source import Samples
 from laybare.studies import columns as col

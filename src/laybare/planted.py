@@ -1,14 +1,10 @@
-"""Random teachers, inputs and label noise for tests, studies and demonstrations.
+"""Known teachers for studies and tests: random networks and layers, inputs of the laws that the papers use, label noise.
 
-Random teachers for tests, studies and demonstrations: networks, and layers of high-threshold units under other functions.
+Networks, and layers of high-threshold units under other functions: f(x) = P(u(w₁·x - t), …, u(w_k·x - t)), |wᵢ| = 1, where P is a
+polynomial, a union, or two more layers. Source: Goel and Panigrahy (2019), Assumption 1, for the polynomial.
 
-The latter are f(x) = P(u(w₁·x - t), …, u(w_k·x - t)), |wᵢ| = 1, where P is a polynomial, a union, or two more layers.
-Source: Goel and Panigrahy (2019), Assumption 1, for the polynomial.
-
-Random inputs and label noise: the settings of the papers, for tests and studies.
-
-Coordinates have mean 0 and variance 1 unless a covariance is given; the exception is `mixture_inputs`, which keeps its paper's
-scale. `rng` is a seed or a Generator. As inputs of an Oracle: `inputs=lambda rng, n: laplace_inputs(n, dim, rng=rng)`.
+Coordinates of inputs have mean 0 and variance 1 unless a covariance is given; the exception is `mixture_inputs`, which keeps its
+paper's scale. `rng` is a seed or a Generator. As inputs of an Oracle: `inputs=lambda rng, n: laplace_inputs(n, dim, rng=rng)`.
 """
 
 from __future__ import annotations
@@ -37,6 +33,12 @@ from laybare.numerics.checks import (
 )
 from laybare.numerics.shapes import Array
 from laybare.source.laws import Gaussian
+
+__all__ = [
+    "add_noise", "autoregressive_inputs", "conditioned_weights", "cube_inputs", "gaussian_inputs", "laplace_inputs",
+    "mixture_inputs", "orthonormal_weights", "perturb_inputs", "perturb_network", "perturb_weights", "rademacher_inputs",
+    "random_network", "random_unit_rows", "student_inputs",
+]
 
 
 def gaussian_inputs(n: int, dim: int, cov: Array | None = None, *, rng: Generator | int) -> Array:
