@@ -12,7 +12,7 @@ import numpy as np
 from laybare.lines.folds.given import surface_points
 from laybare.lines.folds.stack import KnownLayers, flipped, next_crossing
 from laybare.numerics.shapes import Array
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 
 REACH = 3.0
 

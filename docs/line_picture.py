@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import laybare as lb
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 
 
 def picture() -> LinesFigure:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from laybare.report.study_figures import Curve, LinesFigure, Panel, RatesFigure
+from laybare.report.drawings import Curve, LinesFigure, Panel, RatesFigure
 
 
 def words(svg):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import laybare as lb
 from laybare.cli import commands
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.studies import PAPERS, STUDIES, Study, StudyResult, columns, zhong
 from laybare.studies.study import StudyReading, commit, table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laybare.report.study_figures import LinesFigure
+from laybare.report.drawings import LinesFigure
 from laybare.studies import sample_complexity as study
 from laybare.studies.sample_complexity import (
     SAMPLE_COMPLEXITY,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.studies import STUDIES, StudyResult, ge, scaling
 from laybare.studies.scaling import LargeCell, LargeSize, OverwideCell, OverwideRun
 

@@ -23,10 +23,9 @@ from laybare.errors import InvalidInput
 from laybare.networks.network_files import check_ending
 from laybare.numerics.checks import check_choice, check_path
 from laybare.report import audit_words, tables
-from laybare.report.drawings import use_page_colours
+from laybare.report.drawings import Curve, LinesFigure, Panel, use_page_colours
 from laybare.report.notebook import network_html
 from laybare.report.page import fill_template
-from laybare.report.study_figures import Curve, LinesFigure, Panel
 
 if TYPE_CHECKING:
     from laybare.auditing import Audit

@@ -22,7 +22,7 @@ from laybare.networks import Network, compare
 from laybare.numerics.shapes import Array
 from laybare.pipeline import recover
 from laybare.planted import random_network
-from laybare.report.study_figures import LinesFigure, Panel, RatesFigure
+from laybare.report.drawings import LinesFigure, Panel, RatesFigure
 from laybare.search.settings import Search, SearchContext, SearchStart
 from laybare.search.wide import search_with_spares
 from laybare.source import Samples, Source

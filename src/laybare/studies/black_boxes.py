@@ -20,7 +20,7 @@ from laybare.networks import Layer, Network, compare
 from laybare.numerics.shapes import Array
 from laybare.pipeline import recover
 from laybare.planted import random_network
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Oracle, Samples
 from laybare.studies import columns as col
 from laybare.studies.study import SUCCESS, Study, StudyMeasurement, table

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from laybare.numerics.shapes import Array
-from laybare.report.study_figures import Curve
+from laybare.report.drawings import Curve
 
 Value = str | int | float
 """What stands in a table; an empty text where there is nothing to say."""

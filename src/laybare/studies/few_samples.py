@@ -31,7 +31,7 @@ from laybare.networks import Network, compare, sign_free
 from laybare.numerics.shapes import Event, Progress
 from laybare.pipeline import recover
 from laybare.planted import random_network
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.search.hops import search_by_hops
 from laybare.search.settings import SearchContext
 from laybare.search.wide import search_with_spares

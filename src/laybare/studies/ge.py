@@ -26,7 +26,7 @@ from laybare.networks import Layer, Network, compare, mean_squared_error, normal
 from laybare.numerics.shapes import Array
 from laybare.pipeline import recover
 from laybare.planted import gaussian_inputs, mixture_inputs, orthonormal_weights
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.search.settings import random_units
 from laybare.solver.point import FittedPoint, Model, Point, network_of
 from laybare.source import Samples, Symmetric

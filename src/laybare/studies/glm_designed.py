@@ -25,7 +25,7 @@ from laybare.moments import HermiteFit, Residual, fit_hermite, quartic
 from laybare.networks import unsigned_error
 from laybare.numerics.shapes import Array
 from laybare.planted import orthonormal_weights, random_unit_rows
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Source
 from laybare.studies import columns as col
 from laybare.studies import glm_squared_loss as squared

@@ -22,7 +22,7 @@ from laybare.decomposition.components import unit_rows
 from laybare.errors import InvalidInput
 from laybare.networks import landscape_error
 from laybare.numerics.shapes import Array
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Samples
 from laybare.studies import columns as col
 from laybare.studies.study import Settings, Study, StudyMeasurement, cross, gaussian_samples, run_cells, table

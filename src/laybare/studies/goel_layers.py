@@ -23,7 +23,7 @@ from laybare.lowest_layer.printed.searches import Estimate, TrialRules, refine_e
 from laybare.networks import Layer, max_angle
 from laybare.numerics.shapes import Array
 from laybare.planted import PlantedTarget, deep_top, orthonormal_weights, polynomial_top, threshold_layer
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Samples, Source
 from laybare.studies import columns as col
 from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, gaussian_samples, table, timed

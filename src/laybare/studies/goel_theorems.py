@@ -16,7 +16,7 @@ from laybare.networks import Layer, max_angle
 from laybare.networks.polynomials import Polynomial, multilinear, with_powers
 from laybare.numerics.shapes import Array
 from laybare.planted import PlantedTarget, orthonormal_weights, polynomial_top, threshold_layer
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Samples
 from laybare.studies import columns as col
 from laybare.studies.study import Study, StudyMeasurement, cross, gaussian_samples, table

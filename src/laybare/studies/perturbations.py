@@ -14,7 +14,7 @@ from laybare.activations import relu
 from laybare.networks import Layer, Network, unsigned_error
 from laybare.numerics.shapes import Array
 from laybare.planted import orthonormal_weights, perturb_inputs, perturb_network, perturb_weights, random_unit_rows
-from laybare.report.study_figures import LinesFigure, Panel
+from laybare.report.drawings import LinesFigure, Panel
 from laybare.source import Samples, Symmetric
 from laybare.studies import columns as col
 from laybare.studies.study import Study, StudyMeasurement, cross, table

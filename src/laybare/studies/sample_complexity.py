@@ -29,7 +29,7 @@ from laybare.networks import Network, compare, unsigned_error
 from laybare.numerics.shapes import Array
 from laybare.pipeline import recover
 from laybare.planted import PlantedTarget, polynomial_top, random_network, threshold_layer
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Gaussian, Law, Samples, Symmetric
 from laybare.studies.five_papers import random_directions
 from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, table

@@ -33,7 +33,7 @@ from laybare.networks import Network, compare
 from laybare.numerics.shapes import Array, Event
 from laybare.pipeline import recover
 from laybare.planted import random_network
-from laybare.report.study_figures import Curve, LinesFigure, Panel
+from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.search.settings import Search, SearchContext
 from laybare.search.wide import search_with_spares
 from laybare.solver.minimise import minimise

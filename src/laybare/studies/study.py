@@ -32,7 +32,7 @@ import laybare
 from laybare.errors import LaybareError
 from laybare.networks.network_files import write_atomically
 from laybare.numerics.shapes import Array, Event, Progress
-from laybare.report.study_figures import LinesFigure, RatesFigure
+from laybare.report.drawings import LinesFigure, RatesFigure
 from laybare.report.tables import text_table
 from laybare.source import Gaussian, Samples
 from laybare.studies.columns import Column, Value, field

@@ -27,7 +27,7 @@ from laybare.networks import Layer, Network, max_relative_error, recovered
 from laybare.numerics.shapes import Array
 from laybare.pipeline import recover
 from laybare.planted import random_network, random_unit_rows
-from laybare.report.study_figures import Curve, LinesFigure, Panel, RatesFigure
+from laybare.report.drawings import Curve, LinesFigure, Panel, RatesFigure
 from laybare.solver.point import network_of, point_of
 from laybare.source import Samples
 from laybare.source.problem import total_variation
