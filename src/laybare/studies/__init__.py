@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from laybare.studies.audits import DEFENCES
 from laybare.studies.automatic import CHOOSE, FUZZ
 from laybare.studies.awasthi import ERROR, FACTORIAL, PHASE
-from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_LARGE, DEEP_TRAINED, DEEP_WIDE, LINES
+from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_LARGE, DEEP_TRAINED, DEEP_WIDE, DEFENCES, LINES
 from laybare.studies.caution import CAUTION, COVERAGE, SAME_DATA
 from laybare.studies.certificates import HOSTILE, HOSTILE_BOXES, HOSTILE_SAMPLES, PLAIN_NOISE
 from laybare.studies.few_samples import NEAR_LIMIT, PHASE_DIAGRAM
