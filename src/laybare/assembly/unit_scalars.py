@@ -1,21 +1,20 @@
-"""Readout, scale, bias and sign of units whose directions are known.
+"""Readout, scale, bias and sign of units whose directions are known up to sign, and how many units the moments show.
 
-Readout, scale, bias and sign of single units whose directions are known up to sign, from their Hermite coefficients.
-
-E[y He_k(x)]/√k! = Σᵢ z_kᵢ v_k(wᵢ) in the packed basis of `laybare.moments`, with z_kᵢ = aᵢ c_k(sᵢ, bᵢ)/√k!. One least-squares
-problem per order gives z; it is determined if the wᵢ^⊗k are independent, which needs at most C(d+k-1, k) units.
+Single units from their Hermite coefficients. E[y He_k(x)]/√k! = Σᵢ z_kᵢ v_k(wᵢ) in the packed basis of `laybare.moments`, with
+z_kᵢ = aᵢ c_k(sᵢ, bᵢ)/√k!. One least-squares problem per order gives z; it is determined if the wᵢ^⊗k are independent, which needs
+at most C(d+k-1, k) units.
 
 RECOVERSCALARS and FIXSIGNS, for ReLU. Letters: w̃ᵢ = ξᵢwᵢ with unknown ξᵢ = ±1, b̃ᵢ = ξᵢbᵢ, φ and Φ the normal density and
-distribution, He_j(z) Hermite polynomials, ζ_j the coefficient of w̃^⊗j in T_j = E[y He_j(x)]. For ReLU units
-ζ_j = (-1)^j a φ(b) He_{j-2}(b̃), j ≥ 2: orders ≥ 2 never see ξ. Lemma 4.5: with β = a φ(b), γ_j = (-1)^j β He_j(b̃) = ζ_{j+2},
-j = k, …, k+3, and q the one of k+1, k+2 with the larger |γ_q| (two neighbouring Hermite polynomials have no common root:
-Lemma 4.3, whose bound is false as printed), the recurrence He_{q+1} = z He_q - q He_{q-1} gives, from k = 0 on,
+distribution, He_j(z) Hermite polynomials, ζ_j the coefficient of w̃^⊗j in T_j = E[y He_j(x)]. For ReLU units ζ_j = (-1)^j a φ(b)
+He_{j-2}(b̃), j ≥ 2: orders ≥ 2 never see ξ. Lemma 4.5: with β = a φ(b), γ_j = (-1)^j β He_j(b̃) = ζ_{j+2}, j = k, …, k+3, and q
+the one of k+1, k+2 with the larger |γ_q| (two neighbouring Hermite polynomials have no common root: Lemma 4.3, whose bound is
+false as printed), the recurrence He_{q+1} = z He_q - q He_{q-1} gives, from k = 0 on,
 
     b̃ = -(γ_{q+1} + q γ_{q-1}) / γ_q,        β = (-1)^q γ_q / He_q(b̃),        a = β / φ(b̃).
 
-For l = 1 two orders are enough: b̃ = -ζ₃/ζ₂, a = ζ₂/φ(b̃). Signs: order 1 is Σ aᵢ Φ(bᵢ) wᵢ = Σ zᵢ aᵢ w̃ᵢ with zᵢ = ξᵢ Φ(bᵢ), which
-is Φ(b̃ᵢ) or Φ(b̃ᵢ) - 1. As printed the sign of z decides, with a margin of Φ(-|b|); deciding whether z is nearer to Φ(b̃) or to
-Φ(b̃) - 1 has the margin 1/2 for every unit, and order 0 adds an equation.
+For l = 1 two orders are enough: b̃ = -ζ₃/ζ₂, a = ζ₂/φ(b̃). Signs: order 1 is Σ aᵢ Φ(bᵢ) wᵢ = Σ zᵢ aᵢ w̃ᵢ with zᵢ = ξᵢ Φ(bᵢ),
+which is Φ(b̃ᵢ) or Φ(b̃ᵢ) - 1. As printed the sign of z decides, with a margin of Φ(-|b|); deciding whether z is nearer to Φ(b̃)
+or to Φ(b̃) - 1 has the margin 1/2 for every unit, and order 0 adds an equation.
 
 A small nonlinear fit, for all activations. A unit a·act(s ξu·x + b) has, along u, the coefficients z_k = a ξ^k c_k(s, b)/√k!. For
 given (ξ, s, b) the readout a is linear: with g_k = ξ^k c_k(s, b)/√k! and noise σ_k of order k, what a unit explains of z is
@@ -23,30 +22,28 @@ given (ξ, s, b) the readout a is linear: with g_k = ξ^k c_k(s, b)/√k! and no
     gain(ξ, s, b) = Σ_outputs (Σ_k g_k z_k/σ_k²)² / Σ_k g_k²/σ_k².
 
 The best point of a grid is the start of a least-squares fit in (log s, b). ReLU needs no scale; in orders ≥ 2 it does not see ξ.
-The error in b is smaller than that of the ratios of Lemma 4.5, and there are no poles.
-Source: Awasthi, Tang and Vijayaraghavan (2021), Lemmas 4.3 and 4.5, Claim 4.6, Algorithms 2 and 3, Lemmas D.10 and D.11; the
-centred form of the signs and the nonlinear fit are ours.
+The error in b is smaller than that of the ratios of Lemma 4.5, and there are no poles. Source: Awasthi, Tang and Vijayaraghavan
+(2021), Lemmas 4.3 and 4.5, Claim 4.6, Algorithms 2 and 3, Lemmas D.10 and D.11; the centred form of the signs and the nonlinear
+fit are ours.
 
-Magnitudes and signs of hidden units whose directions are known, from Hermite moments: the step after a decomposition.
-
-Letters: U (k, r) unit rows, each ±w̄ᵢ in the coordinates of a subspace; G = U Uᵀ; M_j the moment E[y He_j(z)]; c_j(s) = E[act(s·g)
-He_j(g)]; A (k, m) the readout; ξᵢ = ±1 the sign with w̄ᵢ = ξᵢuᵢ. As M_j = Σᵢ Aᵢ c_j(sᵢ) w̄ᵢ^⊗j, even orders give Aᵢ and odd orders
-ξᵢAᵢ. Least squares over orders of one parity in the norm where E f² = Σ_j |M_j|²/j!:
+All units together, the step after a decomposition. Letters: U (k, r) unit rows, each ±w̄ᵢ in the coordinates of a subspace; G = U
+Uᵀ; M_j the moment E[y He_j(z)]; c_j(s) = E[act(s·g) He_j(g)]; A (k, m) the readout; ξᵢ = ±1 the sign with w̄ᵢ = ξᵢuᵢ. As M_j = Σᵢ
+Aᵢ c_j(sᵢ) w̄ᵢ^⊗j, even orders give Aᵢ and odd orders ξᵢAᵢ. Least squares over orders of one parity in the norm where E f² = Σ_j
+|M_j|²/j!:
 
     (Σ_j c_j²/j! G^∘j) a = Σ_j c_j/j! M_j(uᵢ, …, uᵢ)                            G^∘j: elementwise power
 
 Homogeneous activations of degree p have c_j(s) = s^p c_j(1): s is part of A. For odd ones only odd orders count, and (ξ, A) and
 (-ξ, -A) are the same unit; for even ones only even orders, and ξ is free. Of other activations the ratio of two orders gives s:
 c₃/c₁ if the activation is odd up to a constant, c₄/c₂ if it is even up to a linear part, else c₂/c₁. For tanh, erf, sigmoid and
-softplus the ratio falls from 0 to -1 as s grows; for GELU it does so up to s = 2.3 only, and smaller norms are assumed.
-Source: Zhong et al. (2017), Algorithm 1, RecMagSign, which the paper leaves out; derived here.
+softplus the ratio falls from 0 to -1 as s grows; for GELU it does so up to s = 2.3 only, and smaller norms are assumed. Source:
+Zhong et al. (2017), Algorithm 1, RecMagSign, which the paper leaves out; derived here.
 
-How many hidden units do the moments show? Eigenvalues of a second moment against their own noise.
-
-Inside a span V that is wide enough, a polynomial fit explains most of y; what it leaves, e, is small. V C Vᵀ + M₂(e), with C the
-fitted quadratic coefficients, therefore estimates M₂ far better than the average does, and the half-difference of M₂(e) over two
-halves of the samples is its noise. One eigenvalue per unit stands out. M₃(I, I, a), a in V, takes the place of M₂ for activations
-that are odd up to a constant. The count needs independent weight vectors, and units strong enough to be seen.
+How many units do the moments show? Eigenvalues of a second moment are held against their own noise. Inside a span V that is wide
+enough, a polynomial fit explains most of y; what it leaves, e, is small. V C Vᵀ + M₂(e), with C the fitted quadratic
+coefficients, therefore estimates M₂ far better than the average does, and the half-difference of M₂(e) over two halves of the
+samples is its noise. One eigenvalue per unit stands out. M₃(I, I, a), a in V, takes the place of M₂ for activations that are odd
+up to a constant. The count needs independent weight vectors, and units strong enough to be seen.
 
 The signs of the eigenvalues of M₂ count the units of each sign (Sylvester's law of inertia): M₂ = Σᵢ vᵢ c₂(|wᵢ|) w̄ᵢw̄ᵢᵀ with
 independent w̄ᵢ has as many positive eigenvalues as there are vᵢ c₂ > 0. So Σ sign vᵢ is known before any tensor is decomposed.

@@ -9,7 +9,7 @@ A copy answers as the model does: probabilities where the model gives probabilit
 Searches end by work, which is counted from sizes, and run on one thread: what an attack brings depends on the seed and not on
 what else the machine does. Time is a limit too, for machines that are very slow; a row that it ended says so.
 
-One log for all runs of an audit: no query is asked twice, and its fingerprint says which answers the audit rests on.
+All runs of an audit have one log: no query is asked twice, and its fingerprint says which answers the audit rests on.
 """
 
 from __future__ import annotations

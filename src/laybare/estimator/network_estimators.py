@@ -1,7 +1,5 @@
 """`recover` as estimators of scikit-learn: NetworkRecovery, a regressor whose hidden units are features for whatever comes after
-it, and NetworkClassifier, whose log odds are a network's outputs.
-
-UnionOfHalfSpaces: a union of half-spaces as a classifier of scikit-learn.
+it, and NetworkClassifier, whose log odds are a network's outputs; and `recover_layer` as one: UnionOfHalfSpaces, a classifier.
 """
 
 from __future__ import annotations

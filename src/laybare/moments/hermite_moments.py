@@ -2,36 +2,34 @@
 
 Samples. Π_j He_{α_j}(x_j) = exp(-Δ/2) x^α, Δ = Σ_j ∂²/∂x_j². On moments M[α] = E[y x^α], Δ acts as (ΔM)[α] = Σ_j α_j(α_j-1)
 M[α-2e_j], a sparse matrix that lowers the degree by two, so that the exponential ends after ⌊K/2⌋ terms. It is applied once, to
-the sums. Rounding: the correction adds terms up to (K-1)!! times larger than the result, so about 1e-16·(K-1)!!·|y|, 1e-14 at
-K = 8: far below the statistical error (K!/n)^½ of every attainable n. Error O(n^-½); time n·C(d+K, K); memory one block and the
+the sums. Rounding: the correction adds terms up to (K-1)!! times larger than the result, so about 1e-16·(K-1)!!·|y|, 1e-14 at K =
+8: far below the statistical error (K!/n)^½ of every attainable n. Error O(n^-½); time n·C(d+K, K); memory one block and the
 result.
 
 Networks. For x ~ N(0, I), f(x) = Σᵢ Aᵢ act(wᵢ·x + bᵢ) + xL + c has E[f He_k(x)] = Σᵢ Aᵢ c_k(|wᵢ|, bᵢ) (wᵢ/|wᵢ|)^⊗k, plus c at
 order 0 and L at order 1, with c_k(s, b) = E[act(s·g + b) He_k(g)] (`Activation.hermite`). Exact for every activation, norm and
-bias; a unit without weights is the constant act(b).
-Source: Awasthi, Tang & Vijayaraghavan (2021), Lemma 3.5; Zhong et al. (2017), Claim 5.2. The factorisation and the exponential
-are ours.
+bias; a unit without weights is the constant act(b). Source: Awasthi, Tang & Vijayaraghavan (2021), Lemma 3.5; Zhong et al.
+(2017), Claim 5.2. The factorisation and the exponential are ours.
 
 Score moments E[y S_k(x)], S_k = (-1)^k ∇^k p / p, for inputs with a smooth density p that need not be normal.
 
-Stein's identity. Integrating by parts k times, E[f(x) S_k(x)] = E[∇^k f(x)]. For f = Σᵢ aᵢ act(wᵢ·x + bᵢ) that is
-Σᵢ aᵢ E[act⁽ᵏ⁾(wᵢ·x + bᵢ)] wᵢ⊗…⊗wᵢ: the hidden weights are its components, whatever the law. For N(0, I) S_k is He_k.
-It fails for laws with edges (p must vanish at infinity), and where E[act⁽ᵏ⁾] = 0. Error O(n^-½) with the variance of y S_k,
-which grows with k and with the tails of the scores; time and memory n·d^k, one block at a time.
-Source: Janzamin, Sedghi and Anandkumar (2014), Score function features for discriminative learning, Theorem 6.
+Stein's identity. Integrating by parts k times, E[f(x) S_k(x)] = E[∇^k f(x)]. For f = Σᵢ aᵢ act(wᵢ·x + bᵢ) that is Σᵢ aᵢ
+E[act⁽ᵏ⁾(wᵢ·x + bᵢ)] wᵢ⊗…⊗wᵢ: the hidden weights are its components, whatever the law. For N(0, I) S_k is He_k. It fails for laws
+with edges (p must vanish at infinity), and where E[act⁽ᵏ⁾] = 0. Error O(n^-½) with the variance of y S_k, which grows with k and
+with the tails of the scores; time and memory n·d^k, one block at a time. Source: Janzamin, Sedghi and Anandkumar (2014), Score
+function features for discriminative learning, Theorem 6.
 
-Sums of y·x^α over all monomials of degree at most K, each product formed once: the kernel under every moment.
-
-With x₀ = 1 all degrees are one (`packed`). A sorted tuple of degree K splits into its first p = ⌊K/2⌋ and its last q indices. Let
-L hold y times all monomials of degree p, ordered by their largest index, and R all monomials of degree q, ordered by their
-smallest. For a pivot j, the largest index of the left part,
+Monomial sums, the kernel under every moment: y·x^α over all monomials of degree at most K, each product formed once. With x₀ = 1
+all degrees are one (`packed`). A sorted tuple of degree K splits into its first p = ⌊K/2⌋ and its last q indices. Let L hold y
+times all monomials of degree p, ordered by their largest index, and R all monomials of degree q, ordered by their smallest. For a
+pivot j, the largest index of the left part,
 
     L[largest = j] · R[smallest ≥ j]ᵀ
 
 holds every sum whose p-th index is j, without repetition, and both factors are contiguous. So n·C(d+K, K) multiply-adds suffice,
-all inside matrix products; Khatri-Rao products of full tensors take n·d^K. Neighbouring pivots i..j share one product,
-L[i ≤ largest ≤ j] · R[smallest ≥ i]ᵀ, whose entries with largest > smallest repeat others and are skipped; a plan chooses the
-runs of pivots that take the least time. The features of a chunk of rows stay in cache, one row per feature.
+all inside matrix products; Khatri-Rao products of full tensors take n·d^K. Neighbouring pivots i..j share one product, L[i ≤
+largest ≤ j] · R[smallest ≥ i]ᵀ, whose entries with largest > smallest repeat others and are skipped; a plan chooses the runs of
+pivots that take the least time. The features of a chunk of rows stay in cache, one row per feature.
 
 The same split evaluates polynomials: f(x) = Σ_β l_β(x) (C r(x))_β with every coefficient at one place of C, in time n·D_p·D_q.
 """

@@ -1,17 +1,14 @@
 """Networks as files: arrays and a short description that names the activations, never code.
 
+A safetensors file is written whole or not at all, and read without running anything. The description is JSON under one key of the
+header (safetensors orders several keys differently from run to run, and equal networks should give equal bytes).
+
 One hidden layer: weights, biases, readout, offset, and linear where there is one (format "network"). Several: weights.0,
 weights.1, … and biases.0, … from the lowest up (format "deep network", which older versions refuse by name).
 
-A torch `state_dict` in a safetensors file: the weights of an MLP, in the order of their names.
-
-Such a file has arrays NAME.weight (out, in) and NAME.bias (out,), and no word about activations: ReLU is taken between the maps,
-and that is said. Anything but a chain of matrices is refused by the name of its array.
-
-Arrays and a description in one safetensors file: written whole or not at all, read without running anything.
-
-The description is JSON under one key of the header (safetensors orders several keys differently from run to run, and equal
-networks should give equal bytes).
+A torch `state_dict` in a safetensors file has the weights of an MLP, in the order of their names: arrays NAME.weight (out, in)
+and NAME.bias (out,), and no word about activations: ReLU is taken between the maps, and that is said. Anything but a chain of
+matrices is refused by the name of its array.
 """
 
 from __future__ import annotations

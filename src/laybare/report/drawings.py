@@ -3,7 +3,7 @@
 The report puts the figures on its page, `found.plot` the drawings into a notebook. SVG text comes from Figure objects only: no
 pyplot, no global state.
 
-Figures of studies: lines against a quantity, and success rates as grey maps; each as SVG text and as a table of its points.
+Figures of studies are lines against a quantity, and success rates as grey maps, each as SVG text and as a table of its points.
 """
 
 from __future__ import annotations

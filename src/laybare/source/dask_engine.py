@@ -1,23 +1,21 @@
-"""Passes on a Dask cluster: runs of blocks are summed where their rows are, and the runs in a tree on the workers.
+"""Samples in Dask arrays, and passes on a Dask cluster: runs of blocks are summed where their rows are, and the runs in a tree on
+the workers.
 
-A pass is one graph (`plan_pass`). Its tasks are runs of 2^j blocks, about half a chunk each: every run is a node of the tree
-of `laybare.source.sums`, and the bits are those of a local pass. A run whose rows are in one chunk goes to the worker that has
-it; at the border of two chunks only the rows of that run are sent. The statistic and the maps of the views are sent once to
-each worker.
+A pass is one graph (`plan_pass`). Its tasks are runs of 2^j blocks, about half a chunk each: every run is a node of the tree of
+`laybare.source.sums`, and the bits are those of a local pass. A run whose rows are in one chunk goes to the worker that has it;
+at the border of two chunks only the rows of that run are sent. The statistic and the maps of the views are sent once to each
+worker.
 
-Tasks are pure, so Dask may move and repeat them. Errors in the data (NaN, missing rows) come back as results that name the
-block. Failures of the cluster are retried, then raised.
+Tasks are pure, so Dask may move and repeat them. Errors in the data (NaN, missing rows) come back as results that name the block.
+Failures of the cluster are retried, then raised.
 
-The Dask graph of a pass: tasks that sum runs of blocks where their rows are, and tasks that sum the runs.
-
-A source is a chain of views and derived sources above a leaf that has the rows. What all runs share (maps, matrices, the
-statistic) is a `PassPlan` and is sent once; a run adds its row indices and its rows. The worker rebuilds the chain and reads
-block by block exactly as a local pass does, so the bits are the same.
+The graph of a pass has tasks that sum runs of blocks where their rows are, and tasks that sum the runs. A source is a chain of
+views and derived sources above a leaf that has the rows. What all runs share (maps, matrices, the statistic) is a `PassPlan` and
+is sent once; a run adds its row indices and its rows. The worker rebuilds the chain and reads block by block exactly as a local
+pass does, so the bits are the same.
 
 Tasks follow Dask's graph specification: a function, then keys of other tasks. All other arguments are bound to the function, so
 that Dask does not look for keys in them.
-
-Samples in Dask arrays or data frames, on one or many machines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Black boxes read along lines: queries, seconds and errors for one hidden layer and for several, planted and trained.
+"""Black boxes read along lines: queries, seconds and errors for one hidden layer and for several, planted and trained; and after
+how many queries there is a copy of a planted network all the same, behind defences.
 
 Answers are noiseless float64 unless said otherwise; queries are those of reading, without the assurance.
-
-Defences before planted networks: after how many queries is there a copy all the same?
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Certificates on trial: are verdicts ever wrong on hostile data, on black boxes, or on plain noise?
 
-Black boxes on which a certificate might lie: every family draws a box from a seed, with the function behind it, or none.
-
-All are asked as a user would: `recover(oracle)` without method or width. A verified network is right if it equals the function
-on all inputs but the share that its certificate admits; with noise, if it equals the mean of the answers up to the resolution
-that the certificate states. A box whose answers depend on more than the input has no function.
+Every family of black boxes on which a certificate might lie draws a box from a seed, with the function behind it, or none. All
+are asked as a user would: `recover(oracle)` without method or width. A verified network is right if it equals the function on all
+inputs but the share that its certificate admits; with noise, if it equals the mean of the answers up to the resolution that the
+certificate states. A box whose answers depend on more than the input has no function.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Real data that ship with scikit-learn and statsmodels: R² in three folds, of ne
 
 All with their default arguments (inputs standardised for those that want it, for the MLP the outcome too), or with `--full` each
 with three values of the parameter that matters most, chosen by cross-validation inside of the folds. The data sets were chosen
-before any was fitted, for a numeric outcome and at least 50 rows. statsmodels must be installed; MARS is in the table if
-`pip install mars-earth` was run.
+before any was fitted, for a numeric outcome and at least 50 rows. statsmodels must be installed; MARS is in the table if `pip
+install mars-earth` was run.
 
 Counts, labels and heavy tails from planted networks: how many are found, how many of these are verified, and none wrongly.
 
@@ -15,9 +15,8 @@ width and all else are not. Right: every parameter within six of its standard er
 are counted that lack no more than the summary says can be seen, relative to the network's outputs. The control is one random
 start at the true width, by the same likelihood: what a single fit does.
 
-A network that nobody planted: scikit-learn's MLPRegressor, trained on its bundled diabetes data, recovered from queries.
-
-The recovery sees a callable and nothing else. Queries are standard normal, on the scale of the standardised training inputs.
+`laybare demo` recovers a network that nobody planted from queries: an MLPRegressor, trained on the diabetes data. The recovery
+sees a callable and nothing else. Queries are standard normal, on the scale of the standardised training inputs.
 """
 
 from __future__ import annotations

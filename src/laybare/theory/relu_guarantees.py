@@ -1,18 +1,17 @@
-"""What the theorems of Awasthi, Tang and Vijayaraghavan (2021) state for one ReLU network with biases: Theorems 3.1, 3.2, D.1.
+"""What theorems state for one ReLU network: with biases and one output, and without biases and with several.
 
-Their bounds are polynomials, not stated, in quantities that are computed here: the number of units m, the dimension d, B with 1/B
-≤ |aᵢ| ≤ B and |bᵢ| ≤ B for unit weights, and s_m, the least singular value of the Khatri-Rao power of order l. What the proofs do
-state is given as printed: how many samples bring a moment within η (Lemma D.3, but for a factor and logarithms), and how close
-units must be for their signs to come out right (proof of Theorem 3.1). No number here decides whether n is large enough.
+With biases, Awasthi, Tang and Vijayaraghavan (2021), Theorems 3.1, 3.2, D.1. Their bounds are polynomials, not stated, in
+quantities that are computed here: the number of units m, the dimension d, B with 1/B ≤ |aᵢ| ≤ B and |bᵢ| ≤ B for unit weights,
+and s_m, the least singular value of the Khatri-Rao power of order l. What the proofs do state is given as printed: how many
+samples bring a moment within η (Lemma D.3, but for a factor and logarithms), and how close units must be for their signs to come
+out right (proof of Theorem 3.1). No number here decides whether n is large enough.
 
-What Theorem 7 of Ge, Kuditipudi, Li and Wang (2019) states for one network and one law of inputs.
-
-With |x| ≤ Γ, |ξ| ≤ P₂, |A| ≤ P₁, σ_min(E[xxᵀ]) ≥ γ, σ_min(A) ≥ β and σ_min(M) ≥ α, M the augmented distinguishing matrix,
-polynomially many samples bring the output of Algorithm 3 within ε of the network at every input, with probability 1 - δ. The
-polynomial is not stated. Theorem 8 is the same for one unit and Algorithm 1; Lemmas 13 and 18 are its steps for the first
-layer and the signs, Lemmas 21 and 22 serve the smoothed analysis.
-The proof states how many samples bring the detector within ε (Lemma 15, but for a factor), what that
-does to its null space (Lemma 11), and what units within ε do to the outputs (section B.4).
+Without biases, Ge, Kuditipudi, Li and Wang (2019), Theorem 7, for one law of inputs. With |x| ≤ Γ, |ξ| ≤ P₂, |A| ≤ P₁,
+σ_min(E[xxᵀ]) ≥ γ, σ_min(A) ≥ β and σ_min(M) ≥ α, M the augmented distinguishing matrix, polynomially many samples bring the
+output of Algorithm 3 within ε of the network at every input, with probability 1 - δ. The polynomial is not stated. Theorem 8 is
+the same for one unit and Algorithm 1; Lemmas 13 and 18 are its steps for the first layer and the signs, Lemmas 21 and 22 serve
+the smoothed analysis. The proof states how many samples bring the detector within ε (Lemma 15, but for a factor), what that does
+to its null space (Lemma 11), and what units within ε do to the outputs (section B.4).
 """
 
 from __future__ import annotations

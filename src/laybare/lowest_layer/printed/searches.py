@@ -1,4 +1,4 @@
-"""RefineEstimate: the paper's local search that refines half-spaces, random search by the angle.
+"""The paper's searches for units: RefineEstimate by the angle (section 2), and directions in which f jumps (section 3).
 
 RefineEstimate as printed: random search for a direction at a smaller angle α to a unit, estimated from the activity. The
 perturbation has the standard deviation α/d in every direction normal to z, as in Lemma 7 and its proof: its length is about α/√d,
@@ -8,9 +8,9 @@ Algorithm 1 accepts a perturbed direction if α' ≤ O(α/d), which no small per
 Ω(α/d), so the test here is α' ≤ (1 - c/d) α. One unit at a time, one pass per trial, O(d log 1/ε) trials; the angle is only known
 to the accuracy of the estimate. Fitting all units at once (`union_fit`) is faster and more accurate.
 
-Source: Goel and Panigrahy (2019), Algorithms 1 and 2, Theorems 2 and 5, Lemmas 3 to 7. Section 3 is in `delta`.
+Source: Goel and Panigrahy (2019), Algorithms 1 and 2, Theorems 2 and 5, Lemmas 3 to 7.
 
-Directions in which f jumps: correlations with Dirac's delta and its derivatives, section 3 of the paper.
+Directions in which f jumps have correlations with Dirac's delta and its derivatives:
 
     C₁(z, s) = E[f δ(z·x - s)] = φ(s) E[f | z·x = s]
     C₂ = C₁(z, t + ε) - C₁(z, t - ε)  → φ(t) E[∂P/∂X_i | w_i·x = t]  at z = w_i for step units, 0 away from all units
