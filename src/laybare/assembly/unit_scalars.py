@@ -22,9 +22,9 @@ given (ξ, s, b) the readout a is linear: with g_k = ξ^k c_k(s, b)/√k! and no
     gain(ξ, s, b) = Σ_outputs (Σ_k g_k z_k/σ_k²)² / Σ_k g_k²/σ_k².
 
 The best point of a grid is the start of a least-squares fit in (log s, b). ReLU needs no scale; in orders ≥ 2 it does not see ξ.
-The error in b is smaller than that of the ratios of Lemma 4.5, and there are no poles. Source: Awasthi, Tang and Vijayaraghavan
-(2021), Lemmas 4.3 and 4.5, Claim 4.6, Algorithms 2 and 3, Lemmas D.10 and D.11; the centred form of the signs and the nonlinear
-fit are ours.
+The error in b is smaller than that of the ratios of Lemma 4.5, and there are no poles.
+Source: Awasthi, Tang and Vijayaraghavan (2021), Lemmas 4.3 and 4.5, Claim 4.6, Algorithms 2 and 3, Lemmas D.10 and D.11; the
+centred form of the signs and the nonlinear fit are ours.
 
 All units together, the step after a decomposition. Letters: U (k, r) unit rows, each ±w̄ᵢ in the coordinates of a subspace; G = U
 Uᵀ; M_j the moment E[y He_j(z)]; c_j(s) = E[act(s·g) He_j(g)]; A (k, m) the readout; ξᵢ = ±1 the sign with w̄ᵢ = ξᵢuᵢ. As M_j = Σᵢ
@@ -36,8 +36,8 @@ Aᵢ c_j(sᵢ) w̄ᵢ^⊗j, even orders give Aᵢ and odd orders ξᵢAᵢ. Leas
 Homogeneous activations of degree p have c_j(s) = s^p c_j(1): s is part of A. For odd ones only odd orders count, and (ξ, A) and
 (-ξ, -A) are the same unit; for even ones only even orders, and ξ is free. Of other activations the ratio of two orders gives s:
 c₃/c₁ if the activation is odd up to a constant, c₄/c₂ if it is even up to a linear part, else c₂/c₁. For tanh, erf, sigmoid and
-softplus the ratio falls from 0 to -1 as s grows; for GELU it does so up to s = 2.3 only, and smaller norms are assumed. Source:
-Zhong et al. (2017), Algorithm 1, RecMagSign, which the paper leaves out; derived here.
+softplus the ratio falls from 0 to -1 as s grows; for GELU it does so up to s = 2.3 only, and smaller norms are assumed.
+Source: Zhong et al. (2017), Algorithm 1, RecMagSign, which the paper leaves out; derived here.
 
 How many units do the moments show? Eigenvalues of a second moment are held against their own noise. Inside a span V that is wide
 enough, a polynomial fit explains most of y; what it leaves, e, is small. V C Vᵀ + M₂(e), with C the fitted quadratic

@@ -8,16 +8,17 @@ result.
 
 Networks. For x ~ N(0, I), f(x) = Σᵢ Aᵢ act(wᵢ·x + bᵢ) + xL + c has E[f He_k(x)] = Σᵢ Aᵢ c_k(|wᵢ|, bᵢ) (wᵢ/|wᵢ|)^⊗k, plus c at
 order 0 and L at order 1, with c_k(s, b) = E[act(s·g + b) He_k(g)] (`Activation.hermite`). Exact for every activation, norm and
-bias; a unit without weights is the constant act(b). Source: Awasthi, Tang & Vijayaraghavan (2021), Lemma 3.5; Zhong et al.
-(2017), Claim 5.2. The factorisation and the exponential are ours.
+bias; a unit without weights is the constant act(b).
+Source: Awasthi, Tang & Vijayaraghavan (2021), Lemma 3.5; Zhong et al. (2017), Claim 5.2. The factorisation and the exponential
+are ours.
 
 Score moments E[y S_k(x)], S_k = (-1)^k ∇^k p / p, for inputs with a smooth density p that need not be normal.
 
 Stein's identity. Integrating by parts k times, E[f(x) S_k(x)] = E[∇^k f(x)]. For f = Σᵢ aᵢ act(wᵢ·x + bᵢ) that is Σᵢ aᵢ
 E[act⁽ᵏ⁾(wᵢ·x + bᵢ)] wᵢ⊗…⊗wᵢ: the hidden weights are its components, whatever the law. For N(0, I) S_k is He_k. It fails for laws
 with edges (p must vanish at infinity), and where E[act⁽ᵏ⁾] = 0. Error O(n^-½) with the variance of y S_k, which grows with k and
-with the tails of the scores; time and memory n·d^k, one block at a time. Source: Janzamin, Sedghi and Anandkumar (2014), Score
-function features for discriminative learning, Theorem 6.
+with the tails of the scores; time and memory n·d^k, one block at a time.
+Source: Janzamin, Sedghi and Anandkumar (2014), Score function features for discriminative learning, Theorem 6.
 
 Monomial sums, the kernel under every moment: y·x^α over all monomials of degree at most K, each product formed once. With x₀ = 1
 all degrees are one (`packed`). A sorted tuple of degree K splits into its first p = ⌊K/2⌋ and its last q indices. Let L hold y
