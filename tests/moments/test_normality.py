@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.moments.assumption_tests import normality
+from laybare.moments.measurement import normality
 
 
 def white(x: np.ndarray) -> lb.Samples:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.moments.assumption_tests import check_parity
+from laybare.moments.measurement import check_parity
 
 COSINE = lb.Activation.custom("cosine", np.cos, lambda t: -np.sin(t), parity="even")
 

@@ -32,7 +32,7 @@ from laybare.moments import (
     measure,
     refine_subspace,
 )
-from laybare.moments.assumption_tests import check_parity
+from laybare.moments.measurement import check_parity
 from laybare.networks import Network
 from laybare.numerics.checks import show_choices, show_value
 from laybare.numerics.shapes import Array, Progress, report_progress

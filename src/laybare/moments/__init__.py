@@ -13,7 +13,6 @@
     khatri_rao_gap, smoothed_width          how well weights are separated, and how many of them can be
 """
 
-from laybare.moments.assumption_tests import Normality, normality
 from laybare.moments.contractions import (
     FourthSlices,
     PackedQuartic,
@@ -40,7 +39,7 @@ from laybare.moments.hermite_moments import (
     population_tensor,
     score_moments,
 )
-from laybare.moments.measurement import MEMORY_LIMIT, Measurement, Moment, measure, measure_with_noise
+from laybare.moments.measurement import MEMORY_LIMIT, Measurement, Moment, Normality, measure, measure_with_noise, normality
 from laybare.moments.packed import (
     PackedMoments,
     flatten,
