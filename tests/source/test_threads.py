@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from laybare.source.threads import BLOCKS_PER_THREAD, BackgroundTask, map_in_order
+from laybare.source.sums import BLOCKS_PER_THREAD, BackgroundTask, map_in_order
 
 
 def test_results_come_in_order_though_early_blocks_take_longest() -> None:
@@ -199,7 +199,7 @@ def test_what_nobody_begins_is_done_when_it_is_wanted(*, threads: int, begun: bo
 
 def test_a_pass_that_nobody_finished_does_not_hold_up_the_end() -> None:
     script = (
-        "import time; from laybare.source.threads import map_in_order\n"
+        "import time; from laybare.source.sums import map_in_order\n"
         "left = map_in_order(lambda start: time.sleep(0.2), range(9), 2)\n"
         "next(left)")
     assert subprocess.run([sys.executable, "-c", script], timeout=60.0).returncode == 0

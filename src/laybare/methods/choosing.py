@@ -46,7 +46,7 @@ from laybare.numerics.shapes import Array, Sums
 from laybare.numerics.workspace import single_blas_thread
 from laybare.source import Source
 from laybare.source.protocol import check_source
-from laybare.source.threads import map_in_order
+from laybare.source.sums import map_in_order
 
 ORDERS = 4
 """Hermite orders whose signal is measured. Derived: those that methods read weights from."""

@@ -61,7 +61,7 @@ from laybare.source.checkpoint import with_checkpoint
 from laybare.source.losses import Loss, as_loss
 from laybare.source.problem import Problem, pose
 from laybare.source.protocol import check_source
-from laybare.source.threads import BackgroundTask
+from laybare.source.sums import BackgroundTask
 
 
 @overload

@@ -21,8 +21,7 @@ from laybare.numerics.shapes import Array, Event, Progress, Statistic, Sums, rep
 from laybare.numerics.workspace import single_blas_thread
 from laybare.source.laws import whitening_map
 from laybare.source.protocol import Affine, Law, Rows, Source, SplitSources, WhitenedSource
-from laybare.source.sums import GRAIN, Engine, Schedule, block_rows, evaluate_block, plan_block_rows, sum_blocks
-from laybare.source.threads import map_in_order
+from laybare.source.sums import GRAIN, Engine, Schedule, block_rows, evaluate_block, map_in_order, plan_block_rows, sum_blocks
 
 
 class SourceMethods(Protocol):
