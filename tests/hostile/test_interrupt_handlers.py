@@ -31,8 +31,8 @@ STOPS = {
     "studies/few_samples.py _call_arm": "the best until the time of a run ended, or raised again",
     "landscape/first_order.py _walk": "the best point is returned, marked",
     "solver/loop.py damped_descent": "thrown into the generator of the steps",
-    "source/threads.py BackgroundTask._work": "raised where its result is needed",
-    "source/threads.py ThreadTeam._evaluate": "raised where its result is needed",
+    "source/sums.py BackgroundTask._work": "raised where its result is needed",
+    "source/sums.py ThreadTeam._evaluate": "raised where its result is needed",
 }
 """Handlers of interrupts that do not raise them again, and what becomes of the interrupt."""
 

@@ -6,12 +6,10 @@ same correlations between entries. No knowledge of the noise is needed; for Herm
 of the true error within about 25 %. It fails if neighbouring rows are dependent. Halves are runs of rows, so that pairs (x, -x)
 side by side stay together.
 
-Tests of assumptions: are the inputs N(0, I), and have the outputs the parity of the units?
-
-Normality. For x ~ N(0, I) every projection u·x has E He₃ = E He₄ = 0, and averages of He_k/√k! have standard deviation n^-½.
-Moment methods read weights from E[y He_k(x)]; such moments of x itself would be mistaken for weights. Axes show inputs with
-independent entries that are not Gaussian, random directions show mixtures. A projection pursuit would find more; this is one
-pass.
+Two assumptions are tested by such averages: are the inputs N(0, I), and have the outputs the parity of the units? Normality. For
+x ~ N(0, I) every projection u·x has E He₃ = E He₄ = 0, and averages of He_k/√k! have standard deviation n^-½. Moment methods read
+weights from E[y He_k(x)]; such moments of x itself would be mistaken for weights. Axes show inputs with independent entries that
+are not Gaussian, random directions show mixtures. A projection pursuit would find more; this is one pass.
 
 Parity. Even units make even functions, odd ones odd functions up to a constant. Under symmetric inputs E[y x] = 0 for an even y,
 and E[(y - ȳ)(x² - 1)] = 0 for an odd one. Hotelling's T² compares the average of such vectors with chance; noise in y only widens

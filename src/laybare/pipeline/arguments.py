@@ -23,9 +23,9 @@ from laybare.numerics.checks import check_memory, check_number, check_whole, sho
 from laybare.numerics.shapes import Array
 from laybare.pipeline.monitor import SearchLimit
 from laybare.source import DaskSamples, Oracle, Samples, Source, as_law, open_samples
-from laybare.source.dask_engine import is_dask
 from laybare.source.protocol import is_source
 from laybare.source.sample_files import holds_samples
+from laybare.source.samples import is_dask
 
 METHOD_NAMES: dict[str, Callable[..., Method]] = {
     "general-relu": GeneralReLU, "landscape-design": LandscapeDesign, "lines": Lines, "random-start": RandomStart,

@@ -37,7 +37,7 @@ from laybare.numerics.workspace import keep_freed_memory
 from laybare.source.derived import StackedRows
 from laybare.source.laws import Gaussian, Unknown, as_law
 from laybare.source.protocol import Affine, Law, Rows, Source
-from laybare.source.samples import StackedArrays, check_block, check_shapes, constant_data_error
+from laybare.source.samples import StackedArrays, check_block, check_shapes, constant_data_error, is_dask
 from laybare.source.sums import Schedule, evaluate_block, pairwise_sum
 from laybare.source.views import ArraySource, DerivedSource, View, leaf_of, row_index_dtype
 
@@ -557,11 +557,6 @@ class DaskSamples(ArraySource):
         assert engine is not None
         blocks = list(engine.map_blocks(self.between(start, stop), Rows, stop - start))
         return Rows(*blocks[0])
-
-
-def is_dask(given: Any) -> bool:
-    """Whether this is a Dask array, data frame or series; Dask is not imported."""
-    return type(given).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(given, "__dask_graph__")
 
 
 def _array(name: str, given: Any) -> Any:

@@ -170,6 +170,11 @@ class ArrayPair(NamedTuple):
     columns: ColumnNames = ColumnNames()
 
 
+def is_dask(given: Any) -> bool:
+    """Whether this is a Dask array, data frame or series; Dask is not imported."""
+    return type(given).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(given, "__dask_graph__")
+
+
 def column_names(x: Any, y: Any) -> ColumnNames:
     """The names of data frames and series; names that are not text do not count."""
     return ColumnNames(_names(x), _names(y))

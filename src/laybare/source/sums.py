@@ -11,15 +11,14 @@ pairs, and so on; a rest at the end is added from the right. A run of 2^j blocks
 that tree. So a worker may add up such a run, and the tree over the runs is the tree over the blocks, also if the last run is
 shorter. Rounding errors grow with log n.
 
-Blocks on several threads, their results in order; an interrupt never leaves a lock taken.
-
-`concurrent.futures` takes its locks in Python code: an interrupt there can leave one taken, and the pass hangs. Here threads
-take blocks from one queue and put results into another, both written in C.
+Blocks run on several threads (`map_in_order`), their results come in order, and an interrupt never leaves a lock taken.
+`concurrent.futures` takes its locks in Python code: an interrupt there can leave one taken, and the pass hangs. Here threads take
+blocks from one queue and put results into another, both written in C.
 
 An idle thread waits for the next pass and keeps its working memory (`numerics.workspace`): new threads and fresh pages would
 double the time of a pass of a millisecond. The calling thread works on blocks too, so one thread less has to be woken.
 
-Where whole tasks run at once (`source.parallel`), each does its own passes alone while the others work: two tasks that share two
+Where whole tasks run at once (`run_parallel`), each does its own passes alone while the others work: two tasks that share two
 cores block by block take longer than two with one core each. When one task ends, a running pass of another takes over its thread.
 """
 
