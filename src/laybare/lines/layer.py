@@ -147,9 +147,13 @@ def with_readout(layer: LayerEstimate, gradients: list[PieceGradient], coefficie
         off = np.abs(coefficients[on, :, i] - readout[i]).max(axis=1)
         if (off > level[on, i] + level[best, i]).any():
             return layer
-    exact = int(np.argmin([gradient.sd for gradient in gradients]))
-    offset = gradients[exact].answer - np.maximum(before[exact], 0.0) @ readout
-    return replace(layer, readout=readout, offset=offset)
+    near = _nearest(gradients)
+    return replace(layer, readout=readout, offset=gradients[near].answer - np.maximum(before[near], 0.0) @ readout)
+
+
+def _nearest(gradients: list[PieceGradient]) -> int:
+    """The gradient nearest to the inputs' centre: an error of a weight grows with the distance, that of an answer hardly."""
+    return int(np.argmin([np.linalg.norm(gradient.x) for gradient in gradients]))
 
 
 def choose_units(observed: LayerObservations) -> LayerEstimate | None:
@@ -248,7 +252,7 @@ def _wide_last_layer(observed: LayerObservations, surfaces: tuple[Surface, ...])
     if not signs.unique:
         return None
     W, b = signs.signs[:, None] * W, signs.signs * b
-    best = gradients[int(np.argmax(weight))]
+    best = gradients[_nearest(gradients)]
     h = observed.space.features(best.x[None])[0]
     readout = 2.0 * alpha
     return LayerEstimate(observed, W, b, layer.sd, "", readout, best.answer - np.maximum(W @ h + b, 0.0) @ readout)

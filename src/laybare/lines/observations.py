@@ -182,7 +182,8 @@ def _is_shown(plane: Surface, profiles: tuple[LineProfile, ...]) -> bool:
     for line, places in ((profile.line, profile.places) for profile in profiles):
         along = float(plane.normal @ line.direction)
         t = -(float(plane.normal @ line.point) + plane.offset) / along if along else np.inf
-        if not max(line.low, -LAYER.shown_reach * line.scale) < t < min(line.high, LAYER.shown_reach * line.scale):
+        reach = LAYER.shown_reach * line.scale * max(1.0, plane.far)
+        if not max(line.low, -reach) < t < min(line.high, reach):
             continue
         error = LAYER.side_sds * plane.sd * (1.0 + float(np.linalg.norm(line(t)))) / abs(along)
         met += 1

@@ -38,7 +38,8 @@ class PieceGradient(NamedTuple):
 class Surface(NamedTuple):
     """normal·h + offset = 0 with |normal| = 1, in the features of a space; `sd` of the normal's entries.
 
-    `x` lies on it; `beyond` are two inputs on the line that has met it there, one on each side.
+    `x` lies on it; `beyond` are two inputs on the line that has met it there, one on each side. `far`: of the kinks of that line,
+    their median distance from its middle in the line's scales, at least 1: nearer places may all lie in one cell.
     """
 
     normal: Array
@@ -46,6 +47,7 @@ class Surface(NamedTuple):
     sd: float
     x: Array
     beyond: tuple[Array, Array]
+    far: float = 1.0
 
     def height(self, space: FeatureSpace, x: Array) -> float:
         """normal·h + offset at an input."""
@@ -220,7 +222,8 @@ def _surface_between(
         return None
     away = SURFACE.beyond * (line.scale + abs(kink.t))
     beyond = line(max(line.low, kink.t - away))[0], line(min(line.high, kink.t + away))[0]
-    return Surface(normal, -float(normal @ space.features(x[None])[0]), sd, x, beyond)
+    far = max(1.0, float(np.median(np.abs(profile.places))) / line.scale)
+    return Surface(normal, -float(normal @ space.features(x[None])[0]), sd, x, beyond, far)
 
 
 def classify_surface(context: QueryContext, space: FeatureSpace, surface: Surface) -> Verdict:
@@ -243,11 +246,16 @@ def verdict_of(score: int, *, everywhere: bool) -> Verdict:
 
 
 def _random_point_on(context: QueryContext, space: FeatureSpace, surface: Surface, across: Array) -> Array | None:
-    """A random point of the hyperplane: in the input space the foot of a random point, else between two of them."""
+    """A random point of the hyperplane: in the input space the foot of a random point, as far out as kinks are, else between two.
+
+    Where units bend far from the inputs' centre (trained ones may: ten times as far as inputs spread), all places near it lie in
+    one cell, in which every surface is straight.
+    """
     x = space.random_point(context.rng)
-    side = surface.height(space, x)
     if not space.layers:
-        return np.asarray(x - side * across)
+        x = SURFACE.far_places * surface.far * x
+        return np.asarray(x - surface.height(space, x) * across)
+    side = surface.height(space, x)
     others = (space.random_point(context.rng) for _ in range(SURFACE.max_pairs))
     y = next((y for y in others if surface.height(space, y) * side < 0.0), None)
     return None if y is None else _crossing(space, surface, x, y)
