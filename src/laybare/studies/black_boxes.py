@@ -29,7 +29,7 @@ from laybare.planted import random_network
 from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Oracle, Samples
 from laybare.studies import columns as col
-from laybare.studies.study import SUCCESS, Study, StudyMeasurement, table
+from laybare.studies.study import SUCCESS, Study, StudyMeasurement, refused_as, table
 
 
 class LinesCell(NamedTuple):
@@ -90,13 +90,11 @@ def read_once(cell: LinesCell, seed: int) -> LinesRun:
         control_error(truth, box.queries, rng) if cell.parameters <= cell.control_limit else np.nan)
 
 
+@refused_as(np.inf)
 def control_error(truth: Network, samples: int, rng: Generator) -> float:
     """RandomStart from as many Gaussian samples, the width given; infinite if it refuses."""
     x = rng.standard_normal((samples, truth.dim))
-    try:
-        return compare(recover(Samples(x, truth(x)), RandomStart(), truth.width, rng=rng).network, truth).max_error
-    except LaybareError:
-        return np.inf
+    return compare(recover(Samples(x, truth(x)), RandomStart(), truth.width, rng=rng).network, truth).max_error
 
 
 def _lines_sentence(m: StudyMeasurement) -> str:

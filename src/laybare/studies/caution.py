@@ -31,7 +31,7 @@ from laybare.source import Samples
 from laybare.studies import columns as col
 from laybare.studies.certificates import is_right, largest_miss, right_and_verified, wrong_and_verified
 from laybare.studies.hostile_cases import HostileCase, remembering, teacher
-from laybare.studies.study import Study, StudyMeasurement, cross, table
+from laybare.studies.study import Study, StudyMeasurement, cross, refused_as, table
 
 
 class CoverageRun(NamedTuple):
@@ -199,11 +199,9 @@ def judge_plain(cell: CautionCell, seed: int) -> CautionRun:
         found.certificate.verdict, is_right(found, case), seconds)
 
 
+@refused_as(None)
 def _recovered(case: HostileCase, seed: int) -> Recovery | None:
-    try:
-        return recover(case.source, RandomStart(), rng=seed)
-    except LaybareError:
-        return None
+    return recover(case.source, RandomStart(), rng=seed)
 
 
 def _caution_sentence(m: StudyMeasurement) -> str:

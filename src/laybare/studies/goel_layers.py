@@ -26,7 +26,7 @@ from laybare.planted import PlantedTarget, deep_top, orthonormal_weights, polyno
 from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Samples, Source
 from laybare.studies import columns as col
-from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, gaussian_samples, table, timed
+from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, gaussian_samples, refused_as, table, timed
 
 
 class LayerCell(NamedTuple):
@@ -174,16 +174,14 @@ class LayerStartCell(NamedTuple):
     threshold: float = 2.5
 
 
+@refused_as(np.nan)
 def start_angle(cell: LayerStartCell, seed: int) -> float:
     """Largest angle of a start from samples of step units."""
     rng = np.random.default_rng([seed, cell.samples])
     target = plant(step, cell.threshold, rng)
     source = gaussian_samples(target, target.layer.dim, cell.samples, rng)
     activity = label_active_rows(source, find_baseline(source))
-    try:
-        found = LAYER_STARTS_ARMS[cell.start](activity, target.layer.width, rng=rng)
-    except LaybareError:
-        return np.nan
+    found = LAYER_STARTS_ARMS[cell.start](activity, target.layer.width, rng=rng)
     return max_angle(found.weights, target.layer.weights)
 
 
@@ -247,15 +245,13 @@ def rotate_by(row: Array, angle: float, rng: Generator) -> Array:
     return np.asarray(np.cos(angle) * row + np.sin(angle) * aside / np.linalg.norm(aside))
 
 
+@refused_as(np.nan)
 def estimate_ratio(name: str, dim: int, angle: float, seed: int) -> float:
     """Estimated tangent over the true one; NaN if there is no estimate."""
     rng = np.random.default_rng([seed, round(1000 * angle)])
     unit, activity = ANGLES.draw(dim, rng)
     profile = measure_profile(activity, rotate_by(unit, angle, rng)[None])
-    try:
-        return ESTIMATES[name](profile, 0).tangent / float(np.tan(angle))
-    except LaybareError:
-        return np.nan
+    return ESTIMATES[name](profile, 0).tangent / float(np.tan(angle))
 
 
 def helpful_share(dim: int, stride: float, seed: int) -> float:
@@ -267,16 +263,14 @@ def helpful_share(dim: int, stride: float, seed: int) -> float:
     return float(np.mean(np.arccos(np.minimum(cosine, 1.0)) <= (1.0 - ANGLES.decrease / dim) * alpha))
 
 
+@refused_as(np.nan)
 def search_end(name: str, dim: int, seed: int) -> float:
     """The true angle at the end of RefineEstimate with that estimate."""
     rng = np.random.default_rng([seed, dim, 77])
     unit, activity = ANGLES.draw(dim, rng)
     start = rotate_by(unit, ANGLES.start, rng)
-    try:
-        found = refine_estimate(
-            activity, start, TrialRules(decrease=ANGLES.decrease, accuracy=ANGLES.accuracy), estimate=ESTIMATES[name], rng=rng)
-    except LaybareError:
-        return np.nan
+    found = refine_estimate(
+        activity, start, TrialRules(decrease=ANGLES.decrease, accuracy=ANGLES.accuracy), estimate=ESTIMATES[name], rng=rng)
     return max_angle(found.direction[None], unit[None])
 
 

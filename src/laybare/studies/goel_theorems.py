@@ -8,7 +8,6 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import absolute, exponential, relu, sigmoid
-from laybare.errors import LaybareError
 from laybare.lowest_layer import HighThreshold, PrintedRoute, recover_layer
 from laybare.lowest_layer.printed.objectives import hermite_correlation
 from laybare.lowest_layer.smooth_route import correlation_graph, correlation_matrix, disjoint_cliques
@@ -19,7 +18,7 @@ from laybare.planted import PlantedTarget, orthonormal_weights, polynomial_top, 
 from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Samples
 from laybare.studies import columns as col
-from laybare.studies.study import Study, StudyMeasurement, cross, gaussian_samples, table
+from laybare.studies.study import Study, StudyMeasurement, cross, gaussian_samples, refused_as, table
 from laybare.theory.high_threshold_forms import composed_coefficients, penalised_objective
 
 
@@ -70,15 +69,13 @@ def climb_shifted(cell: ShiftCell, seed: int) -> AscentEnds:
     return AscentEnds(*ends)
 
 
+@refused_as(False)
 def graph_is_exact(seed: int, rows: int = 10_000) -> bool:
     """What the objective was for: the blocks, read off the second moment of log f; t = 0, as in the theorem."""
     rng = np.random.default_rng([seed, 8])
     weights = np.kron(np.eye(3), np.ones((1, 2)))
     target = PlantedTarget(Layer(weights, np.zeros(3), exponential(1.0)), polynomial_top(3, 2, rng=rng))
-    try:
-        found = disjoint_cliques(correlation_graph(correlation_matrix(samples(target, rows, rng))))
-    except LaybareError:
-        return False
+    found = disjoint_cliques(correlation_graph(correlation_matrix(samples(target, rows, rng))))
     return {tuple(row) for row in found} == {tuple(row) for row in weights}
 
 
@@ -110,12 +107,10 @@ THEOREM_8 = Study(
 graph of log f from samples. The grid is of pairs λ, γ."""
 
 
+@refused_as(np.nan)
 def layer_angle(target: PlantedTarget, method: HighThreshold, rows: int, rng: Generator) -> float:
     """Largest angle of what `recover_layer` finds, up to sign for even units; NaN if it refuses."""
-    try:
-        found = recover_layer(samples(target, rows, rng), method, target.layer.width, rng=rng).layer.weights
-    except LaybareError:
-        return np.nan
+    found = recover_layer(samples(target, rows, rng), method, target.layer.width, rng=rng).layer.weights
     if target.layer.activation.parity == "even":
         best = np.abs(found @ target.layer.weights.T).argmax(axis=1)
         found = found * np.sign(np.sum(found * target.layer.weights[best], axis=1, keepdims=True))

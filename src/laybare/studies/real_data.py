@@ -32,7 +32,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from laybare.errors import LaybareError
 from laybare.export import from_sklearn
 from laybare.methods import RandomStart
 from laybare.networks import Match, Network, compare
@@ -44,7 +43,7 @@ from laybare.search.settings import Search
 from laybare.source import Oracle, Samples
 from laybare.studies import columns as col
 from laybare.studies.certificates import lacks_only_unseen, largest_miss, right_and_verified, wrong_and_verified
-from laybare.studies.study import Study, StudyMeasurement, table
+from laybare.studies.study import Study, StudyMeasurement, refused_as, table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,13 +126,11 @@ def judge(cell: LikelihoodCell, seed: int) -> LikelihoodRun:
     return LikelihoodRun(_is_right(found, truth), found.certificate.verdict, _is_right(control, truth), seconds, admitted)
 
 
+@refused_as(None)
 def _recovered(
     x: Array, y: Array, loss: str, seed: int, *, method: RandomStart | None = None, width: int | None = None
 ) -> Recovery | None:
-    try:
-        return recover(x, y, method=method, width=width, loss=loss, rng=seed)
-    except LaybareError:
-        return None
+    return recover(x, y, method=method, width=width, loss=loss, rng=seed)
 
 
 def _is_right(found: Recovery | None, truth: Network) -> bool:

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.activations import relu
-from laybare.errors import LaybareError
 from laybare.lowest_layer import HighThreshold, recover_layer
 from laybare.lowest_layer.layer_start import ThirdMoments
 from laybare.methods import GeneralReLU, LandscapeDesign, Method, RandomStart, SymmetricInputs, TensorInit
@@ -32,7 +31,7 @@ from laybare.planted import PlantedTarget, polynomial_top, random_network, thres
 from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Gaussian, Law, Samples, Symmetric
 from laybare.studies.five_papers import random_directions
-from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, table
+from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, refused_as, table
 from laybare.theory.guarantees import global_recovery, start_accuracy
 from laybare.theory.relu_guarantees import InputLaw, relu_recovery, symmetric_recovery
 
@@ -268,6 +267,7 @@ class ComplexityCell(NamedTuple):
     place: ComplexityPlace
 
 
+@refused_as(False)
 def succeeds(cell: ComplexityCell, samples: int, seed: int) -> bool:
     """One run. A refusal is a failure."""
     family, place = FAMILIES[cell.method], cell.place
@@ -276,11 +276,7 @@ def succeeds(cell: ComplexityCell, samples: int, seed: int) -> bool:
     x = rng.standard_normal((samples, place.dim))
     y = truth(x)
     y = y + place.noise * y.std(axis=0) * rng.standard_normal(y.shape)
-    try:
-        source = Samples(x, y, family.law)
-        return family.succeeds(cell.arm, source, truth, place, rng)  # type: ignore[arg-type]
-    except LaybareError:
-        return False
+    return family.succeeds(cell.arm, Samples(x, y, family.law), truth, place, rng)  # type: ignore[arg-type]
 
 
 def _recovers(method: Method, source: Samples, truth: Network, place: ComplexityPlace, rng: Generator) -> bool:

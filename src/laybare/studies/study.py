@@ -21,10 +21,10 @@ import time
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import product
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from numpy.random import Generator
 
@@ -39,6 +39,7 @@ from laybare.studies.columns import Column, Value, field
 
 Grid = TypeVar("Grid")
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +220,22 @@ def timed(run: Callable[[], Result]) -> tuple[Result | None, float]:
     except LaybareError:
         result = None
     return result, time.perf_counter() - begun
+
+
+def refused_as(value: Any) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """A run whose result is `value` where the library refuses."""
+
+    def decorate(run: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @wraps(run)
+        def attempt(*args: Arguments.args, **options: Arguments.kwargs) -> Result:
+            try:
+                return run(*args, **options)
+            except LaybareError:
+                return value  # type: ignore[no-any-return]
+
+        return attempt
+
+    return decorate
 
 
 def gaussian_samples(function: Callable[[Array], Array], dim: int, rows: int, rng: Generator) -> Samples:
