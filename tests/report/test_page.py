@@ -142,7 +142,7 @@ def test_units_stand_in_the_users_columns_with_their_errors(found: Recovery) -> 
 def test_page_says_where_it_comes_from_and_names_the_columns() -> None:
     truth = random_network(2, 2, rng=1)
     x = np.random.default_rng(0).standard_normal((200, 2))
-    columns = lb.source.arrays.ColumnNames(("<img src=x onerror=alert(1)>", "$age$"), ("price",))
+    columns = lb.source.samples.ColumnNames(("<img src=x onerror=alert(1)>", "$age$"), ("price",))
     text = render(lb.recover(lb.Samples(x, truth(x), columns=columns), width=2, rng=5))
     words = " ".join(Page(text).words.split())
     assert "<img" not in text and "<img src=x onerror=alert(1)>" in words
