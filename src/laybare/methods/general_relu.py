@@ -27,7 +27,15 @@ from laybare.certificate import Claim
 from laybare.decomposition import SubspacePower
 from laybare.decomposition.components import unit_rows
 from laybare.errors import AssumptionViolated, InvalidInput, LaybareError, TooFewSamples
-from laybare.methods.start import AssumptionName, CountingRoute, Start, check_method, lift_network, required_network
+from laybare.methods.start import (
+    AssumptionName,
+    CountingRoute,
+    Start,
+    check_method,
+    check_movable,
+    lift_network,
+    required_network,
+)
 from laybare.moments import (
     Measurement,
     Normality,
@@ -293,7 +301,7 @@ class GeneralReLU:
 
     def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """The network from moments alone, or none if they are out of reach."""
-        check_activation(self.activation)
+        check_movable(self.activation)
         check_size(source, width)
         normal = normality(source, rng=rng)
         report_progress(progress, "moments")
@@ -328,14 +336,6 @@ def check_normal(normal: Normality) -> None:
             f"A projection of the white inputs has a third or fourth Hermite moment of {normal.size:.2g} "
             f"({normal.sigmas:.0f} standard deviations).", "The moments read weights out of exactly these orders, for N(0, I).",
             "Use GeneralReLU() with its search, or RandomStart().", size=normal.size, sigmas=normal.sigmas)
-
-
-def check_activation(activation: Activation) -> None:
-    """Refuse what the solver cannot move."""
-    if activation.degree == 0:
-        raise InvalidInput(
-            f"{activation.name} has derivative zero.", "The refinement that follows the moments cannot move such units.",
-            "Use HighThreshold(activation=step), which fits the active set instead.", activation=activation.name)
 
 
 def check_size(source: Source, width: int | None) -> None:

@@ -79,6 +79,14 @@ def lift_network(network: Network, basis: Array) -> Network:
     return Network(layer, network.readout, network.offset, linear)
 
 
+def check_movable(activation: Activation) -> None:
+    """Refuse units that the solver cannot move."""
+    if activation.degree == 0:
+        raise InvalidInput(
+            f"{activation.name} has derivative zero.", "The refinement that follows the moments cannot move such units.",
+            "Use HighThreshold(activation=step), which fits the active set instead.", activation=activation.name)
+
+
 def check_method(method: Any, **least: float) -> None:
     """Check the choices of a method by their annotations (see `check_fields`); an activation's name becomes the activation."""
     object.__setattr__(method, "activation", as_activation(method.activation))

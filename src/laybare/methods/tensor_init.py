@@ -22,7 +22,7 @@ from laybare.certificate import Claim
 from laybare.decomposition import Components, Decomposer, JointDiagonalisation
 from laybare.errors import InvalidInput, TooFewSamples, Unidentifiable
 from laybare.landscape.first_order import Descent
-from laybare.methods.start import AssumptionName, Route, Start, check_method, lift_network, required_network
+from laybare.methods.start import AssumptionName, Route, Start, check_method, check_movable, lift_network, required_network
 from laybare.moments import (
     HermiteMoments,
     PackedMoments,
@@ -219,7 +219,8 @@ class TensorInit:
 
     def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """The network from moments alone; `source` is white."""
-        check_activation(self.activation)
+        check_movable(self.activation)
+        informative_orders(self.activation)
         count = self._count_units(source) if width is None else width
         check_size(source, count)
         check_parity(source, self.activation)
@@ -231,15 +232,6 @@ class TensorInit:
         """The width that the moments show."""
         seen = count_units(source, self.activation, informative_orders(self.activation).second)
         return starting_width(source, seen, searched=self.search is not None)
-
-
-def check_activation(activation: Activation) -> None:
-    """Refuse activations whose units moments do not show, or the solver cannot move."""
-    if activation.degree == 0:
-        raise InvalidInput(
-            f"{activation.name} has derivative zero.", "The refinement that follows the moments cannot move such units.",
-            "Use HighThreshold(activation=step), which fits the active set instead.", activation=activation.name)
-    informative_orders(activation)
 
 
 def check_size(source: Source, width: int) -> None:

@@ -20,7 +20,7 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,13 +88,24 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     if target.exists() and not target.is_file():  # a rename onto a device would take its place
         kind = "a directory" if target.is_dir() else "a device or a pipe"
         raise InvalidInput(f"{path} is {kind}.", "What is written here is one file.", "Give the name of a file.")
-    beside = target.parent / f".{KEY}-{secrets.token_hex(8)}.tmp"
     try:
-        with _removed_afterwards(beside):
-            _write_through(beside, data)
-            os.replace(beside, target)
+        replace_file(target, data)
     except OSError as error:
         raise _cannot_write(path, error, len(data)) from error
+
+
+def replace_file(target: Path, data: bytes) -> None:
+    """The whole file or nothing, on the disk when this returns: a rename may reach it before the data otherwise."""
+    beside = target.parent / f".{KEY}-{secrets.token_hex(8)}.tmp"
+    try:
+        with open(beside, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink()
 
 
 def read_contents(path: str | os.PathLike[str]) -> Contents:
@@ -116,23 +127,6 @@ def read_contents(path: str | os.PathLike[str]) -> Contents:
             for name in names:
                 _check_type(path, name, file.get_slice(name).get_dtype())
             return Contents({name: file.get_tensor(name) for name in names}, _description(path, metadata[KEY]))
-
-
-@contextlib.contextmanager
-def _removed_afterwards(path: Path) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def _write_through(path: Path, data: bytes) -> None:
-    """Write and wait for the disk: a rename may reach it before the data otherwise."""
-    with open(path, "xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _cannot_write(path: str | os.PathLike[str], error: OSError, size: int) -> LaybareError:

@@ -17,7 +17,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import os
 import platform
 import sys
 import time
@@ -34,6 +33,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import BudgetExhausted, InvalidInput
+from laybare.networks.network_files import replace_file
 from laybare.numerics.checks import check_path
 from laybare.numerics.shapes import Array, Sums
 from laybare.source.oracle.oracle import Oracle
@@ -201,21 +201,6 @@ def _check_identity(path: Path, identity: dict[str, Any]) -> None:
                 f"The checkpoint in {path.parent} has {name} {header.get(name)!r}, and now it is {value!r}.",
                 "Its passes belong to other data or to another call.",
                 f"Give another folder, or the same {name} as before.", name=name, was=header.get(name), now=value)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write the whole file or nothing; it is on the disk when this returns."""
-    fresh = path.with_name(path.name + ".new")
-    try:
-        with fresh.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            fresh.unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager

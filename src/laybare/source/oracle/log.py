@@ -31,6 +31,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from laybare.errors import BudgetExhausted, InvalidInput, LaybareError
+from laybare.networks.network_files import replace_file
 from laybare.numerics.shapes import Array
 from laybare.source.oracle.links import link_named
 from laybare.source.samples import ArrayPair, StackedArrays
@@ -305,9 +306,7 @@ def _check_identity(path: Path, identity: dict[str, Any]) -> None:
                     f"Give another folder, or the same {name} as before.", name=name, was=header.get(name), now=value)
         if header == identity:
             return
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(identity, indent=1) + "\n", encoding="utf-8")
-    os.replace(fresh, path)
+    replace_file(path, (json.dumps(identity, indent=1) + "\n").encode())
 
 
 def _lock(file: IO[bytes], folder: Path) -> None:

@@ -246,22 +246,16 @@ class Oracle(SourceMethods):
         """The same black box with the same budget and answers, asked in standard units of its region; itself without one."""
         if self.region is None or self.region.standard:
             return self
-        view = copy(self)
         box = None if self.box is None else Box(self.region.white(self.box.low), self.region.white(self.box.high))
-        for attribute, value in (("_standardised", True), ("box", box)):
-            object.__setattr__(view, attribute, value)
-        return view
+        return self._changed(_standardised=True, box=box)
 
     @property
     def as_given(self) -> Oracle:
         """The same black box, asked at inputs as they are given."""
         if not self._standardised or self.region is None:
             return self
-        view = copy(self)
         box = None if self.box is None else Box(self.region.given(self.box.low), self.region.given(self.box.high))
-        for attribute, value in (("_standardised", False), ("box", box)):
-            object.__setattr__(view, attribute, value)
-        return view
+        return self._changed(_standardised=False, box=box)
 
     def on_given_inputs(self, network: Network) -> Network:
         """A network that was read from this view, on the inputs as they are given."""
@@ -293,14 +287,17 @@ class Oracle(SourceMethods):
 
     def inside(self, box: Any) -> Oracle:
         """The same black box with the same budget and answers; chosen points never leave this box, (low, high)."""
-        view = copy(self)
-        object.__setattr__(view, "box", Box.of(box, self.dim))
-        return view
+        return self._changed(box=Box.of(box, self.dim))
 
     def scheduled(self, schedule: Schedule) -> Oracle:
         """The same black box with the same budget and answers, and another schedule."""
+        return self._changed(schedule=schedule)
+
+    def _changed(self, **values: Any) -> Oracle:
+        """The same black box with the same budget and answers, and these fields."""
         view = copy(self)
-        object.__setattr__(view, "schedule", schedule)
+        for name, value in values.items():
+            object.__setattr__(view, name, value)
         return view
 
     @property
