@@ -206,12 +206,16 @@ def _point(piece: LinearPiece, i: int) -> Point:
 def _next_point(line: Line, left: LinearPiece, right: LinearPiece, gap: _Gap) -> float | None:
     """Where to ask next in a gap; None closes it."""
     a, b = left.high, right.low
+    narrow = b - a <= KINK.narrow_gap * max(abs(a), abs(b))
+    if gap.unassigned and narrow:
+        gap.closed = True
+        return None
     if gap.unassigned:
         return _second_point(left, right, gap.unassigned[0])
     m = intersect(left, right)
     t = float(np.clip(m.t, a, b))
     if np.abs(left.value(t) - right.value(t)).max() > KINK.rounding_sds * np.hypot(left.sd_at(t), right.sd_at(t)):
-        gap.closed = b - a <= 1e-12 * max(abs(a), abs(b))
+        gap.closed = narrow
         return None if gap.closed else line.midpoint(a, b)
     length = min(b - a + min(a - left.low, right.high - b), line.scale + abs(t))
     away = max(_resolution(m, left, right), KINK.test_distance * length)
@@ -222,7 +226,7 @@ def _next_point(line: Line, left: LinearPiece, right: LinearPiece, gap: _Gap) ->
         return t + away
     if t - a > enough:
         return t - away
-    gap.closed = gap.asked or b - a <= 1e-12 * max(abs(a), abs(b))
+    gap.closed = gap.asked or narrow
     return None if gap.closed else line.midpoint(a, b)
 
 

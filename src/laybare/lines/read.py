@@ -393,7 +393,7 @@ class DeepReader:
                 layer = choose_units(observed) or layer
             if layer.failure and settled and level == 1 and len(observed.known) > observed.space.width:
                 layer = read_wide_last_layer(observed) or layer
-            if (settled and not layer.failure) or _is_too_wide(observed, settled=settled) or observed.lines >= most:
+            if (settled and not layer.failure) or _is_too_wide(observed, settled=settled) or _is_left_to_folds(observed, most):
                 return layer if fine or level else estimate_layer(without_unshown(observed))
 
     def _next_line(self, observed: LayerObservations, fewest: int) -> Line:
@@ -481,6 +481,12 @@ def _line_to(space: FeatureSpace, x: Array, rng: Generator) -> Line:
 def _quiet_lines_of_coarse(observed: LayerObservations) -> int:
     """Quiet lines that end a layer: of crowded ones twice as many, as a unit is located when a second one meets it."""
     return HYPERPLANE.quiet_lines * (2 if observed.once else 1)
+
+
+def _is_left_to_folds(observed: LayerObservations, most: int) -> bool:
+    """Whether no more lines are laid: all were, or layers above show whose surfaces have to be followed anyway."""
+    deeper = bool(observed.space.layers) and bool(observed.curved)
+    return observed.lines >= most or (deeper and observed.quiet >= DEEP.quiet_before_choice)
 
 
 def _is_too_wide(observed: LayerObservations, *, settled: bool) -> bool:

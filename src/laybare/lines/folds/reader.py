@@ -38,7 +38,7 @@ from laybare.lines.folds.facts import (
 )
 from laybare.lines.folds.fit import FreeRows, Readout, fit_free_rows, fit_readout, without_unused
 from laybare.lines.folds.fold_options import FoldOptions
-from laybare.lines.folds.given import GivenLayer, located_row
+from laybare.lines.folds.given import GivenLayer, located_row, row_space
 from laybare.lines.folds.probe import BentPlace, SurfaceProbe
 from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.folds.surface import FoldedSurface
@@ -167,6 +167,16 @@ class FoldsResult:
     needed: int | None = None
     error_bar: float = np.nan
     cornered: Cornered = Cornered()
+
+    def above(self, basis: Array) -> FoldsResult:
+        """The same on inputs x (n, dim), where `x @ basis` was read."""
+        network = None if self.network is None else Network(
+            _reading(self.network.layers, basis), self.network.readout, self.network.offset)
+        return replace(self, network=network, layers=_reading(self.layers, basis))
+
+
+def _reading(layers: tuple[Layer, ...], basis: Array) -> tuple[Layer, ...]:
+    return (Layer(layers[0].weights @ basis.T, layers[0].biases), *layers[1:]) if layers else layers
 
 
 @dataclass(eq=False)
@@ -746,6 +756,12 @@ def read_folds(
         The network, or the layers that were read, with what is missing. AssumptionViolated if the box is noisy, smooth or made
         of steps.
     """
+    basis = row_space(given, dim)
+    if basis is not None:
+        found = read_folds(
+            lambda v: ask(v @ basis.T), basis.shape[1], scale=scale, depth=depth, budget=budget, seconds=seconds, options=options,
+            purpose=purpose, given=(given[0]._replace(weights=given[0].weights @ basis), *given[1:]), progress=progress, rng=rng)
+        return found.above(basis)
     queries = QueryCounter(ask, budget=budget, purpose=purpose)
     rounding = _rounding(queries, random_line(dim, options.reach * scale * np.sqrt(dim), scale, rng=rng), rng)
     rounding = _with_steepness(queries, rounding, scale * rng.standard_normal((options.steep, dim)))
