@@ -329,12 +329,6 @@ def polynomial_top(width: int, degree: int = 3, *, mixed: bool = False, rng: Gen
     return Polynomial(exponents, coefficients)
 
 
-def union_top(features: Array) -> Array:
-    """1 - Π(1 - Xᵢ), without its 2^k monomials. Source: appendix B.6."""
-    covered: Array = 1.0 - np.prod(1.0 - features, axis=1)
-    return covered
-
-
 @dataclass(frozen=True, eq=False)
 class DeepTop:
     """Two more layers with positive weights, sigmoid then softplus: monotone, and no polynomial."""

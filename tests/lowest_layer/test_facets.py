@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from high_threshold_targets import planted
+from high_threshold_targets import planted, union_top
 
 import laybare as lb
 from laybare.lowest_layer import FacetSearch
 from laybare.lowest_layer.by_queries import calibrate, density_ratio, draw_proposal
 from laybare.networks import max_angle
-from laybare.planted import PlantedTarget, polynomial_top, threshold_layer, union_top
+from laybare.planted import PlantedTarget, polynomial_top, threshold_layer
 
 EXACT = 1e-10
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from high_threshold_targets import planted, samples, top_of
+from high_threshold_targets import planted, samples, top_of, union_top
 from sklearn.tree import DecisionTreeRegressor
 
 import laybare as lb
 from laybare.lowest_layer import PrintedRoute, RegressorTop
 from laybare.networks import max_angle
 from laybare.networks.polynomials import Polynomial, multilinear, with_powers
-from laybare.planted import PlantedTarget, polynomial_top, threshold_layer, union_top
+from laybare.planted import PlantedTarget, polynomial_top, threshold_layer
 
 EXACT = 1e-10
 NEAR = 0.02

@@ -11,8 +11,7 @@ from laybare.lowest_layer.printed.route import even_directions, retain_by_output
 from laybare.lowest_layer.smooth_route import correlation_graph, correlation_matrix, disjoint_cliques, printed_graph
 from laybare.moments import second_moment
 from laybare.networks import max_angle
-from laybare.networks.polynomials import multilinear, union
-from laybare.planted import PlantedTarget, polynomial_top, union_top
+from laybare.planted import PlantedTarget, polynomial_top
 
 
 def exponential_blocks(rng: np.random.Generator, rows: int) -> tuple[PlantedTarget, lb.Samples]:
@@ -70,9 +69,3 @@ def test_biased_oracle_needs_positive_outputs(rng):
     x = rng.standard_normal((100, 3))
     with pytest.raises(lb.errors.AssumptionViolated, match="negative"):
         retain_by_output(lb.Samples(x, x[:, 0]), rng=rng)
-
-
-def test_union_polynomial_is_the_union():
-    X = multilinear(4, 4).astype(float)
-    assert np.array_equal(union(4)(X), X.any(axis=1).astype(float))
-    assert np.array_equal(union_top(X), X.any(axis=1).astype(float))

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 import laybare as lb
 from laybare.cli import commands
+from laybare.errors import TooFewSamples
 from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.studies import PAPERS, STUDIES, Study, StudyResult, columns, zhong
-from laybare.studies.study import StudyReading, commit, table
+from laybare.studies.study import StudyReading, commit, refused_as, table
 
 FOLDER = Path(__file__).parents[2] / "docs" / "studies"
 FIGURE = LinesFigure([Panel("left", "n", "error", [Curve("ours", [1, 2], [0.1, 1e-16])])], "two points")
@@ -123,3 +124,15 @@ def test_studies_of_methods_take_another(name: str) -> None:
 def test_a_study_without_methods_takes_none(tmp_path: Path) -> None:
     refused = CliRunner().invoke(commands, ["reproduce", "lines", "--arm", "own:Arm", "--out", str(tmp_path)])
     assert refused.exit_code == 2 and "zhong-fig1a" in refused.output.replace("\n", " ")
+
+
+def test_a_refusal_counts_as_what_the_run_says_and_nothing_else_does() -> None:
+    @refused_as(-1.0)
+    def run(error: Exception | None) -> float:
+        if error is not None:
+            raise error
+        return 2.0
+
+    assert run(None) == 2.0 and run(TooFewSamples("3 rows.", "Too few.", "Give more.")) == -1.0
+    with pytest.raises(ValueError, match="no finding"):
+        run(ValueError("no finding"))

@@ -6,9 +6,15 @@ import numpy as np
 from numpy.random import Generator
 
 import laybare as lb
-from laybare.planted import PlantedTarget, Top, deep_top, polynomial_top, threshold_layer, union_top
+from laybare.planted import PlantedTarget, Top, deep_top, polynomial_top, threshold_layer
 
 Array = np.ndarray
+
+
+def union_top(features: Array) -> Array:
+    """1 - Π(1 - Xᵢ): the union of half-spaces. Source: Goel and Panigrahy (2019), appendix B.6."""
+    covered: Array = 1.0 - np.prod(1.0 - features, axis=1)
+    return covered
 
 
 def top_of(kind: str, width: int, rng: Generator) -> Top:

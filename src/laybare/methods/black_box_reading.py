@@ -32,7 +32,7 @@ from laybare.errors import AssumptionViolated, BudgetExhausted, InvalidInput, No
 from laybare.lines.assurance import AssuranceOptions
 from laybare.lines.depth import DepthProbe
 from laybare.lines.folds import FoldOptions, FoldsResult
-from laybare.lines.read import DeepReadResult
+from laybare.lines.read import DeepReadResult, ReadResult
 from laybare.lines.single_layer import DepthCheck
 from laybare.lines.surfaces import Surface
 from laybare.methods.lines import (
@@ -45,6 +45,7 @@ from laybare.methods.lines import (
     lines_apply,
     lines_certificate,
 )
+from laybare.methods.start import check_activation
 from laybare.networks import Network
 from laybare.numerics.shapes import Array, Progress, report_progress
 from laybare.source import Oracle
@@ -236,9 +237,7 @@ def read_single_layer(
     start = oracle.on_given_inputs(found.network)
     network = start.canonical()
     certified = lines_certificate(found, network, width, method.assurance.level)
-    certificate = _completed(certified, found.error_bar, network, oracle)
-    certificate = with_named_misfit(certificate, oracle, network, ended=found.ended, rng=rng)
-    return BlackBoxReading(method, start, network, certificate)
+    return BlackBoxReading(method, start, network, _finished(certified, found, network, oracle, rng))
 
 
 def read_layers(
@@ -265,9 +264,7 @@ def read_layers(
     hyperplanes = start.top is None and not np.any(start.readout)
     network = start if hyperplanes else start.canonical()  # a unit without readout would be lost
     certified = deep_certificate(found, network, method.depth, method.assurance.level)
-    certificate = _completed(certified, found.error_bar, network, oracle)
-    certificate = with_named_misfit(certificate, oracle, network, ended=found.ended, rng=rng)
-    return BlackBoxReading(method, start, network, certificate)
+    return BlackBoxReading(method, start, network, _finished(certified, found, network, oracle, rng))
 
 
 def _where_rounding_ends(found: DeepReadResult) -> str:
@@ -323,6 +320,14 @@ def _layers_without_readout(
     return BlackBoxReading(method, start, start, _completed(certificate, float("nan"), start, oracle))
 
 
+def _finished(
+    certificate: Certificate, found: ReadResult | DeepReadResult, network: Network, oracle: Oracle, rng: Generator
+) -> Certificate:
+    """Completed, and with a name for what fresh answers leave, where there is one."""
+    completed = _completed(certificate, found.error_bar, network, oracle)
+    return with_named_misfit(completed, oracle, network, ended=found.ended, rng=rng)
+
+
 def _completed(certificate: Certificate, bar: float, network: Network, oracle: Oracle) -> Certificate:
     """With error bars on the inputs as they are given, the region of the assurance, and the claim on repeated queries."""
     region = oracle.region
@@ -336,18 +341,9 @@ def _completed(certificate: Certificate, bar: float, network: Network, oracle: O
 
 def chosen_lines(method: Lines | None, activation: Activation | None, assurance: AssuranceOptions | None) -> Lines:
     """The method that was given, or the default, with the activation and the assurance of the call."""
-    chosen = _chosen_method(method, activation)
-    return chosen if assurance is None else replace(chosen, assurance=assurance)
-
-
-def _chosen_method(method: Lines | None, activation: Activation | None) -> Lines:
-    if method is None:
-        return Lines(activation=activation)
-    if activation is not None and method.activation is not None and method.activation != activation:
-        raise InvalidInput(
-            f"activation={activation.name} was given, and a method for {method.activation.name}.",
-            "They contradict each other.", "Give the activation once, or the same twice.")
-    return method if activation is None else replace(method, activation=activation)
+    chosen = Lines(activation=activation) if method is None else check_activation(method, activation)
+    asked = {"activation": activation, "assurance": assurance}
+    return replace(chosen, **{name: value for name, value in asked.items() if value is not None})  # type: ignore[arg-type]
 
 
 def _lines_refused_claim(refusal: AssumptionViolated, oracle: Oracle) -> Claim:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from numpy.random import Generator
 
@@ -63,6 +63,9 @@ class Start(NamedTuple):
     search: Search | None = None
 
 
+Chosen = TypeVar("Chosen", bound=Any)
+
+
 def required_network(start: Start) -> Network:
     """The network of a start that must have one."""
     if start.network is None:
@@ -77,6 +80,15 @@ def lift_network(network: Network, basis: Array) -> Network:
     linear = None if network.linear is None else basis @ network.linear
     layer = Layer(network.layer.weights @ basis.T, network.layer.biases, network.activation)
     return Network(layer, network.readout, network.offset, linear)
+
+
+def check_activation(method: Chosen, activation: Activation | None) -> Chosen:
+    """The method; an activation that contradicts its own is refused."""
+    if activation is not None and method.activation is not None and method.activation != activation:
+        raise InvalidInput(
+            f"activation={activation.name} was given, and a method for {method.activation.name}.",
+            "They contradict each other.", "Give the activation once, or the same twice.")
+    return method
 
 
 def check_movable(activation: Activation) -> None:

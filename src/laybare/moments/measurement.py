@@ -28,6 +28,7 @@ from scipy.special import chdtri, fdtri, ndtr
 
 from laybare.activations import Activation
 from laybare.errors import AssumptionViolated, BudgetExhausted, InvalidInput, TooFewSamples
+from laybare.numerics.checks import show_bytes
 from laybare.numerics.linear_algebra import inner, solve_spd
 from laybare.numerics.shapes import Array, Sums
 from laybare.source.protocol import Source
@@ -99,7 +100,7 @@ def check_memory(floats: int, what: str, instead: str, limit: int = MEMORY_LIMIT
     """Refuse `what` if its `floats` numbers take more than `limit` bytes; `instead` says what to use."""
     needed = 8 * floats
     if needed > limit:
-        size, most = format_bytes(needed), format_bytes(limit)
+        size, most = show_bytes(needed), show_bytes(limit)
         raise BudgetExhausted(f"{what} would take {size}.", f"The limit is {most}.", instead, bytes=needed, limit=limit)
 
 
@@ -109,16 +110,6 @@ def check_order(order: int, most: int = 12) -> None:
         raise InvalidInput(
             f"Moments of order {order} were asked for.", f"Orders count from 0, and above {most} rounding drowns them.",
             "Ask for an order of 8 or less.", order=order)
-
-
-def format_bytes(size: int) -> str:
-    """1536 -> '1.54 kB', in decimal units."""
-    number = float(size)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} PB"
 
 
 @dataclass(frozen=True, kw_only=True)

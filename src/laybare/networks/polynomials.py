@@ -70,13 +70,6 @@ def count_multilinear(width: int, degree: int) -> int:
     return sum(comb(width, size) for size in range(min(degree, width) + 1))
 
 
-def union(width: int) -> Polynomial:
-    """1 - Π(1 - X_i): the union of half-spaces, with all 2^width monomials. Source: appendix B.6."""
-    exponents = multilinear(width, width)
-    sizes = exponents.sum(axis=1)
-    return Polynomial(exponents, np.where(sizes == 0, 0.0, -((-1.0) ** sizes)))
-
-
 def _differentiate(exponents: Array, unit: int) -> tuple[Array, Array]:
     """Exponents and factors of ∂/∂X_unit of every monomial; those without the unit get the factor 0."""
     lower = exponents.copy()

@@ -24,7 +24,7 @@ from laybare.methods import Method
 from laybare.methods.black_box_reading import LinesRefusal, chosen_lines, read_black_box
 from laybare.methods.guess_activation import candidate_activations, check_not_piecewise_constant
 from laybare.methods.lines import Lines
-from laybare.methods.start import Start, required_network
+from laybare.methods.start import Start, check_activation, required_network
 from laybare.networks import Network
 from laybare.numerics.checks import as_generator, check_instance
 from laybare.numerics.progress import resolve_progress
@@ -169,7 +169,7 @@ def _dispatch(call: _Call, method: Method | None, limit: SearchLimit | None) -> 
     with single_blas_thread():
         if method is None:
             return _recover_by_choice(timed, clock)
-        return _recover_from_samples(timed, _check_activation(method, call.activation))
+        return _recover_from_samples(timed, check_activation(method, call.activation))
 
 
 def _with_structure(found: Recovery, structure: str) -> Recovery:
@@ -186,7 +186,7 @@ def _judged(call: _Call, method: Method | None, judged: Judgement, limit: Search
     """By another likelihood than equal normal noise."""
     clock = Clock(call.progress, limit or LONGEST_CHOSEN, call.begun)
     with single_blas_thread():
-        chosen = random_start_of(call.source, method and _check_activation(method, call.activation), call.activation)
+        chosen = random_start_of(call.source, method and check_activation(method, call.activation), call.activation)
         judged = judged._replace(assurance=call.assurance or AssuranceOptions())
         fit = recover_by_likelihood(call.source, judged, chosen, call.width, rng=call.rng, progress=clock)
     return Recovery(
@@ -354,14 +354,6 @@ def refine(
 def _ignore_overflow() -> np.errstate:
     """Inside, NumPy neither warns nor raises, whatever the caller set: results are checked where they are used."""
     return np.errstate(all="ignore")
-
-
-def _check_activation(method: Method, activation: Activation | None) -> Method:
-    if activation is not None and method.activation is not None and method.activation != activation:
-        raise InvalidInput(
-            f"activation={activation.name} was given, and a method for {method.activation.name}.",
-            "They contradict each other.", "Give the activation once, or the same twice.")
-    return method
 
 
 def _check_start(source: Source, start: Network) -> None:
