@@ -1,0 +1,395 @@
+"""The surface of one unit where answers are coarse: its row by a filter over located places, each with its error bar.
+
+In float64 a fold is measured once and known. In float32 a kink is located to rounding / jump, about 1e-5 of the domain, so that a
+fold measured just behind a wall tells its weight to a digit or less. Places far from the wall tell more, and can be predicted once
+the weight is roughly known. So the row is a Gaussian, mean and covariance:
+
+    row = (c, v, β),   z(x) = Σ_k c_k relu(-s_k z_k(x)) + v·h(x) + β,   c_k ~ N(0, prior²),   (v, β) from the normal at the base
+
+A place x of the surface that was located up to σ along a direction adds the equation z(x) = 0 ± σ |∂z|, with what errors of the
+layers below add to it. The standard deviation of the prediction at any other place follows. Asked are the places of which least
+is known among those where a kink that is met by chance could not be taken for this one: just behind walls at first, and all over
+the domain at the end. Nothing is compared with a fixed tolerance: a kink is where it was predicted if it is within K standard
+deviations of both, and a surface is of this layer if its many places agree with one row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from laybare.lines.folds.facts import surface_features
+from laybare.lines.folds.stack import KnownLayers
+from laybare.lines.hyperplanes import WINDOW, Hyperplane, LocatedKink, is_straight, kink_of
+from laybare.lines.line import KINK
+from laybare.lines.query import QueryContext
+from laybare.numerics.shapes import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoarseOptions:
+    """Numbers of the reading of surfaces from coarse answers. Lengths are in units of the inputs' scale."""
+
+    prior: float = 2.0  # sd of a weight, in units of the normal at the base.
+    sds: float = 5.0
+    chance: float = 0.02
+    windows: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001, 3e-4)
+    inner: float = 0.25
+    spreads: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)
+    pairs: int = 32
+    halvings: int = 24
+    slant: float = 0.2
+    steps: int = 5
+    batch: int = 6
+    fine: float = 2.0
+    wanted: float = 1e-4
+    jump_tol: float = 0.03
+    sure: float = 1e-4
+    blame: int = 2
+    most_looks: int = 1500
+    first_misses: int = 6
+    miss_share: float = 0.34
+    verify: int = 24
+    max_rms: float = 3.0
+    spare: int = 10
+
+
+class Prediction(NamedTuple):
+    """Places (n, dim) on the mean surface, unit normals, slopes (n,) of z along them, and sds (n,) of the distance."""
+
+    x: Array
+    normal: Array
+    direction: Array
+    slope: Array
+    sd: Array
+    below: Array
+    features: Array
+    room: Array
+
+
+class Found(NamedTuple):
+    """What one look has met: "hit", "miss" or "unclear", with the kink."""
+
+    kind: str
+    kink: LocatedKink | None = None
+
+
+class CoarseSurface:
+    """The surface of one unit of the layer above known ones."""
+
+    def __init__(
+        self, context: QueryContext, known: KnownLayers, errors: Array, scale: float, density: float, rough: Hyperplane, x0: Array,
+        options: CoarseOptions,
+    ) -> None:
+        self.context, self.known, self.errors, self.scale, self.options = context, known, errors, scale, options
+        self.chance_sd = options.chance / (2.0 * density) / options.sds
+        self.rough, self.x0 = rough, x0
+        self.side = np.where(known.cell(x0)[-1], 1.0, -1.0)
+        self.hits = self.misses = self.unclear = 0
+        self.jumps: list[Array] = []
+        self.x: list[Array] = []
+        self.support: list[int] = []
+        self.sds: list[float] = []
+        self.reset()
+        self.add(x0, max(rough.offset_sd, 1e-12))
+        self.jumps.append(rough.jump)
+        self.support.append(0)
+
+    def reset(self) -> None:
+        """The prior: the normal at the base, weights of any size."""
+        width = len(self.side)
+        p = width + self.known.dim + 1
+        self.precision, self.right = np.zeros((p, p)), np.zeros(p)
+        n_sd = max(self.rough.normal_sd, 1e-4)
+        diagonal = np.concatenate([np.full(width, self.options.prior**-2), np.full(self.known.dim, n_sd**-2), [1e-6]])
+        self.precision[np.diag_indices(p)] = diagonal
+        self.right[width:-1] = self.rough.normal / n_sd**2
+        self.row = np.concatenate([np.zeros(width), self.rough.normal, [-float(self.rough.normal @ self.x0)]])
+
+    def add(self, x: Array, sd: float) -> None:
+        """A located place."""
+        self.x.append(x)
+        self.sds.append(sd)
+        self._count(x, sd, 1.0)
+        self._solve()
+
+    def _equation(self, x: Array, sd: float) -> tuple[Array, float]:
+        features = surface_features(self.known, self.side, x[None])[0]
+        slope = float(np.linalg.norm(self.gradients(x[None])[0][0]))
+        return features, float(np.hypot(sd * max(slope, 1e-3), self._from_below(features[None], x[None])[0]))
+
+    def _count(self, x: Array, sd: float, weight: float) -> None:
+        features, error = self._equation(x, sd)
+        self.precision += weight * np.outer(features, features) / error**2
+
+    def _solve(self) -> None:
+        size = 1.0 / np.sqrt(np.diag(self.precision))
+        inverse = np.linalg.inv(size[:, None] * self.precision * size)
+        self.cov = size[:, None] * inverse * size
+        self.row = self.cov @ self.right
+
+    def refit(self) -> None:
+        """The row from all places, with errors at the row as it is now."""
+        row = self.row
+        for _ in range(2):
+            self.reset()
+            self.row = row
+            for x, sd in zip(self.x, self.sds, strict=True):
+                self._count(x, sd, 1.0)
+            self._solve()
+            row = self.row
+
+    def gradients(self, x: Array) -> tuple[Array, Array]:
+        """Gradients (n, dim) and values (n,) of the mean row."""
+        known, row, width = self.known, self.row, len(self.side)
+        z = known.preactivations(x)
+        c = np.where(self.side * z[-1] < 0.0, -self.side * row[:width], 0.0)
+        below = known.features(x, known.depth - 1)
+        values = (c * z[-1]).sum(axis=1) + below @ row[width:-1] + row[-1]
+        return known.pulled_back(z, known.depth - 1, c @ known.weights[-1] + row[width:-1]), values
+
+    def predict(self, x: Array) -> tuple[Prediction, Array]:
+        """Places of the mean surface near inputs, and where Newton's method has met it."""
+        for _ in range(self.options.steps):
+            g, z = self.gradients(x)
+            x = x - (z / np.maximum((g * g).sum(axis=1), 1e-12))[:, None] * g
+        x = np.clip(x, -1e6, 1e6)
+        g, z = self.gradients(x)
+        size = np.maximum(np.linalg.norm(g, axis=1), 1e-9)
+        reach = 2.0 * max(self.options.spreads) * self.scale * np.sqrt(self.known.dim)
+        ok = (size > 1e-6) & (np.abs(z) <= 1e-9 * size * self.scale) & (np.linalg.norm(x, axis=1) <= reach)
+        features = surface_features(self.known, self.side, x)
+        sd = np.sqrt(np.maximum(np.einsum("np,pq,nq->n", features, self.cov, features), 0.0)) / size
+        normal = g / size[:, None]
+        return Prediction(x, normal, normal, size, sd, self._from_below(features, x) / size, features, np.zeros(len(x))), ok
+
+    def _from_below(self, features: Array, x: Array) -> Array:
+        """What errors of the rows below add to z at inputs, (n,)."""
+        width = len(self.side)
+        square = (features[:, :width] > 0.0) @ (self.row[:width] * self.errors) ** 2
+        return np.asarray(np.sqrt(square * (1.0 + (x * x).sum(axis=1))))
+
+    def sd_of_value(self, x: Array) -> Array:
+        features = surface_features(self.known, self.side, x)
+        return np.sqrt(np.maximum(np.einsum("np,pq,nq->n", features, self.cov, features), 0.0))
+
+    def _slope(self, x: Array) -> float:
+        return max(float(np.linalg.norm(self.gradients(x[None])[0][0])), 1e-9)
+
+    def location_sd(self) -> float:
+        return float(np.median(self.sds))
+
+    def explore(self) -> str:
+        """Look at places until the row is known wherever the surface goes, or it is refused."""
+        o, rng = self.options, self.context.rng
+        idle = 0
+        while self.hits + self.misses + self.unclear < o.most_looks:
+            limit = max(self.chance_sd, 8.0 * self.location_sd())
+            pool = self._pool(limit)
+            if pool is None:
+                idle += 1
+                if idle > 20:
+                    return "stuck"
+                continue
+            worst = float(pool.sd.max())
+            if worst <= max(o.fine * self.location_sd(), o.wanted * self.scale):
+                idle += 1
+                if idle >= 3:
+                    return "known"
+                continue
+            idle = 0
+            self._look(pool, self._choose(pool))
+            if self.misses > o.first_misses + o.miss_share / (1 - o.miss_share) * self.hits:
+                return "refused"
+            if self.unclear > 60 + 2 * self.hits:
+                return "unclear"
+        return "long"
+
+    def _targets(self, n: int) -> Array:
+        rng = self.context.rng
+        return self.scale * rng.standard_normal((n, self.known.dim)) * rng.choice(self.options.spreads, (n, 1))
+
+    def _pool(self, limit: float) -> Prediction | None:
+        """Places on the way from located ones to random ones, as far as the prediction is good enough."""
+        o, rng = self.options, self.context.rng
+        start = np.array(self.x)[rng.integers(len(self.x), size=o.pairs)]
+        away = self._targets(o.pairs) - start
+        low, high, good = np.zeros(o.pairs), np.ones(o.pairs), np.ones(o.pairs)
+        for _ in range(o.halvings):
+            place, ok = self.predict(start + good[:, None] * away)
+            ok &= place.sd <= limit
+            low, high = np.where(ok, good, low), np.where(ok, high, good)
+            enough = ok & ((place.sd > 0.25 * limit) | (good == 1.0))
+            if enough.all():
+                break
+            good = np.where(enough, good, 0.5 * (low + high))
+        place, ok = self.predict(start + low[:, None] * away)
+        place = self._across_walls(place)
+        ok &= (place.sd <= limit) & (place.room >= np.maximum(1.5 * o.sds * place.sd / o.inner, o.windows[-1] * self.scale)) & (low > 0)
+        return Prediction(*(part[ok] for part in place)) if ok.any() else None
+
+    def _across_walls(self, place: Prediction) -> Prediction:
+        """Look along the nearest known surface, not across it: the direction within it that is nearest to the normal."""
+        slopes, z = self._walls(place.x)
+        size = np.maximum(np.linalg.norm(slopes, axis=2), 1e-300)
+        rows = np.arange(len(z))
+        v = place.normal
+        for _ in range(2):
+            rate = np.abs(np.einsum("nkd,nd->nk", slopes, v))
+            k = np.argmin(np.abs(z) / np.maximum(rate, 1e-12), axis=1)
+            g = slopes[rows, k] / size[rows, k][:, None]
+            u = place.normal - (place.normal * g).sum(axis=1, keepdims=True) * g
+            length = np.linalg.norm(u, axis=1)
+            take = (length > self.options.slant) & (np.abs(z)[rows, k] / np.maximum(rate[rows, k], 1e-12) < 0.05 * self.scale)
+            v = np.where(take[:, None], u / np.maximum(length, 1e-300)[:, None], place.normal)
+            break
+        rate = np.abs(np.einsum("nkd,nd->nk", slopes, v))
+        room = (np.abs(z) / np.maximum(rate, 1e-12)).min(axis=1)
+        lean = np.abs((v * place.normal).sum(axis=1))
+        return place._replace(direction=v, sd=place.sd / lean, below=place.below / lean, slope=place.slope * lean, room=room)
+
+    def _walls(self, x: Array) -> tuple[Array, Array]:
+        """Gradients (n, walls, dim) and values (n, walls) of all known units at inputs."""
+        known, slopes = self.known, []
+        z = known.preactivations(x)
+        for level, weights in enumerate(known.weights):
+            slopes += [
+                known.pulled_back(z, level, np.broadcast_to(row, (len(x), len(row)))) for row in weights]
+        return np.stack(slopes, axis=1), np.hstack(z)
+
+    def _choose(self, pool: Prediction) -> list[int]:
+        """The places that tell most, one after the other."""
+        chosen: list[int] = []
+        features, cov, loc = pool.features, self.cov.copy(), self.location_sd()
+        for _ in range(self.options.batch):
+            gain = np.einsum("np,pq,nq->n", features, cov, features) / (loc * pool.slope) ** 2
+            i = int(np.argmax(gain))
+            if gain[i] < 1.0:
+                break
+            chosen.append(i)
+            f = cov @ features[i]
+            cov -= np.outer(f, f) / (features[i] @ f + (loc * pool.slope[i]) ** 2)
+        return chosen
+
+    def _look(self, pool: Prediction, chosen: list[int]) -> None:
+        o, added = self.options, False
+        for i in chosen:
+            found = self.look(pool, i)
+            if found.kind == "hit":
+                self.hits += 1
+                assert found.kink is not None
+                new = (pool.x[i] + found.kink.offset * pool.direction[i])
+                self.support[self._most_influential(pool.features[i])] += 1
+                self.jumps.append(found.kink.jump / float(pool.slope[i]))
+                self.support.append(0)
+                self.x.append(new)
+                self.sds.append(found.kink.sd * float(pool.slope[i]) / self._slope(new))
+                self._count(new, self.sds[-1], 1.0)
+                added = True
+            elif found.kind == "miss":
+                self.misses += 1
+                self._blame(pool.features[i])
+            else:
+                self.unclear += 1
+        if added:
+            self._solve()
+
+    def _most_influential(self, features: Array) -> int:
+        """The located place on which a prediction hinges most."""
+        x = np.array(self.x)
+        located = surface_features(self.known, self.side, x)
+        g, _ = self.gradients(x)
+        error = np.hypot(np.array(self.sds) * np.maximum(np.linalg.norm(g, axis=1), 1e-3), self._from_below(located, x))
+        return int(np.argmax(np.abs(located @ (self.cov @ features)) / error))
+
+    def _blame(self, features: Array) -> None:
+        """A located place on which predictions hinge that are missed was another kink."""
+        i = self._most_influential(features)
+        self.support[i] -= 1
+        if i and self.support[i] <= -self.options.blame:
+            self._delete(i)
+            self.hits, self.misses = self.hits - 1, self.misses - self.options.blame
+            self.refit()
+
+    def _delete(self, i: int) -> None:
+        for column in (self.x, self.sds, self.jumps, self.support):
+            del column[i]
+
+    def look(self, place: Prediction, i: int) -> Found:
+        """The kink at a predicted place; wide windows first, as they are the most exact."""
+        o, rounding = self.options, self.context.rounding
+        x, v, slope, room = place.x[i], place.direction[i], float(place.slope[i]), float(place.room[i])
+        sd = float(np.hypot(place.sd[i], place.below[i]))
+        need = o.sds * sd / o.inner
+        windows = [h * self.scale for h in o.windows if need <= h * self.scale <= 0.8 * room]
+        if not windows:
+            windows = [0.8 * room] if need <= 0.8 * room else []
+        start = next((k for k, h in enumerate(windows) if h <= 0.03 * self.scale), len(windows) - 1)
+        near = int(np.argmin(((np.array(self.x) - x) ** 2).sum(axis=1)))
+        expected = self.jumps[near] * slope
+        loose = sd * o.sds > self.chance_sd * o.sds * o.sure / o.chance
+        for half in windows[max(start, 0) :][:3]:
+            points = x + half * WINDOW[:, None] * v
+            asked = self.context.queries.ask_if_usable(points, "folds")
+            if asked is None:
+                continue
+            noise = float(rounding.sd(points, asked).max())
+            if np.linalg.norm(expected) * half <= 5.0 * KINK.rounding_sds * noise:
+                return Found("unclear")
+            kink = kink_of(asked, noise, half)
+            if kink is None:
+                if is_straight(asked, noise):
+                    return Found("miss")
+                continue
+            if abs(kink.offset) > o.sds * np.hypot(sd, kink.sd):
+                return Found("miss")
+            off = np.linalg.norm(kink.jump - expected)
+            if loose and off > o.jump_tol * np.linalg.norm(expected) + 4.0 * kink.jump_sd * np.sqrt(len(expected)):
+                return Found("unclear")
+            return Found("hit", kink)
+        return Found("unclear")
+
+    def residuals(self) -> Array:
+        """Standardised residuals of all places, corrected by their leverage."""
+        off = []
+        for x, sd in zip(self.x, self.sds, strict=True):
+            features, error = self._equation(x, sd)
+            free = max(1.0 - float(features @ self.cov @ features) / error**2, 1e-8)
+            off.append(float(features @ self.row) / error / np.sqrt(free))
+        return np.array(off)
+
+    def drop_outliers(self) -> int:
+        """Drop places that the others contradict, the worst first."""
+        dropped = 0
+        self.refit()
+        while len(self.x) > 3:
+            off = np.abs(self.residuals())
+            worst = int(np.argmax(off))
+            if off[worst] <= 8.0:
+                break
+            self._delete(worst)
+            dropped += 1
+            self.refit()
+            if dropped > 0.2 * len(self.x):
+                break
+        return dropped
+
+    @property
+    def rms(self) -> float:
+        features = surface_features(self.known, self.side, np.array(self.x))
+        square, used = 0.0, 0.0
+        for x, sd in zip(self.x, self.sds, strict=True):
+            f, error = self._equation(x, sd)
+            square += float(f @ self.row) ** 2 / error**2
+            used += float(f @ self.cov @ f) / error**2
+        return float(np.sqrt(square / max(len(features) - used, 1.0)))
+
+    @property
+    def freedom(self) -> float:
+        used = 0.0
+        for x, sd in zip(self.x, self.sds, strict=True):
+            f, error = self._equation(x, sd)
+            used += float(f @ self.cov @ f) / error**2
+        return len(self.x) - used
