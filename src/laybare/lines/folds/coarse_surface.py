@@ -34,7 +34,7 @@ class CoarseOptions:
 
     prior: float = 2.0  # sd of a weight, in units of the normal at the base.
     sds: float = 5.0
-    chance: float = 0.02
+    chance: float = 0.01
     windows: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001, 3e-4)
     inner: float = 0.25
     spreads: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)
@@ -45,15 +45,24 @@ class CoarseOptions:
     batch: int = 6
     fine: float = 2.0
     wanted: float = 1e-4
-    jump_tol: float = 0.03
-    sure: float = 1e-4
+    alone: float = 0.2
     blame: int = 2
     most_looks: int = 1500
     first_misses: int = 6
     miss_share: float = 0.34
-    verify: int = 24
+    most_outliers: float = 0.2
     max_rms: float = 3.0
     spare: int = 10
+    reach: float = 8.0
+    quiet_lines: int = 4
+    most_lines: int = 40
+    many_others: int = 5
+    most_pairs: int = 24
+    pair_step: float = 0.03
+    hit_share: float = 0.5
+    false_share: float = 0.08
+    accept: float = 5.4
+    refuse: float = -3.6
 
 
 class Prediction(NamedTuple):
@@ -67,6 +76,7 @@ class Prediction(NamedTuple):
     below: Array
     features: Array
     room: Array
+    capped: Array
 
 
 class Found(NamedTuple):
@@ -85,7 +95,7 @@ class CoarseSurface:
     ) -> None:
         self.context, self.known, self.errors, self.scale, self.options = context, known, errors, scale, options
         self.chance_sd = options.chance / (2.0 * density) / options.sds
-        self.rough, self.x0 = rough, x0
+        self.rough, self.x0, self.density = rough, x0, density
         self.side = np.where(known.cell(x0)[-1], 1.0, -1.0)
         self.hits = self.misses = self.unclear = 0
         self.jumps: list[Array] = []
@@ -130,16 +140,21 @@ class CoarseSurface:
         self.cov = size[:, None] * inverse * size
         self.row = self.cov @ self.right
 
+    def _equations(self) -> tuple[Array, Array]:
+        """Features (places, unknowns) of all places, and the standard deviations of z there."""
+        x = np.array(self.x)
+        features = surface_features(self.known, self.side, x)
+        slope = np.maximum(np.linalg.norm(self.gradients(x)[0], axis=1), 1e-3)
+        return features, np.hypot(np.array(self.sds) * slope, self._from_below(features, x))
+
     def refit(self) -> None:
         """The row from all places, with errors at the row as it is now."""
-        row = self.row
         for _ in range(2):
+            features, error = self._equations()
             self.reset()
-            self.row = row
-            for x, sd in zip(self.x, self.sds, strict=True):
-                self._count(x, sd, 1.0)
+            scaled = features / error[:, None]
+            self.precision += scaled.T @ scaled
             self._solve()
-            row = self.row
 
     def gradients(self, x: Array) -> tuple[Array, Array]:
         """Gradients (n, dim) and values (n,) of the mean row."""
@@ -163,7 +178,7 @@ class CoarseSurface:
         features = surface_features(self.known, self.side, x)
         sd = np.sqrt(np.maximum(np.einsum("np,pq,nq->n", features, self.cov, features), 0.0)) / size
         normal = g / size[:, None]
-        return Prediction(x, normal, normal, size, sd, self._from_below(features, x) / size, features, np.zeros(len(x))), ok
+        return Prediction(x, normal, normal, size, sd, self._from_below(features, x) / size, features, np.zeros(len(x)), np.zeros(len(x), dtype=bool)), ok
 
     def _from_below(self, features: Array, x: Array) -> Array:
         """What errors of the rows below add to z at inputs, (n,)."""
@@ -171,19 +186,58 @@ class CoarseSurface:
         square = (features[:, :width] > 0.0) @ (self.row[:width] * self.errors) ** 2
         return np.asarray(np.sqrt(square * (1.0 + (x * x).sum(axis=1))))
 
-    def sd_of_value(self, x: Array) -> Array:
-        features = surface_features(self.known, self.side, x)
-        return np.sqrt(np.maximum(np.einsum("np,pq,nq->n", features, self.cov, features), 0.0))
-
     def _slope(self, x: Array) -> float:
         return max(float(np.linalg.norm(self.gradients(x[None])[0][0])), 1e-9)
 
     def location_sd(self) -> float:
         return float(np.median(self.sds))
 
-    def explore(self) -> str:
-        """Look at places until the row is known wherever the surface goes, or it is refused."""
-        o, rng = self.options, self.context.rng
+    def explore(self) -> bool:
+        """Look at places until the row is known wherever the surface goes; False if it is refused."""
+        self.how = self._explore()
+        return self.how != "refused"
+
+    def is_supported(self) -> bool:
+        """Whether more places than unknowns agree with one row."""
+        if self.hits < self.options.spare:
+            return False
+        self.drop_outliers()
+        return self.freedom >= self.options.spare and self.rms <= self.options.max_rms
+
+    def value(self, x: Array) -> Array:
+        """z (n,) of the mean row."""
+        return self.gradients(x)[1]
+
+    def value_sd(self, x: Array) -> Array:
+        """Its standard deviation (n,)."""
+        features = surface_features(self.known, self.side, x)
+        square = np.einsum("np,pq,nq->n", features, self.cov, features)
+        return np.asarray(np.sqrt(np.maximum(square, 0.0) + self._from_below(features, x) ** 2))
+
+    def passes(self, x: Array, u: Array, sd: float) -> bool:
+        """Whether the surface passes through a place of a line, within error bars, which must be small."""
+        g, z = self.gradients(x[None])
+        rate, error = abs(float(g[0] @ u)), float(self.value_sd(x[None])[0])
+        known = error <= 10.0 * self.chance_sd * self.options.sds * max(rate, 1e-9)
+        return known and abs(float(z[0])) <= 1.6 * self.options.sds * (error + sd * rate)
+
+    def is_same(self, other: CoarseSurface) -> bool:
+        """Whether the places of another surface lie on this one, where it is known."""
+        x = np.array(other.x)
+        g, z = self.gradients(x)
+        error, size = self.value_sd(x), np.maximum(np.linalg.norm(g, axis=1), 1e-9)
+        told = error <= self.options.wanted * 10.0 * self.scale * size
+        on = np.abs(z) <= 1.6 * self.options.sds * (error + np.array(other.sds) * size)
+        return int((told & on).sum()) >= 3 and (told & on).sum() > 0.5 * told.sum()
+
+    def take(self, other: CoarseSurface) -> None:
+        """The places of another piece of the same surface, those that agree."""
+        for column, more in ((self.x, other.x), (self.sds, other.sds), (self.jumps, other.jumps), (self.support, other.support)):
+            column.extend(more)
+        self.drop_outliers()
+
+    def _explore(self) -> str:
+        o = self.options
         idle = 0
         while self.hits + self.misses + self.unclear < o.most_looks:
             limit = max(self.chance_sd, 8.0 * self.location_sd())
@@ -193,8 +247,8 @@ class CoarseSurface:
                 if idle > 20:
                     return "stuck"
                 continue
-            worst = float(pool.sd.max())
-            if worst <= max(o.fine * self.location_sd(), o.wanted * self.scale):
+            asked = np.where(pool.capped, o.fine * self.location_sd(), np.maximum(o.fine * self.location_sd(), o.wanted * self.scale))
+            if (pool.sd <= asked).all():
                 idle += 1
                 if idle >= 3:
                     return "known"
@@ -217,7 +271,7 @@ class CoarseSurface:
         start = np.array(self.x)[rng.integers(len(self.x), size=o.pairs)]
         away = self._targets(o.pairs) - start
         low, high, good = np.zeros(o.pairs), np.ones(o.pairs), np.ones(o.pairs)
-        for _ in range(o.halvings):
+        for _ in range(o.halvings):  # sd grows along the way
             place, ok = self.predict(start + good[:, None] * away)
             ok &= place.sd <= limit
             low, high = np.where(ok, good, low), np.where(ok, high, good)
@@ -226,7 +280,7 @@ class CoarseSurface:
                 break
             good = np.where(enough, good, 0.5 * (low + high))
         place, ok = self.predict(start + low[:, None] * away)
-        place = self._across_walls(place)
+        place = self._across_walls(place)._replace(capped=low < 1.0)
         ok &= (place.sd <= limit) & (place.room >= np.maximum(1.5 * o.sds * place.sd / o.inner, o.windows[-1] * self.scale)) & (low > 0)
         return Prediction(*(part[ok] for part in place)) if ok.any() else None
 
@@ -298,10 +352,7 @@ class CoarseSurface:
 
     def _most_influential(self, features: Array) -> int:
         """The located place on which a prediction hinges most."""
-        x = np.array(self.x)
-        located = surface_features(self.known, self.side, x)
-        g, _ = self.gradients(x)
-        error = np.hypot(np.array(self.sds) * np.maximum(np.linalg.norm(g, axis=1), 1e-3), self._from_below(located, x))
+        located, error = self._equations()
         return int(np.argmax(np.abs(located @ (self.cov @ features)) / error))
 
     def _blame(self, features: Array) -> None:
@@ -326,10 +377,9 @@ class CoarseSurface:
         windows = [h * self.scale for h in o.windows if need <= h * self.scale <= 0.8 * room]
         if not windows:
             windows = [0.8 * room] if need <= 0.8 * room else []
-        start = next((k for k, h in enumerate(windows) if h <= 0.03 * self.scale), len(windows) - 1)
+        start = next((k for k, h in enumerate(windows) if 2.0 * h * self.scale * self.density <= o.alone), len(windows) - 1)
         near = int(np.argmin(((np.array(self.x) - x) ** 2).sum(axis=1)))
         expected = self.jumps[near] * slope
-        loose = sd * o.sds > self.chance_sd * o.sds * o.sure / o.chance
         for half in windows[max(start, 0) :][:3]:
             points = x + half * WINDOW[:, None] * v
             asked = self.context.queries.ask_if_usable(points, "folds")
@@ -345,51 +395,33 @@ class CoarseSurface:
                 continue
             if abs(kink.offset) > o.sds * np.hypot(sd, kink.sd):
                 return Found("miss")
-            off = np.linalg.norm(kink.jump - expected)
-            if loose and off > o.jump_tol * np.linalg.norm(expected) + 4.0 * kink.jump_sd * np.sqrt(len(expected)):
-                return Found("unclear")
             return Found("hit", kink)
         return Found("unclear")
 
-    def residuals(self) -> Array:
-        """Standardised residuals of all places, corrected by their leverage."""
-        off = []
-        for x, sd in zip(self.x, self.sds, strict=True):
-            features, error = self._equation(x, sd)
-            free = max(1.0 - float(features @ self.cov @ features) / error**2, 1e-8)
-            off.append(float(features @ self.row) / error / np.sqrt(free))
-        return np.array(off)
-
     def drop_outliers(self) -> int:
-        """Drop places that the others contradict, the worst first."""
+        """Drop places that the others contradict, the worst first; their number."""
         dropped = 0
         self.refit()
-        while len(self.x) > 3:
-            off = np.abs(self.residuals())
+        while len(self.x) > 3 and dropped <= self.options.most_outliers * len(self.x):
+            features, error = self._equations()
+            used = np.einsum("np,pq,nq->n", features, self.cov, features) / error**2
+            off = np.abs(features @ self.row) / error / np.sqrt(np.maximum(1.0 - used, 1e-8))
             worst = int(np.argmax(off))
-            if off[worst] <= 8.0:
+            if off[worst] <= 1.6 * self.options.sds:
                 break
             self._delete(worst)
             dropped += 1
             self.refit()
-            if dropped > 0.2 * len(self.x):
-                break
         return dropped
 
     @property
-    def rms(self) -> float:
-        features = surface_features(self.known, self.side, np.array(self.x))
-        square, used = 0.0, 0.0
-        for x, sd in zip(self.x, self.sds, strict=True):
-            f, error = self._equation(x, sd)
-            square += float(f @ self.row) ** 2 / error**2
-            used += float(f @ self.cov @ f) / error**2
-        return float(np.sqrt(square / max(len(features) - used, 1.0)))
+    def freedom(self) -> float:
+        """Places beyond those that the row has used up."""
+        features, error = self._equations()
+        return float(len(error) - (np.einsum("np,pq,nq->n", features, self.cov, features) / error**2).sum())
 
     @property
-    def freedom(self) -> float:
-        used = 0.0
-        for x, sd in zip(self.x, self.sds, strict=True):
-            f, error = self._equation(x, sd)
-            used += float(f @ self.cov @ f) / error**2
-        return len(self.x) - used
+    def rms(self) -> float:
+        """Root mean square of what the row leaves, in standard deviations."""
+        features, error = self._equations()
+        return float(np.sqrt(((features @ self.row / error) ** 2).sum() / max(self.freedom, 1.0)))
