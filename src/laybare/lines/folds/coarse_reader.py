@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laybare.errors import AssumptionViolated, BudgetExhausted, NotSeparated
-from laybare.lines.folds.coarse_surface import CoarseOptions, CoarseSurface, Prediction
+from laybare.errors import AssumptionViolated, NotSeparated
+from laybare.lines.folds.coarse_surface import CoarseOptions, CoarseSurface
 from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.hyperplanes import HYPERPLANE, WINDOW, SlopesAcross, is_straight, kink_of, usable_line
 from laybare.lines.kinks import LineProfile, answers_along, end_piece, find_kinks
 from laybare.lines.line import Line
 from laybare.lines.query import QueryContext
-from laybare.numerics.shapes import Array
+from laybare.numerics.shapes import Array, Progress, report_progress
 
 
 class Rows(NamedTuple):
@@ -47,6 +47,7 @@ class CoarseReader:
     lines: int = 0
     refused: int = 0
     density: float = 0.0
+    progress: Progress | None = None
 
     # The lowest layer.
 
@@ -131,6 +132,29 @@ class CoarseReader:
             before = len(self.units)
             self._follow_kinks(profile)
             quiet = 0 if len(self.units) > before else quiet + 1
+            report_progress(
+                self.progress, "layer 2", len(self.units), 0, f"{self.lines} lines; {self.context.queries.total} queries")
+
+    def look_at(self, targets: Array) -> bool:
+        """Whether lines through answers that are not predicted show a unit."""
+        before = len(self.units)
+        for x in targets[: self.options.targets]:
+            profile = self._profile(usable_line(self.context.queries, self.known.dim, self.scale, x, rng=self.context.rng))
+            self.lines += 1
+            if profile is not None and profile.kinks:
+                self._follow_kinks(profile)
+        return len(self.units) > before
+
+    def inputs(self, n: int) -> Array:
+        """Random inputs (n, dim) of the domain, of several scales."""
+        rng = self.context.rng
+        return np.asarray(self.scale * rng.standard_normal((n, self.known.dim)) * rng.choice(self.options.fit_spreads, (n, 1)))
+
+    def inputs_beside_units(self, n: int) -> Array:
+        """Inputs (n, dim) beside places of the surfaces, at distances of several sizes."""
+        rng, on = self.context.rng, np.vstack([np.array(unit.x) for unit in self.units])
+        on = on[rng.integers(len(on), size=n)]
+        return np.asarray(on + self.scale * 10.0 ** rng.uniform(-2.0, -0.3, (n, 1)) * rng.standard_normal(on.shape))
 
     def _profile(self, line: Line) -> LineProfile | None:
         along = answers_along(self.context, line)
@@ -264,3 +288,51 @@ def without_linear_part(rows: Rows, weights: Array, biases: Array, turned: Array
         values.append(keep @ (row - gain @ (left @ row)))
         covariances.append(keep @ (cov - gain @ left @ cov) @ keep.T)
     return Rows(np.array(values), np.array(covariances))
+
+
+@dataclass(frozen=True, eq=False)
+class SecondLayer:
+    """Both layers as far as they are known: the lowest one oriented, rows (units, width + 1) above it with their covariances."""
+
+    lowest: tuple[Array, Array]
+    rows: Rows
+    bits: Bits
+
+    @property
+    def known(self) -> KnownLayers:
+        """Both layers, rows of length 1; those of the second oriented arbitrarily."""
+        (weights, biases), rows = self.lowest, self.scaled.values
+        return KnownLayers(weights.shape[1], (weights, rows[:, :-1]), (biases, rows[:, -1]))
+
+    @property
+    def scaled(self) -> Rows:
+        size = np.linalg.norm(self.rows.values[:, :-1], axis=1)
+        return Rows(self.rows.values / size[:, None], self.rows.covariances / size[:, None, None] ** 2)
+
+    def open(self, level: float) -> Array:
+        """Weights (units, width) that no place of the surface tells up to `level` of the row's length."""
+        return np.array([np.sqrt(np.diag(cov)[:-1]) > level for cov in self.scaled.covariances])
+
+    def value_sds(self, x: Array) -> Array:
+        """Standard deviations (n, units) of the pre-activations."""
+        h = np.hstack([self.known.features(x, 1), np.ones((len(x), 1))])
+        return np.stack([np.sqrt(np.maximum(((h @ cov) * h).sum(axis=1), 0.0)) for cov in self.scaled.covariances], axis=1)
+
+
+def assemble(reader: CoarseReader) -> SecondLayer | None:
+    """The two layers; None if the rows do not agree on the orientation of the lowest one. Rows that do not agree are dropped."""
+    (weights,), (biases,), o = reader.known.weights, reader.known.biases, reader.options
+    units = list(reader.units)
+    while len(units) >= 2:
+        rows = global_rows(reader.known, units)
+        bits = orient(rows, weights)
+        if bits.misfit <= o.max_rms:
+            turn = np.where(bits.turned, -1.0, 1.0)
+            reader.units = units
+            return SecondLayer(
+                (weights * turn[:, None], biases * turn), without_linear_part(rows, weights, biases, bits.turned), bits)
+        off = [_bit_equations(Rows(row[None], cov[None]), weights, bits.turned.astype(float))[2] for row, cov in zip(*rows, strict=True)]
+        if len(units) <= (1.0 - o.most_outliers) * len(reader.units):
+            return None
+        del units[int(np.argmax(off))]
+    return None

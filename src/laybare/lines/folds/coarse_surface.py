@@ -16,11 +16,12 @@ deviations of both, and a surface is of this layer if its many places agree with
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from laybare.lines.folds.facts import surface_features
+from laybare.lines.folds.facts import meeting_points, surface_features
 from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.hyperplanes import WINDOW, Hyperplane, LocatedKink, is_straight, kink_of
 from laybare.lines.line import KINK
@@ -41,7 +42,8 @@ class CoarseOptions:
     pairs: int = 32
     halvings: int = 24
     slant: float = 0.2
-    steps: int = 5
+    first_steps: int = 3
+    steps: int = 6
     batch: int = 6
     fine: float = 2.0
     wanted: float = 1e-4
@@ -49,14 +51,25 @@ class CoarseOptions:
     blame: int = 2
     most_looks: int = 1500
     first_misses: int = 6
-    miss_share: float = 0.34
+    miss_share: float = 0.15
     most_outliers: float = 0.2
     max_rms: float = 3.0
+    meetings: int = 30
+    per_wall: int = 2
+    beyond: float = 0.1
+    idle: int = 6
     spare: int = 10
+    told: float = 0.03
     reach: float = 8.0
     quiet_lines: int = 4
     most_lines: int = 40
     many_others: int = 5
+    returns: int = 6
+    targets: int = 3
+    fit_spreads: tuple[float, ...] = (0.5, 1.0, 2.0)
+    answers_per_unknown: int = 4
+    fit_share: float = 1.5
+    most_fits: int = 5
     most_pairs: int = 24
     pair_step: float = 0.03
     hit_share: float = 0.5
@@ -115,7 +128,9 @@ class CoarseSurface:
         n_sd = max(self.rough.normal_sd, 1e-4)
         diagonal = np.concatenate([np.full(width, self.options.prior**-2), np.full(self.known.dim, n_sd**-2), [1e-6]])
         self.precision[np.diag_indices(p)] = diagonal
-        self.right[width:-1] = self.rough.normal / n_sd**2
+        normal, scale_sd = self.rough.normal, 1e-4  # the length is free; it is held
+        self.precision[width:-1, width:-1] += (scale_sd**-2 - n_sd**-2) * np.outer(normal, normal)
+        self.right[width:-1] = normal / scale_sd**2
         self.row = np.concatenate([np.zeros(width), self.rough.normal, [-float(self.rough.normal @ self.x0)]])
 
     def add(self, x: Array, sd: float) -> None:
@@ -165,9 +180,9 @@ class CoarseSurface:
         values = (c * z[-1]).sum(axis=1) + below @ row[width:-1] + row[-1]
         return known.pulled_back(z, known.depth - 1, c @ known.weights[-1] + row[width:-1]), values
 
-    def predict(self, x: Array) -> tuple[Prediction, Array]:
+    def predict(self, x: Array, steps: int) -> tuple[Prediction, Array]:
         """Places of the mean surface near inputs, and where Newton's method has met it."""
-        for _ in range(self.options.steps):
+        for _ in range(steps):
             g, z = self.gradients(x)
             x = x - (z / np.maximum((g * g).sum(axis=1), 1e-12))[:, None] * g
         x = np.clip(x, -1e6, 1e6)
@@ -176,7 +191,7 @@ class CoarseSurface:
         reach = 2.0 * max(self.options.spreads) * self.scale * np.sqrt(self.known.dim)
         ok = (size > 1e-6) & (np.abs(z) <= 1e-9 * size * self.scale) & (np.linalg.norm(x, axis=1) <= reach)
         features = surface_features(self.known, self.side, x)
-        sd = np.sqrt(np.maximum(np.einsum("np,pq,nq->n", features, self.cov, features), 0.0)) / size
+        sd = np.sqrt(np.maximum(((features @ self.cov) * features).sum(axis=1), 0.0)) / size
         normal = g / size[:, None]
         return Prediction(x, normal, normal, size, sd, self._from_below(features, x) / size, features, np.zeros(len(x)), np.zeros(len(x), dtype=bool)), ok
 
@@ -202,7 +217,9 @@ class CoarseSurface:
         if self.hits < self.options.spare:
             return False
         self.drop_outliers()
-        return self.freedom >= self.options.spare and self.rms <= self.options.max_rms
+        o, width = self.options, len(self.side)
+        bounded = np.abs(self.row[:width]).max() <= o.sds * o.prior and abs(self.row[width:-1] @ self.rough.normal - 1.0) < 0.1
+        return bool(bounded and self.freedom >= o.spare and self.rms <= o.max_rms)
 
     def value(self, x: Array) -> Array:
         """z (n,) of the mean row."""
@@ -211,7 +228,7 @@ class CoarseSurface:
     def value_sd(self, x: Array) -> Array:
         """Its standard deviation (n,)."""
         features = surface_features(self.known, self.side, x)
-        square = np.einsum("np,pq,nq->n", features, self.cov, features)
+        square = ((features @ self.cov) * features).sum(axis=1)
         return np.asarray(np.sqrt(np.maximum(square, 0.0) + self._from_below(features, x) ** 2))
 
     def passes(self, x: Array, u: Array, sd: float) -> bool:
@@ -222,13 +239,28 @@ class CoarseSurface:
         return known and abs(float(z[0])) <= 1.6 * self.options.sds * (error + sd * rate)
 
     def is_same(self, other: CoarseSurface) -> bool:
-        """Whether the places of another surface lie on this one, where it is known."""
+        """Whether the other surface is a piece of the same: its places lie on this one where it is known, or weights agree."""
+        return self._holds(other) or other._holds(self) or self._has_weights_of(other)
+
+    def _holds(self, other: CoarseSurface) -> bool:
         x = np.array(other.x)
         g, z = self.gradients(x)
         error, size = self.value_sd(x), np.maximum(np.linalg.norm(g, axis=1), 1e-9)
         told = error <= self.options.wanted * 10.0 * self.scale * size
         on = np.abs(z) <= 1.6 * self.options.sds * (error + np.array(other.sds) * size)
-        return int((told & on).sum()) >= 3 and (told & on).sum() > 0.5 * told.sum()
+        return bool((told & on).sum() >= 3 and (told & on).sum() > 0.5 * told.sum())
+
+    def _has_weights_of(self, other: CoarseSurface) -> bool:
+        """Whether the weights that both know are the same up to scale."""
+        width = len(self.side)
+        a, b = self.row[:width], other.row[:width]
+        sd_a, sd_b = (np.sqrt(np.diag(one.cov)[:width]) for one in (self, other))
+        told = (sd_a <= self.options.told * np.abs(a).max()) & (sd_b <= self.options.told * np.abs(b).max())
+        if told.sum() < max(3, width // 3):
+            return False
+        a, b = a[told], b[told]
+        scale = float(a @ b) / float(b @ b)
+        return bool(np.linalg.norm(a - scale * b) <= 2.0 * self.options.told * np.linalg.norm(a))
 
     def take(self, other: CoarseSurface) -> None:
         """The places of another piece of the same surface, those that agree."""
@@ -241,16 +273,16 @@ class CoarseSurface:
         idle = 0
         while self.hits + self.misses + self.unclear < o.most_looks:
             limit = max(self.chance_sd, 8.0 * self.location_sd())
-            pool = self._pool(limit)
+            pool = self._pool(limit, self._beyond_open_walls() if idle % 2 else None)
             if pool is None:
                 idle += 1
-                if idle > 20:
+                if idle > 6:
                     return "stuck"
                 continue
             asked = np.where(pool.capped, o.fine * self.location_sd(), np.maximum(o.fine * self.location_sd(), o.wanted * self.scale))
             if (pool.sd <= asked).all():
                 idle += 1
-                if idle >= 3:
+                if idle >= o.idle:
                     return "known"
                 continue
             idle = 0
@@ -265,22 +297,45 @@ class CoarseSurface:
         rng = self.context.rng
         return self.scale * rng.standard_normal((n, self.known.dim)) * rng.choice(self.options.spreads, (n, 1))
 
-    def _pool(self, limit: float) -> Prediction | None:
+    def _beyond_open_walls(self) -> tuple[Array, Array] | None:
+        """Located places, and the ways from there to a little beyond meetings of the surface with units whose weights are open."""
+        o, known, width = self.options, self.known, len(self.side)
+        sd = np.sqrt(np.diag(self.cov)[:width])
+        unmet = np.flatnonzero(sd > 0.5 * o.prior)
+        starts, located, ends = np.vstack([self._targets(o.meetings), np.array(self.x)]), np.array(self.x), []
+        reach = 2.0 * max(o.spreads) * self.scale * np.sqrt(known.dim)
+        for k in unmet:
+            met = meeting_points(self.gradients, partial(_unit_gradients, known, int(k)), starts, steps=o.steps, tol=1e-9)
+            met = met[np.linalg.norm(met, axis=1) <= reach]
+            if len(met):
+                chosen = met[self.context.rng.permutation(len(met))[: o.per_wall]]
+                g = _unit_gradients(known, int(k), chosen)[0]
+                step = o.beyond * self.scale * np.sign(-self.side[k]) * g / np.maximum(np.linalg.norm(g, axis=1), 1e-9)[:, None]
+                ends.append(chosen + step)
+        if not ends:
+            return None
+        end = np.vstack(ends)[self.context.rng.permutation(sum(map(len, ends)))[: o.pairs]]
+        near = np.linalg.norm(end[:, None] - located[None], axis=2).argmin(axis=1)
+        return located[near], end - located[near]
+
+    def _pool(self, limit: float, beyond: tuple[Array, Array] | None = None) -> Prediction | None:
         """Places on the way from located ones to random ones, as far as the prediction is good enough."""
         o, rng = self.options, self.context.rng
         start = np.array(self.x)[rng.integers(len(self.x), size=o.pairs)]
         away = self._targets(o.pairs) - start
-        low, high, good = np.zeros(o.pairs), np.ones(o.pairs), np.ones(o.pairs)
+        if beyond is not None:
+            start, away = beyond
+        low, high, good = np.zeros(len(start)), np.ones(len(start)), np.ones(len(start))
         for _ in range(o.halvings):  # sd grows along the way
-            place, ok = self.predict(start + good[:, None] * away)
+            place, ok = self.predict(start + good[:, None] * away, o.first_steps)
             ok &= place.sd <= limit
             low, high = np.where(ok, good, low), np.where(ok, high, good)
             enough = ok & ((place.sd > 0.25 * limit) | (good == 1.0))
             if enough.all():
                 break
             good = np.where(enough, good, 0.5 * (low + high))
-        place, ok = self.predict(start + low[:, None] * away)
-        place = self._across_walls(place)._replace(capped=low < 1.0)
+        place, ok = self.predict(start + low[:, None] * away, o.steps)
+        place = self._across_walls(place._replace(capped=(low < 1.0) & (place.sd > 0.25 * limit)))
         ok &= (place.sd <= limit) & (place.room >= np.maximum(1.5 * o.sds * place.sd / o.inner, o.windows[-1] * self.scale)) & (low > 0)
         return Prediction(*(part[ok] for part in place)) if ok.any() else None
 
@@ -318,7 +373,7 @@ class CoarseSurface:
         chosen: list[int] = []
         features, cov, loc = pool.features, self.cov.copy(), self.location_sd()
         for _ in range(self.options.batch):
-            gain = np.einsum("np,pq,nq->n", features, cov, features) / (loc * pool.slope) ** 2
+            gain = ((features @ cov) * features).sum(axis=1) / (loc * pool.slope) ** 2
             i = int(np.argmax(gain))
             if gain[i] < 1.0:
                 break
@@ -404,7 +459,7 @@ class CoarseSurface:
         self.refit()
         while len(self.x) > 3 and dropped <= self.options.most_outliers * len(self.x):
             features, error = self._equations()
-            used = np.einsum("np,pq,nq->n", features, self.cov, features) / error**2
+            used = ((features @ self.cov) * features).sum(axis=1) / error**2
             off = np.abs(features @ self.row) / error / np.sqrt(np.maximum(1.0 - used, 1e-8))
             worst = int(np.argmax(off))
             if off[worst] <= 1.6 * self.options.sds:
@@ -418,10 +473,16 @@ class CoarseSurface:
     def freedom(self) -> float:
         """Places beyond those that the row has used up."""
         features, error = self._equations()
-        return float(len(error) - (np.einsum("np,pq,nq->n", features, self.cov, features) / error**2).sum())
+        return float(len(error) - (((features @ self.cov) * features).sum(axis=1) / error**2).sum())
 
     @property
     def rms(self) -> float:
         """Root mean square of what the row leaves, in standard deviations."""
         features, error = self._equations()
         return float(np.sqrt(((features @ self.row / error) ** 2).sum() / max(self.freedom, 1.0)))
+
+
+def _unit_gradients(known: KnownLayers, k: int, x: Array) -> tuple[Array, Array]:
+    """Gradients (n, dim) and values (n,) of unit k of the highest known layer at inputs."""
+    z, weights = known.preactivations(x), known.weights[-1]
+    return known.pulled_back(z, known.depth - 1, np.broadcast_to(weights[k], (len(x), weights.shape[1]))), z[-1][:, k]
