@@ -70,10 +70,15 @@ class NetworkChecker:
             fitted = (
                 self._fit_upper_layers(network, fresh, layers, prior, errors) if large else
                 self._fit_all_layers(network, fresh, layers, prior))
-            fresh = self._ask_fresh(network, FIT.fresh_answers, "verify")
-            off = self._relative_residuals(fitted, fresh)
-            if (off <= 1.0).all():
-                return self._assure(fitted, off)
+            return self.verify(fitted)
+        return CheckResult(fitted, off, fresh.x[off > 1.0][: FIT.max_targets])
+
+    def verify(self, fitted: DeepFit) -> CheckResult:
+        """Fresh answers of a network that is fitted, and if they are predicted those at inputs of the law."""
+        fresh = self._ask_fresh(fitted.parameters, FIT.fresh_answers, "verify")
+        off = self._relative_residuals(fitted, fresh)
+        if (off <= 1.0).all():
+            return self._assure(fitted, off)
         return CheckResult(fitted, off, fresh.x[off > 1.0][: FIT.max_targets])
 
     def _assure(self, fitted: DeepFit, before: Array) -> CheckResult:

@@ -122,12 +122,12 @@ class LocatedKink(NamedTuple):
     jump_sd: float
 
 
-def _is_straight(y: Array, noise: float) -> bool:
+def is_straight(y: Array, noise: float) -> bool:
     """Whether nothing bends in a window."""
     return bool(np.abs(y - y[0] - (WINDOW[:, None] + 1.0) / 2.0 * (y[-1] - y[0])).max() <= 2.0 * KINK.rounding_sds * noise)
 
 
-def _kink_of(y: Array, noise: float, half: float) -> LocatedKink | None:
+def kink_of(y: Array, noise: float, half: float) -> LocatedKink | None:
     """The one kink near the middle of a window, from straight fits on both sides; None if there is not just one."""
     (low, left), (high, right) = (_straight(WINDOW[part] * half, y[part]) for part in (slice(0, 3), slice(3, 6)))
     bent = max(float(np.abs(np.diff(y[part], n=2, axis=0)).max()) for part in (slice(0, 3), slice(3, 6)))
@@ -466,8 +466,8 @@ def _look_at_random_place(
         seen, noise = True, float(context.rounding.sd(asked.x, asked.y).max())
         if jump is not None and not jump.shows(half, noise):
             break
-        kink = _kink_of(asked.y, noise, half)
-        if kink is None and _is_straight(asked.y, noise):
+        kink = kink_of(asked.y, noise, half)
+        if kink is None and is_straight(asked.y, noise):
             return Look(x, True, None, far)
         if kink is None:
             continue

@@ -257,7 +257,8 @@ def read_layers(
     if not found.complete and not found.ended and not deeper:
         if not found.rounding.fine:
             found = replace(found, failure=_where_rounding_ends(found))
-        folded = _read_folds(oracle, method, found, rng=rng, progress=progress) if found.rounding.fine else None
+        read_above = _read_folds if found.rounding.fine else _read_coarse
+        folded = read_above(oracle, method, found, rng=rng, progress=progress)
         if folded is not None:
             return folded._replace(certificate=with_named_misfit(folded.certificate, oracle, folded.network, rng=rng))
     start = oracle.on_given_inputs(found.network)
@@ -296,6 +297,22 @@ def _read_folds(
         assurance = (
             Assurance(method.assurance.level, shown.share, shown.answers) if shown.answers and misfit <= limit else None)
     certificate = folds_certificate(found, start, network, misfit, limit, assurance)
+    return BlackBoxReading(method, start, network, _completed(certificate, found.error_bar, network, oracle))
+
+
+def _read_coarse(
+    oracle: Oracle, method: Lines, below: DeepReadResult, *, rng: Generator, progress: Progress | None
+) -> BlackBoxReading | None:
+    """What coarse answers tell of the layers above the lowest; None if that is no more than it."""
+    if method.depth == 1 or not len(below.layers[0].weights):
+        return None
+    found = method.read_coarse(oracle, below, rng=rng, progress=progress)
+    if found.network is None:
+        return _layers_without_readout(oracle, method, found, below)
+    start = oracle.on_given_inputs(found.network)
+    network, shown = start.canonical(), found.assured
+    assurance = Assurance(method.assurance.level, shown.share, shown.answers) if found.complete and shown.answers else None
+    certificate = folds_certificate(found, start, network, found.fresh, found.limit, assurance)
     return BlackBoxReading(method, start, network, _completed(certificate, found.error_bar, network, oracle))
 
 

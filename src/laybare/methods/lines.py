@@ -18,9 +18,10 @@ from laybare.activations import Activation, as_activation, relu
 from laybare.certificate import Assurance, Certificate, Claim, ClaimName, StandardErrors
 from laybare.errors import InvalidInput
 from laybare.lines.assurance import AssuranceOptions, AssurancePlan, answers_for
-from laybare.lines.folds import FoldsResult, GivenLayer, LayerReport, read_folds
+from laybare.lines.folds import FoldsResult, GivenLayer, LayerReport, read_coarse, read_folds
 from laybare.lines.layer import LayerEstimate
 from laybare.lines.model_fit import FIT
+from laybare.lines.query import QueryContext, QueryCounter
 from laybare.lines.read import DeepReadResult, ReadResult, read_deep, read_network
 from laybare.lines.single_layer import DepthCheck, Patience, ReaderOptions
 from laybare.lines.surfaces import Surface
@@ -138,6 +139,19 @@ class Lines:
         return read_folds(
             oracle.ask, oracle.dim, scale=self.spread, depth=depth, budget=_budget_of_reading(oracle), purpose=oracle.purpose,
             given=given, progress=progress, rng=rng)
+
+    def read_coarse(
+        self, oracle: Oracle, below: DeepReadResult, *, rng: Generator, progress: Progress | None = None
+    ) -> FoldsResult:
+        """What lies above the lowest layer, from answers that are coarser than float64."""
+        _check_deep(self, oracle)
+        lowest = below.layers[0]
+        queries = QueryCounter(
+            partial(oracle.ask, gaps=True), budget=_budget_of_reading(oracle), purpose=oracle.purpose, resolution=oracle.resolution,
+            assurance=self.plan(oracle))
+        return read_coarse(
+            QueryContext(queries, below.rounding, rng), GivenLayer(lowest.weights, lowest.biases), lowest.sd, scale=self.spread,
+            progress=progress)
 
     def plan(self, oracle: Oracle) -> AssurancePlan:
         """Where fresh answers are asked: not where earlier readings have asked them."""

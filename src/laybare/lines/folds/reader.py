@@ -22,6 +22,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import AssumptionViolated, BudgetExhausted
+from laybare.lines.assurance import Assured
 from laybare.lines.deep_fit import DeepParameters, WeightErrors, fit_all_layers, weight_errors
 from laybare.lines.folds.corners import find_corners
 from laybare.lines.folds.facts import (
@@ -146,6 +147,7 @@ class FoldsResult:
     reports : one for every layer that was begun
     complete : fresh answers are predicted
     fresh : largest misfit of fresh answers relative to the largest answer (NaN without a network)
+    limit : of `fresh`, if the network is right
     queries : what was spent on what
     rounding : what the answers were rounded to
     failure : what is missing, in a sentence; empty if complete
@@ -153,6 +155,7 @@ class FoldsResult:
     cornered : the corners that were asked
     ended : the budget, the time or the user ended the reading
     needed : if it ended, about how many queries the layer it ended in would have taken in all
+    assured : fresh answers at inputs of the law, all of them predicted, if the reading has asked them
     """
 
     network: Network | None
@@ -167,6 +170,8 @@ class FoldsResult:
     needed: int | None = None
     error_bar: float = np.nan
     cornered: Cornered = Cornered()
+    limit: float = FoldOptions().predicted
+    assured: Assured = Assured()
 
     def above(self, basis: Array) -> FoldsResult:
         """The same on inputs x (n, dim), where `x @ basis` was read."""
