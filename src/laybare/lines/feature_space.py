@@ -49,8 +49,8 @@ class SurfaceOptions:
     max_tries: int = 4  # per piece, with an eighth of the step each time. Checked by `laybare reproduce deep`.
     check_step: float = 1e-4  # across a hyperplane in a far check. Checked by `laybare reproduce deep-cases`.
     far_places: float = 2.0
-    """Distance of the places of far checks, in median distances of kinks. Derived: most hyperplanes are nearer, so places lie in
-    different cells."""
+    """Distance of the places of far checks, in median distances of kinks. Derived: most hyperplanes are nearer, so that places
+    lie in different cells."""
     max_pairs: int = 20  # random points tried for one on the other side. Checked by `laybare reproduce deep-cases`.
     beyond: float = 3.0  # how far a surface's line is kept beside it. Checked by `laybare reproduce deep-cases`.
     max_normal_sd: float = 1e-7  # of a surface, with float64 answers. Checked by `laybare reproduce deep`.

@@ -34,7 +34,7 @@ class KinkOptions:
     """From a supposed kink: both pieces are tested there. Checked by `pytest tests/lines/test_kinks.py`."""
     merge_distance: float = 1e-4  # closer kinks may be taken for one. Checked by `pytest tests/lines/test_kinks.py`.
     narrow_gap: float = 1e-12
-    """Of its distance from t = 0: a gap in which nothing more is asked. Derived: up to rounding, its places are one input."""
+    """Of its distance from t = 0: a gap where nothing more is asked. Derived: its places are the same input, up to rounding."""
     min_second_point: float = 1e-3  # of a new piece, share of the gap. Checked by `pytest tests/lines/test_kinks.py`.
     max_second_point: float = 0.25  # the same, at most. Checked by `pytest tests/lines/test_kinks.py`.
     slope_accuracy: float = 1e-3  # wanted for a new piece across its gap. Checked by `pytest tests/lines/test_kinks.py`.

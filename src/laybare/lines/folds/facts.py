@@ -108,16 +108,25 @@ class NullVector(NamedTuple):
     gap: float
 
 
-def null_vector(features: Array, dead: float = 1e-12) -> NullVector:
+def weights_of_rows(errors: Array, needed: int) -> Array:
+    """Weights (n,) in (0, 1] of equations with relative errors: as many as are needed have weight 1, larger errors less."""
+    return np.asarray(np.minimum(1.0, np.partition(errors, needed - 1)[needed - 1] / errors) if len(errors) >= needed else
+                      np.ones(len(errors)))
+
+
+def null_vector(features: Array, errors: Array | None = None, *, dead: float = 1e-12, spare: int = 3) -> NullVector:
     """Fact (b): a unit's row is the null vector of the features at points of its surface.
 
     Columns that are zero at all points are dead: their weights are open, not zero. Columns are scaled to their largest entry,
     so that a feature met on few points counts. With fewer points than living columns nothing is proved: closes = 0 = gap.
+    Points whose places have larger relative errors than the best ones that are enough count less.
     """
     size = np.abs(features).max(axis=0)
     alive = size > dead * size.max()
     scaled = features[:, alive] / size[alive]
     scaled /= np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
+    if errors is not None:
+        scaled *= weights_of_rows(errors, scaled.shape[1] + spare)[:, None]
     _, s, vt = np.linalg.svd(_reduced(scaled, np.zeros(len(scaled)))[0], full_matrices=True)
     s = np.concatenate([s, np.zeros(max(0, scaled.shape[1] - len(s)))])
     row = np.zeros(features.shape[1])

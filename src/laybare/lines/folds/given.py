@@ -92,7 +92,7 @@ def _surface(probe: SurfaceProbe, known: KnownLayers, row: Array, points: Array,
     every = [*points, *computed]
     normal = gradients(every[0][None])[0][0]
     base = BentPlace(every[0], normal / np.linalg.norm(normal), 0.0, probe.scale)
-    return FoldedSurface(probe, known, base, every, [known.cell(x) for x in every])
+    return FoldedSurface(probe, known, base, every, [known.cell(x) for x in every], [0.0] * len(every))
 
 
 def _features(known: KnownLayers, x: Array) -> Array:

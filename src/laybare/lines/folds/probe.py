@@ -30,12 +30,14 @@ class Place(NamedTuple):
 
 
 class BentPlace(NamedTuple):
-    """A point at which f bends, the normal of the surface there (unit length) with the sd of its entries, and the room around."""
+    """A point at which f bends, the normal of the surface there (unit length) with the sd of its entries, the room around, and
+    the sd of the point."""
 
     x: Array
     normal: Array
     sd: float
     room: float
+    place_sd: float = 0.0
 
 
 @dataclass(eq=False)
@@ -148,7 +150,7 @@ class SurfaceProbe:
                 continue
             normal = line.direction + r @ others
             size = float(np.linalg.norm(normal))
-            return BentPlace(line(kink.t)[0], normal / size, sd / size, min(gaps) / size)
+            return BentPlace(line(kink.t)[0], normal / size, sd / size, min(gaps) / size, kink.sd / size)
         return None
 
     def _slopes(self, profile: LineProfile, k: int, t: float, step: float, others: Array) -> tuple[Array, float] | None:

@@ -293,9 +293,40 @@ class FoldReader:
         before = sum(len(level.units) for level in self.levels)
         if self.read_layer():
             self.assemble()
+            self._complete_below()
             return True
         self.levels.pop()
         return sum(len(level.units) for level in self.levels) > before
+
+    def _complete_below(self) -> None:
+        """Look for units that the layer below lacks, while rows of the highest layer do not close over it.
+
+        Seen from one cell a surface is that of a row also where it folds at a unit that is not known, on one side of that unit.
+        Its null vector over the whole layer below does not close if points are on both sides: the unit's surface is between
+        two of them. Rows that are left open so are no rows; they wait for the next layer.
+        """
+        options = self.probe.options
+        for _ in range(options.returns):
+            level = self.levels[-1]
+            loose = [unit for unit, closes in zip(level.units, level.closes, strict=True) if closes > options.oriented]
+            if not loose or len(self.levels) == 1:
+                return
+            self.say(f"{len(loose)} of {len(level.units)} rows do not close: a unit is missing below")
+            if not any(self._found_between_points(loose) for _ in range(options.looks)):
+                break
+        level = self.levels[-1]
+        kept = [unit for unit, closes in zip(level.units, level.closes, strict=True) if closes <= options.oriented]
+        if 0 < len(kept) < len(level.units):
+            self.waiting += [unit.surface.base for unit in level.units if unit not in kept]
+            level.units, self.known = kept, self._without_always_on(len(self.levels) - 1)
+            level.known = self.known
+            self.assemble()
+
+    def _found_between_points(self, loose: list[FoldedUnit]) -> bool:
+        """Whether a line through two points of a surface shows a unit of the layer below."""
+        points = loose[self.probe.rng.integers(len(loose))].points
+        one, other = points[self.probe.rng.choice(len(points), size=2, replace=False)]
+        return self._insert(len(self.levels) - 2, self.places_on(_chord(one, other)))
 
     def _try(self, level: LayerState, places: list[BentPlace]) -> None:
         """Follow the surfaces at places that are not explained meanwhile."""
@@ -326,9 +357,7 @@ class FoldReader:
         """Whether it is a unit that was found already: points of one lie on the other, or weights agree; points are joined."""
         for i, old in enumerate(level.units):
             if old.is_same(unit) or unit.is_same(old):
-                surface = FoldedSurface(
-                    self.probe, level.known, old.surface.base, old.surface.points + unit.surface.points,
-                    old.surface.cells + unit.surface.cells)
+                surface = old.surface.joined(unit.surface)
                 surface.explore()
                 merged = FoldedUnit(surface, surface.null_vector())
                 if merged.null.closes <= self.probe.options.closes:
@@ -342,9 +371,8 @@ class FoldReader:
         units, self.lower, index = self.lower, [], len(self.levels) - 2
         before = len(self.levels[index].units) if index >= 0 else 0
         for unit in units:
-            below, surface = self.levels[index], unit.surface
-            cells = [below.known.cell(x) for x in surface.points]
-            moved = FoldedSurface(self.probe, below.known, surface.base, surface.points, cells)
+            below = self.levels[index]
+            moved = unit.surface.above(below.known)
             again = FoldedUnit(moved, moved.null_vector())
             if again.null.closes <= self.probe.options.closes and not self._merged(below, again):
                 below.units.append(again)
@@ -365,7 +393,7 @@ class FoldReader:
         rows, opened, closes, free = [], [], [], []
         for unit in level.units:
             x = unit.points
-            null = null_vector(np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))]))
+            null = null_vector(np.hstack([self.known.features(x, self.known.depth), np.ones((len(x), 1))]), unit.surface.errors)
             row, directions = null.row, np.empty((len(null.row), 0))
             if null.open.any() or null.gap < 1e-9:
                 row, directions = self._held_row(unit)
@@ -414,8 +442,7 @@ class FoldReader:
         below.open, below.closes = below.open[keep], below.closes[keep]
         self.known = level.known = level.known.with_top(level.known.weights[-1][keep], level.known.biases[-1][keep])
         for unit in level.units:
-            cells = [(*cell[:-1], cell[-1][keep]) for cell in unit.surface.cells]
-            unit.surface = FoldedSurface(self.probe, self.known, unit.surface.base, unit.surface.points, cells)
+            unit.surface = unit.surface.above(self.known, [(*cell[:-1], cell[-1][keep]) for cell in unit.surface.cells])
             unit.null = unit.surface.null_vector()
 
     def _rows_above(self, level: LayerState) -> RowsAbove:
@@ -480,8 +507,7 @@ class FoldReader:
 
     def _again(self, unit: FoldedUnit) -> FoldedUnit | None:
         """A unit above layers that have changed: the folds that are new are measured; None if it does not close any more."""
-        points = unit.surface.points
-        surface = FoldedSurface(self.probe, self.known, unit.surface.base, points, [self.known.cell(x) for x in points])
+        surface = unit.surface.above(self.known)
         surface.explore()
         again = FoldedUnit(surface, surface.null_vector())
         return again if again.null.closes <= self.probe.options.closes and not again.folds_nowhere() else None
@@ -552,7 +578,7 @@ class FoldReader:
                 if self.look_along([self.line() for _ in range(options.last_lines)]):
                     continue
                 break
-            if any(self.look_at(seen.x, missed) for _ in range(options.looks)):
+            if self._is_found(seen, missed, readout):
                 continue
             if len(self.levels[-1].free.units):
                 readout, missed = self._fit_free_rows(readout)
@@ -563,6 +589,15 @@ class FoldReader:
             return None
         kept = np.setdiff1d(np.arange(len(fitted.x)), missed)
         return self.finish(readout, Answers(fitted.x[kept], fitted.y[kept]))
+
+    def _is_found(self, seen: Answers, missed: Array, readout: Readout) -> bool:
+        """Whether a missing unit is found beside missed answers; if not beside these, beside any that was asked so far."""
+        looks = range(self.probe.options.looks)
+        if any(self.look_at(seen.x, missed) for _ in looks):
+            return True
+        every = self.asked()
+        more = self._missed(self.known, readout, every)
+        return len(more) > len(missed) and any(self.look_at(every.x, more) for _ in looks)
 
     def _first_missed(self, readout: Readout) -> tuple[Answers, Array]:
         """Answers, and which of them are not predicted: of all that were asked so far, then fresh ones, then corners."""

@@ -22,6 +22,7 @@ from laybare.lines.folds.facts import (
     null_vector,
     solve_row,
     surface_features,
+    weights_of_rows,
 )
 from laybare.lines.folds.probe import BentPlace, Place, SurfaceProbe
 from laybare.lines.folds.stack import Cell, CellMaps, KnownLayers, Wall, flipped, next_crossing, room_in_cell
@@ -68,27 +69,43 @@ class Beyond(NamedTuple):
 
 @dataclass(eq=False)
 class FoldedSurface:
-    """The surface of one unit, as far as it was followed; `points` lie on it, each with its cell."""
+    """The surface of one unit, as far as it was followed; `points` lie on it, each with its cell and the sd of its place."""
 
     probe: SurfaceProbe
     known: KnownLayers
     base: BentPlace
     points: list[Array] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
+    sds: list[float] = field(default_factory=list)
     wins: int = 0
     fails: int = 0
-    lost: list[tuple[Array, Array]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.cell = self.known.cell(self.base.x)
         self.side = np.where(self.cell[-1], 1.0, -1.0) if self.known.depth else np.empty(0)
         if not self.points:
-            self._add(self.base.x, self.cell)
+            self._add(self.base.x, self.cell, self.base.place_sd)
         self.solution = self.solve()
 
-    def _add(self, x: Array, cell: Cell) -> None:
+    def _add(self, x: Array, cell: Cell, sd: float) -> None:
         self.points.append(x)
         self.cells.append(cell)
+        self.sds.append(sd)
+
+    def above(self, known: KnownLayers, cells: list[Cell] | None = None) -> FoldedSurface:
+        """The same located points above other layers, in the cells that these have there."""
+        cells = [known.cell(x) for x in self.points] if cells is None else cells
+        return FoldedSurface(self.probe, known, self.base, self.points, cells, self.sds)
+
+    def joined(self, other: FoldedSurface) -> FoldedSurface:
+        """With the points of another piece of the same surface."""
+        return FoldedSurface(
+            self.probe, self.known, self.base, self.points + other.points, self.cells + other.cells, self.sds + other.sds)
+
+    @property
+    def errors(self) -> Array:
+        """Relative errors (n,) of the points' places: where what lies above hardly passes the unit on, they are large."""
+        return np.array(self.sds) / (self.probe.scale + np.linalg.norm(np.array(self.points), axis=1)) + np.finfo(float).eps
 
     def solve(self) -> RowSolution:
         """The row from the base normal and all points that were located."""
@@ -97,7 +114,7 @@ class FoldedSurface:
         n = self.base.normal
         points = surface_features(self.known, self.side, np.array(self.points))
         size = np.linalg.norm(points, axis=1, keepdims=True)
-        weight = 30.0
+        weight = 30.0 * weights_of_rows(self.errors, points.shape[1] + self.probe.options.spare)[:, None]
         matrix = np.vstack([base, weight * points / size])
         right = np.concatenate([n, [-float(n @ self.base.x)], np.zeros(len(points))])
         return solve_row(matrix, right, self.probe.options.rank)
@@ -248,14 +265,12 @@ class FoldedSurface:
             if place is None:
                 continue
             y1 = x1 + place.offset * v
-            if self._confirmed(fold, y1, beyond, before):
-                self._add(x0 + before.offset * v, fold.cell)
+            if self._confirmed(fold, y1, beyond, place.sd):
+                self._add(x0 + before.offset * v, fold.cell, before.sd)
                 return True
-        if before is None:
-            self.lost.append((fold.x - 0.5 * fold.before * t, fold.x))
         return False
 
-    def _confirmed(self, fold: Fold, y: Array, maps: CellMaps, before: Place) -> bool:
+    def _confirmed(self, fold: Fold, y: Array, maps: CellMaps, sd: float) -> bool:
         """One more point of the piece on which x of the fold and y lie: twice as far, along the geodesic."""
         away = y - fold.x
         left = next_crossing(maps, fold.beyond, y, away).distance
@@ -267,8 +282,8 @@ class FoldedSurface:
         place = self._hit(further, fold.beyond, maps, n2 / size, float(np.linalg.norm(away)))
         if place is None:
             return False
-        self._add(y, fold.beyond)
-        self._add(further + place.offset * n2 / size, fold.beyond)
+        self._add(y, fold.beyond, sd)
+        self._add(further + place.offset * n2 / size, fold.beyond, place.sd)
         return True
 
     def _hit(self, x: Array, cell: Cell, maps: CellMaps, v: Array, most: float) -> Place | None:
@@ -305,7 +320,7 @@ class FoldedSurface:
             missed, looks = missed + (place is None), looks + 1
             if place is not None:
                 v = stop.normal / np.linalg.norm(stop.normal)
-                self._add(stop.x + place.offset * v, stop.cell)
+                self._add(stop.x + place.offset * v, stop.cell, place.sd)
         return score >= options.accept and not self.folds_at_unknown_unit()
 
     def folds_at(self, others: Sequence[FoldedSurface]) -> bool:
@@ -474,7 +489,7 @@ class FoldedSurface:
     def null_vector(self) -> NullVector:
         """Fact (b) for all points. Where several rows have the same zeros: the one from the base, what is free being open."""
         self.solution = self.solve()
-        null = null_vector(surface_features(self.known, self.side, np.array(self.points)))
+        null = null_vector(surface_features(self.known, self.side, np.array(self.points)), self.errors)
         if null.gap > self.probe.options.rank:
             return null
         row, free = self.solution.row, self.solution.free
