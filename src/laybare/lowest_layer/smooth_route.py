@@ -14,6 +14,7 @@ Source: Goel and Panigrahy (2019), Theorem 7 and Algorithm 3, corrected.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -72,13 +73,9 @@ def find_smooth_units(
             f"Give at least {SMOOTH.rows_per_unknown * unknowns:,} samples.", samples=used.size, unknowns=unknowns)
     wanted = max(SMOOTH.min_rows, SMOOTH.rows_per_unknown * unknowns)
     part = used if used.size <= wanted else used.split(wanted / used.size, rng=rng).first
-    fit: tops.JointFit | None = None
-    for start in _starts(choices.start):
-        one = _fit_from_thresholds(part, start(used, count, rng=rng).weights, exponents, choices.activation, progress)
-        fit = one if fit is None or one.loss < fit.loss else fit
-        if fit.trace.loss < SOLVED_LOSS:
-            break
-    assert fit is not None
+    fit = _best_fit(
+        _fit_from_thresholds(part, start(used, count, rng=rng).weights, exponents, choices.activation, progress)
+        for start in _starts(choices.start))
     joint = with_positive_thresholds(fit.joint) if choices.powers == 1 else fit.joint
     return LayerFinding(joint.layer, _claims(joint, fit, part, fresh), _errors(fit, part), _noise(fit, part), joint.top)
 
@@ -93,18 +90,21 @@ def _starts(start: LayerStart) -> tuple[LayerStart, ...]:
 def _fit_from_thresholds(
     source: Source, weights: Array, exponents: Array, activation: Activation, progress: Progress | None
 ) -> tops.JointFit:
-    """The fit with the smallest loss from the best first thresholds; an exact one ends the search."""
+    """The best fit from the best first thresholds."""
     starts = [
         tops.joint_model_at(source, weights, np.full(len(weights), threshold), exponents, activation)
         for threshold in SMOOTH.first_thresholds]
     ranked = sorted(starts, key=lambda start: _loss(source, start))
-    best: tops.JointFit | None = None
-    for start in ranked[:SMOOTH.max_starts]:
-        fit = tops.fit_joint(source, start, progress=progress)
-        best = fit if best is None or fit.loss < best.loss else best
+    return _best_fit(tops.fit_joint(source, start, progress=progress) for start in ranked[: SMOOTH.max_starts])
+
+
+def _best_fit(fits: Iterator[tops.JointFit]) -> tops.JointFit:
+    """The one with the smallest loss; an exact one ends the search."""
+    best = next(fits)
+    for fit in fits if best.trace.loss >= SOLVED_LOSS else ():
+        best = min(best, fit, key=lambda one: one.loss)
         if best.trace.loss < SOLVED_LOSS:
             break
-    assert best is not None
     return best
 
 

@@ -15,7 +15,7 @@ Source: Awasthi, Tang and Vijayaraghavan (2021) for the moments; joint span and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -277,6 +277,8 @@ class GeneralReLU:
     route: CountingRoute = JointSpan()
     search: Search | None = Search()
 
+    biases: ClassVar[bool] = True  # Every hidden unit has one.
+
     __repr__ = show_choices
 
     def __post_init__(self) -> None:
@@ -293,11 +295,6 @@ class GeneralReLU:
         from laybare.methods.printed.awasthi_2021 import PrintedReLU
 
         return cls(route=PrintedReLU(order=order, centred=centred, regression=regression), search=None)
-
-    @property
-    def biases(self) -> bool:
-        """Every hidden unit has a bias."""
-        return True
 
     def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """The network from moments alone, or none if they are out of reach."""

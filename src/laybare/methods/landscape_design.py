@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -301,6 +301,8 @@ class LandscapeDesign:
     route: Route = TensorRoute()
     search: Search | None = Search(spares=0)
 
+    biases: ClassVar[bool] = False  # None of the hidden units has one.
+
     __repr__ = show_choices
 
     def __post_init__(self) -> None:
@@ -327,11 +329,6 @@ class LandscapeDesign:
         from laybare.methods.printed.ge_lee_ma_2018 import PrintedRisk
 
         return cls(activation=activation, route=PrintedRisk(batch=batch, step=step), search=None)
-
-    @property
-    def biases(self) -> bool:
-        """None of the hidden units has a bias."""
-        return False
 
     def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """The network from the objective alone; `source` is white."""

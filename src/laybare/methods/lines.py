@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -83,17 +84,14 @@ class Lines:
     patience: Patience | None = None
     assurance: AssuranceOptions = AssuranceOptions()
 
+    biases: ClassVar[bool] = True  # Units have them.
+
     __repr__ = show_choices
 
     def __post_init__(self) -> None:
         if self.activation is not None:
             object.__setattr__(self, "activation", as_activation(self.activation))
         check_fields(self, depth=1)
-
-    @property
-    def biases(self) -> bool:
-        """Units have biases."""
-        return True
 
     @property
     def search(self) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -158,10 +158,7 @@ class SpectralRoute:
     quadratic: bool = True
     decompose: Decomposer = JointDiagonalisation(polish=False)
 
-    @property
-    def needs(self) -> RouteNeeds:
-        """Symmetric inputs, no biases, no more units than inputs and outputs."""
-        return PURE_NEURONS
+    needs: ClassVar[RouteNeeds] = PURE_NEURONS
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """The best of the networks of all rounds, by squared error; `source` is white about zero."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial, sqrt
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -190,6 +190,8 @@ class TensorInit:
     route: Route = RefinedMoments()
     search: Search | None = Search(spares=0)
 
+    biases: ClassVar[bool] = False  # None of the hidden units has one.
+
     __repr__ = show_choices
 
     def __post_init__(self) -> None:
@@ -211,11 +213,6 @@ class TensorInit:
         first = PrintedMoments(partition=partition)
         route = first if descent is None else PrintedDescent(route=first, descent=descent, printed_step=printed_step)
         return cls(activation=activation, route=route, search=None)
-
-    @property
-    def biases(self) -> bool:
-        """None of the hidden units has a bias."""
-        return False
 
     def start(self, source: Source, width: int | None, *, rng: Generator, progress: Progress | None = None) -> Start:
         """The network from moments alone; `source` is white."""

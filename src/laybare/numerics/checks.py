@@ -287,7 +287,7 @@ def check_fields(options: Any, **least: float) -> None:
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(kind)
-    return {name: hints[name] for name in kind.__dataclass_fields__}
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _check_hint(name: str, given: Any, hint: Any, least: float) -> None:

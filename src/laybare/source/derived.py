@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -71,10 +72,7 @@ class StackedRows(ArraySource):
     y: StackedArrays
     law: Law = Unknown()
     schedule: Schedule = Schedule()
-
-    @property
-    def exchangeable(self) -> bool:
-        return False
+    exchangeable: ClassVar[bool] = False
 
     def read(self, start: int, stop: int) -> Rows:
         """Rows start..stop."""
@@ -88,6 +86,7 @@ class JoinedSource(SourceMethods):
     parts: tuple[Source, ...]
     law: Law = Unknown()
     schedule: Schedule = Schedule()
+    exchangeable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         shapes = {(part.dim, part.outputs) for part in self.parts}
@@ -112,10 +111,6 @@ class JoinedSource(SourceMethods):
     @property
     def size(self) -> int:
         return int(self.ends[-1])
-
-    @property
-    def exchangeable(self) -> bool:
-        return False
 
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """Make these rows of every part ready."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -236,6 +236,7 @@ class Samples(ArraySource):
     schedule: Schedule = Schedule()
     columns: ColumnNames = field(default=ColumnNames(), repr=False)
     dropped: int = 0
+    exchangeable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_instance("columns", self.columns, ColumnNames, "Give ColumnNames(inputs, outputs), or leave it out.")
@@ -261,10 +262,6 @@ class Samples(ArraySource):
         from laybare.report.notebook import samples_html
 
         return samples_html(self)
-
-    @property
-    def exchangeable(self) -> bool:
-        return False
 
     @property
     def is_portable(self) -> bool:

@@ -122,6 +122,7 @@ class Simulation(SourceMethods):
     size: int
     law: Law
     schedule: Schedule
+    exchangeable: ClassVar[bool] = True
     outputs: int
     stream: InputStream = field(repr=False)
     is_portable: ClassVar[bool] = True
@@ -144,10 +145,6 @@ class Simulation(SourceMethods):
         for name, value in values.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "outputs", self._grain(0).y.shape[1])
-
-    @property
-    def exchangeable(self) -> bool:
-        return True
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -195,6 +192,7 @@ class RedrawnRows(SourceMethods):
     y: Array
     law: Law = Unknown()
     schedule: Schedule = Schedule()
+    exchangeable: ClassVar[bool] = True
 
     @property
     def dim(self) -> int:
@@ -207,10 +205,6 @@ class RedrawnRows(SourceMethods):
     @property
     def size(self) -> int:
         return len(self.y)
-
-    @property
-    def exchangeable(self) -> bool:
-        return True
 
     def ready(self, start: int, stop: int, progress: Progress | None) -> None:
         """Nothing to do."""

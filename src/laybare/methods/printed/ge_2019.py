@@ -20,6 +20,7 @@ crash; real and imaginary parts of complex eigenvectors, which the text does not
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -56,10 +57,7 @@ class PrintedNeurons:
     noise: bool = True
     halves: bool = True
 
-    @property
-    def needs(self) -> RouteNeeds:
-        """Symmetric inputs, no biases, no more units than inputs and outputs."""
-        return PURE_NEURONS
+    needs: ClassVar[RouteNeeds] = PURE_NEURONS
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """V and Z⁻¹ of Algorithm 2 or 3, or of Algorithm 4 if there are more outputs than units."""
@@ -90,10 +88,7 @@ class PracticalRoute:
     max_steps: int = 20_000
     flat: float = 0.01
 
-    @property
-    def needs(self) -> RouteNeeds:
-        """Symmetric inputs, no biases, no more units than inputs and outputs."""
-        return PURE_NEURONS
+    needs: ClassVar[RouteNeeds] = PURE_NEURONS
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """All samples for every step, the noise term of Algorithm 3."""
@@ -120,10 +115,7 @@ class PracticalRoute:
 class SingleUnits:
     """Algorithm 1 on all samples: every output is one unit, with readout 1 (inside Algorithm 3 it has half of the samples)."""
 
-    @property
-    def needs(self) -> RouteNeeds:
-        """Symmetric inputs, no biases."""
-        return PURE_NEURONS
+    needs: ClassVar[RouteNeeds] = PURE_NEURONS
 
     def __call__(self, source: Source, width: int, activation: Activation, *, rng: Generator) -> Start:
         """As many units as outputs."""

@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -96,6 +96,7 @@ class Oracle(SourceMethods):
     link: str | None
     box: Box | None = field(repr=False)
     schedule: Schedule
+    exchangeable: ClassVar[bool] = True
     name: str
     region: InputRegion | None = field(repr=False)
     columns: ColumnNames = field(repr=False)
@@ -174,10 +175,6 @@ class Oracle(SourceMethods):
         if self._ledger.outputs is None:
             self.ready(0, 1, None)
         return self._ledger.outputs or 1
-
-    @property
-    def exchangeable(self) -> bool:
-        return True
 
     @property
     def spent(self) -> int:
