@@ -21,7 +21,7 @@ from laybare.activations.built_in import (
     step,
     tanh,
 )
-from laybare.activations.properties import Properties
+from laybare.activations.hermite_coefficients import Properties
 
 __all__ = [
     "Activation",

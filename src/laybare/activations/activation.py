@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from laybare.activations.hermite_coefficients import at_zero_bias, expected_product
-from laybare.activations.properties import Properties, measure
+from laybare.activations.hermite_coefficients import Properties, at_zero_bias, expected_product, measure
 from laybare.errors import InvalidInput, LaybareError
 from laybare.numerics.checks import as_reals, check_number, check_whole, show_value
 from laybare.numerics.shapes import Array
