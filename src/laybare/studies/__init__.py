@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from laybare.studies.automatic import CHOOSE, FUZZ
+from laybare.studies.automatic import CHOOSE, FIVE, FUZZ
 from laybare.studies.awasthi import ERROR, FACTORIAL, PHASE
 from laybare.studies.black_boxes import DEEP, DEEP_CASES, DEEP_LARGE, DEEP_TRAINED, DEEP_WIDE, DEFENCES, LINES
 from laybare.studies.caution import CAUTION, COVERAGE, SAME_DATA
 from laybare.studies.certificates import HOSTILE, HOSTILE_BOXES, HOSTILE_SAMPLES, PLAIN_NOISE
 from laybare.studies.few_samples import NEAR_LIMIT, PHASE_DIAGRAM
-from laybare.studies.five_papers import FIVE
 from laybare.studies.ge import FIGURE_2, FIGURE_3, FIGURE_4
 from laybare.studies.glm_designed import APPENDIX_F, F_PRIME, G_AND_F
 from laybare.studies.glm_squared_loss import RELU_LOSS, SIGMOID_LOSS

@@ -30,7 +30,7 @@ from laybare.pipeline import recover
 from laybare.planted import PlantedTarget, polynomial_top, random_network, threshold_layer
 from laybare.report.drawings import Curve, LinesFigure, Panel
 from laybare.source import Gaussian, Law, Samples, Symmetric
-from laybare.studies.five_papers import random_directions
+from laybare.studies.automatic import random_directions
 from laybare.studies.study import SUCCESS, Settings, Study, StudyMeasurement, cross, refused_as, table
 from laybare.theory.guarantees import global_recovery, start_accuracy
 from laybare.theory.relu_guarantees import InputLaw, relu_recovery, symmetric_recovery
