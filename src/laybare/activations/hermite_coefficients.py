@@ -32,9 +32,7 @@ Accuracy about 1e-13 of the largest |F·G| for activations with no kink but 0 an
 of features of F or G; fractional powers lose digits at their kink (1e-9 for t^1.5).
 Source: polar coordinates as for arc-cosine kernels (Cho and Saul 2009), which are the case of ReLU.
 
-Properties 3.1-3.3 of an activation, which local convergence proofs ask for.
-
-With z ~ N(0, 1), α_q = E[act'(s·z) z^q] and β_q = E[act'(s·z)² z^q]:
+Properties 3.1-3.3, which local convergence proofs ask for. With z ~ N(0, 1), α_q = E[act'(s·z) z^q] and β_q = E[act'(s·z)² z^q]:
 
     3.1  0 ≤ act'(z) ≤ L₁|z|^p for all z. (The paper says p > 0; ReLU and sigmoid need p = 0, and its proofs allow it.)
          This p is the growth of the derivative, one less than the degree of homogeneity: 0 for ReLU, 1 for squared ReLU.

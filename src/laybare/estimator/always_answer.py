@@ -13,10 +13,9 @@ i at the outputs η moves the fit to itself by its leverage. Without it the outp
 which is exact for least squares in the linear part (Allen 1974), and an approximation for kinks and for likelihoods (Pregibon
 1981). A unit whose slope a few rows determine has h near one there: it fits them, and says nothing about the next row like them.
 
-The simplest network that the rows support: no hidden unit, a linear part as far as it predicts, down to a constant.
-
-For rows that are too few for a hidden unit, outputs that do not vary, or more columns than rows. The linear part is shrunk by a
-ridge whose size generalised cross-validation chooses (Golub, Heath and Wahba 1979), from none to one that leaves a constant:
+The simplest network has no hidden unit, and a linear part as far as it predicts, down to a constant: for rows that are too few
+for a hidden unit, outputs that do not vary, or more columns than rows. The linear part is shrunk by a ridge whose size
+generalised cross-validation chooses (Golub, Heath and Wahba 1979), from none to one that leaves a constant:
 
     GCV(λ) = n · Σ w r² / (n - 1 - Σ s² / (s² + λ))²,       s the singular values of the standardised, weighted columns
 

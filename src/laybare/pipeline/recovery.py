@@ -30,7 +30,7 @@ from laybare.source.samples import ColumnNames, column_names
 from laybare.version import __version__
 
 if TYPE_CHECKING:
-    from laybare.report.fit_plots import RecoveryPlots
+    from laybare.report.plots import RecoveryPlots
     from laybare.report.summary import Summary
 
 
@@ -218,7 +218,7 @@ class Recovery:
     @property
     def plot(self) -> RecoveryPlots:
         """Drawings as matplotlib axes: plot.weights(), plot.convergence(), plot.residual(x, y), …; plot() for several at once."""
-        from laybare.report.fit_plots import RecoveryPlots
+        from laybare.report.plots import RecoveryPlots
 
         return RecoveryPlots(self)
 

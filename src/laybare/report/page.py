@@ -28,8 +28,8 @@ from laybare.report.drawings import (
     use_page_colours,
     weights_figure,
 )
-from laybare.report.fit_plots import FIT_PLOTS, FitPictures, draw_effects, draw_units, panel_grid, panel_size
 from laybare.report.notebook import match_html, network_html
+from laybare.report.plots import FIT_PLOTS, FitPictures, draw_effects, draw_units, panel_grid, panel_size
 
 if TYPE_CHECKING:
     from laybare.certificate import Certificate

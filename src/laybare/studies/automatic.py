@@ -1,14 +1,13 @@
-"""`recover(source)` without advice: does it find the network by itself, and does anything end in a traceback?
+"""`recover(source)` without advice: does it find the network by itself, and does anything end in a traceback? And the five papers
+side by side: each one's own algorithm as printed, the default that grew from it, and random starts.
 
-The five papers side by side: each one's own algorithm as printed, the default that grew from it, and random starts.
-
-Settings are those of the papers' experiments, without noise. Zhong et al. (2017), Figure 1(c): squared ReLU, d = 10, five
-units, condition 2, 10,000 samples, descent with steps of 0.02. Ge, Lee and Ma (2018), Figure 4: B* orthonormal, a* = 1, as many
-units as inputs, but 10 for 50, with 50,000 samples in all (the paper draws 262,144 in every step, 80,000 times); and 5 units
-with one such batch. Ge et al. (2019), Figure 2: orthonormal layers of 10 units and 10 outputs, 10,000 samples. Awasthi et al.
-(2021) and Goel and Panigrahy (2019) have no experiments, so get small problems of what their theorems are about: biases up to
-0.7, and ReLU units at t = 2 under a polynomial. The error of a run is the largest angle of a true unit to the nearest one
-found, up to sign; a refusal is a right angle.
+Settings of the latter are those of the papers' experiments, without noise. Zhong et al. (2017), Figure 1(c): squared ReLU, d =
+10, five units, condition 2, 10,000 samples, descent with steps of 0.02. Ge, Lee and Ma (2018), Figure 4: B* orthonormal, a* = 1,
+as many units as inputs, but 10 for 50, with 50,000 samples in all (the paper draws 262,144 in every step, 80,000 times); and 5
+units with one such batch. Ge et al. (2019), Figure 2: orthonormal layers of 10 units and 10 outputs, 10,000 samples. Awasthi et
+al. (2021) and Goel and Panigrahy (2019) have no experiments, so get small problems of what their theorems are about: biases up to
+0.7, and ReLU units at t = 2 under a polynomial. The error of a run is the largest angle of a true unit to the nearest one found,
+up to sign; a refusal is a right angle.
 """
 
 from __future__ import annotations
@@ -110,13 +109,13 @@ def rare(rng: Generator) -> ChoiceCase:
     return ChoiceCase(x, np.asarray(truth(x)), truth, 0.0)
 
 
-SETTINGS: dict[str, Callable[[Generator], ChoiceCase]] = {
+CHOICE_SETTINGS: dict[str, Callable[[Generator], ChoiceCase]] = {
     "bias-free": bias_free, "positive readouts": positive, "symmetric inputs": symmetric, "biases": general, "rare units": rare}
 
 
 def choose_once(setting: str, seed: int, limit: float = 15.0) -> ChoiceRun:
     """Draw a case, recover it without advice within `limit` seconds, compare. The limit matters for rare units alone."""
-    case = SETTINGS[setting](np.random.default_rng([seed, len(setting)]))
+    case = CHOICE_SETTINGS[setting](np.random.default_rng([seed, len(setting)]))
     source, begun = Samples(case.x, case.y), time.perf_counter()
     try:
         found = recover(source, rng=seed, seconds=limit)
@@ -159,7 +158,7 @@ def _choice_sentence(m: StudyMeasurement) -> str:
 
 CHOOSE = Study(
     "choose", "recover(source) with nothing given, on well-posed cases from the settings of five papers",
-    "At least 95 % are found.", quick=tuple(SETTINGS), full=tuple(SETTINGS), run_cell=choose_once, in_turns=True,
+    "At least 95 % are found.", quick=tuple(CHOICE_SETTINGS), full=tuple(CHOICE_SETTINGS), run_cell=choose_once, in_turns=True,
     table=table(
         setting=col.itself, runs=col.count, found=col.total("found"), verified=col.total(lambda run: run.verdict == "verified"),
         verified_but_wrong=col.total(lambda run: run.verdict == "verified" and not run.found), methods=_methods,
@@ -363,7 +362,7 @@ def _orthonormal(size: int, samples: int) -> PaperSetting:
 
 
 NORMAL = Gaussian(0, 1)
-SETTINGS = {
+PAPER_SETTINGS = {
     "Zhong et al. (2017)": PaperSetting(
         "10-5, squared ReLU", lambda rng: _of_network(random_network(10, 5, RELU2, biases=0.0, condition=2.0, rng=rng)), 10_000,
         NORMAL, _arms(
@@ -400,7 +399,7 @@ class FormRun(NamedTuple):
     seconds: float
 
 
-def run_once(cell: FormCell, seed: int, settings: Mapping[str, PaperSetting] = SETTINGS) -> FormRun:
+def run_once(cell: FormCell, seed: int, settings: Mapping[str, PaperSetting] = PAPER_SETTINGS) -> FormRun:
     """Draw a problem, run the arm, compare."""
     setting = settings[cell.paper]
     rng = np.random.default_rng([seed, *map(ord, cell.paper[:8])])
@@ -444,5 +443,5 @@ def _form_study(settings: Mapping[str, PaperSetting]) -> Study[tuple[str, ...]]:
             {paper: setting.with_arm(name, method) for paper, setting in settings.items()}))
 
 
-FIVE = _form_study(SETTINGS)
+FIVE = _form_study(PAPER_SETTINGS)
 """Literal beside default beside control."""

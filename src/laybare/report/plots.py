@@ -1,4 +1,6 @@
-"""Pictures of a fit, in the columns and units of the data: partial effects, units with the data, kinks, residuals.
+"""Pictures of a fit, in the columns and units of the data: partial effects, units with the data, kinks, residuals; and
+`found.plot`, which draws them, and those of the recovery itself, as matplotlib axes for notebooks and for figures of one's
+own.
 
     effect of column i at v    mean over rows of f(x with xᵢ = v) - f(x), its error by the delta method
     unit j                     a·act(w·x + b) over the leading column, the others carried over by the kink's own coefficients:
@@ -8,8 +10,6 @@
 Points are rows of the data: what is drawn plus the row's residual (partial residuals, Larsen and McCleary 1972). Counts and
 labels say too little each: there a point is a bin of rows along the axis, moved by the constant that fits them best, one step of
 the solver, Σ (y - μ) / Σ var, with its standard error 1 / √Σ var (Landwehr, Pregibon and Shoemaker 1984, in bins).
-
-`found.plot`: the report's drawings as matplotlib axes, for notebooks and for figures of one's own.
 """
 
 from __future__ import annotations
