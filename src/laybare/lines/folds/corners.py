@@ -4,7 +4,8 @@ Between the walls of the known layers a unit above them is affine in x, so that 
 cell, where dim walls meet, or at the end of an edge, where dim - 1 do, as far out as inputs go. So a unit that random inputs
 hardly ever meet, because it is on in a few small cells only, shows at corners, and so does one that is hardly ever off. If all
 corners of layer 1 are predicted, the second layer lacks no unit that bends within the reach, whatever the share of inputs on
-which it is on: a proof, where random inputs leave a share ε. In deeper networks, and where there are too many, some are drawn.
+which it is on: a proof, where random inputs leave a share ε. In deeper networks, and where there are too many, some are drawn;
+where few sets of walls meet, as in many dimensions, inputs at which a random mixture of the features is largest take their place.
 """
 
 from __future__ import annotations
@@ -42,7 +43,26 @@ def find_corners(known: KnownLayers, radius: float, most: int, rng: Generator, *
         end = along + side * radius * u
         met.append(_meeting(known, walls[edges], radius * end / np.linalg.norm(end, axis=1, keepdims=True), steps, radius))
     x = np.vstack(met)
-    return Corners(x[np.linalg.norm(x, axis=1) <= 1.001 * radius], every)
+    x = x[np.linalg.norm(x, axis=1) <= 1.001 * radius]
+    lacking = 0 if every else max(0, most // 3 - len(x))
+    return Corners(np.vstack([x, find_extremes(known, radius, lacking, rng, steps=steps)]), every)
+
+
+def find_extremes(known: KnownLayers, radius: float, n: int, rng: Generator, *, steps: int = 12) -> Array:
+    """Inputs (n, dim) at which random mixtures of the highest features are largest within spheres up to a radius; asks nothing.
+
+    A unit above is such a mixture, and on somewhere if it is on where it is largest. On a sphere the gradient at a largest point
+    points outwards: x goes halfway to there at every step.
+    """
+    x, mixture = rng.standard_normal((n, known.dim)), rng.standard_normal((n, len(known.biases[-1])))
+    size = radius * 2.0 ** -rng.integers(0, 4, (n, 1))
+    x *= size / np.linalg.norm(x, axis=1, keepdims=True)
+    for _ in range(steps if n else 0):
+        g = known.pulled_back(known.preactivations(x), known.depth, mixture)
+        far = np.linalg.norm(g, axis=1, keepdims=True)
+        x = x + np.where(far > 0.0, size * g / np.where(far > 0.0, far, 1.0), 0.0)
+        x *= size / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
+    return x
 
 
 def _all_sets(count: int, q: int) -> Array:

@@ -91,7 +91,7 @@ class FoldedUnit:
 
 @dataclass(eq=False)
 class LayerState:
-    """Units found on one layer, above the layers that were known when it was read."""
+    """Units found on one layer, above the layers that were known when it was read; `highest` if the answers show none above."""
 
     known: KnownLayers
     units: list[FoldedUnit] = field(default_factory=list)
@@ -104,6 +104,7 @@ class LayerState:
     free: FreeRows = FreeRows(np.empty(0, dtype=int), np.empty((0, 0)))
     always_on: int = 0
     grown: int = 0
+    highest: bool = False
 
 
 class Cornered(NamedTuple):
@@ -339,7 +340,7 @@ class FoldReader:
             elif unit.folds_nowhere():
                 self.lower.append(unit)
             elif not self._merged(level, unit):
-                if unit.surface.folds_at([other.surface for other in level.units]):
+                if unit.surface.folds_at([other.surface for other in level.units], highest=level.highest):
                     level.refused += 1
                 else:
                     level.units.append(unit)
@@ -572,6 +573,7 @@ class FoldReader:
             self.say(f"output affine up to {readout.misfit:.1e}, {len(missed)} of {len(fitted.x)} answers missed")
             if len(missed) > 0.5 * len(fitted.x) and not highest:
                 return None
+            self.levels[-1].highest = True
             if not len(missed):
                 seen, missed = self._first_missed(readout)
             if not len(missed):

@@ -323,12 +323,13 @@ class FoldedSurface:
                 self._add(stop.x + place.offset * v, stop.cell, place.sd)
         return score >= options.accept and not self.folds_at_unknown_unit()
 
-    def folds_at(self, others: Sequence[FoldedSurface]) -> bool:
+    def folds_at(self, others: Sequence[FoldedSurface], *, highest: bool = False) -> bool:
         """Whether it folds where it meets units that are said to be of its layer: then it is of a layer further up.
 
         The row of a unit further up holds in one cell of those units only, so that all points are on one side of each. Points on
         both sides of most of them show that it does not fold there; else places just beyond are looked at, by Wald's test. If it
-        is left open, a surface that crosses none of many is taken for one further up: read there, it would fold nowhere.
+        is left open, a surface that crosses none of many is taken for one further up: read there, it would fold nowhere. Nothing
+        is further up than the `highest` layer.
         """
         sides = [np.sign(other.value(np.array(self.points))) for other in others]
         crossed = sum(bool((side > 0.0).any() and (side < 0.0).any()) for side in sides)
@@ -344,7 +345,8 @@ class FoldedSurface:
             score += options.log_ratio(hit=place is not None)
             if not options.refuse < score < options.accept:
                 break
-        return score <= options.refuse or (score < options.accept and not crossed and len(others) >= options.many_others)
+        alone = not highest and not crossed and len(others) >= options.many_others
+        return score <= options.refuse or (score < options.accept and alone)
 
     def _beyond(self, others: Sequence[FoldedSurface]) -> Iterator[Beyond]:
         """Places of the surface just beyond those of others, straight on from located points and in their cells."""
