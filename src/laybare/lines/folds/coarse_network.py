@@ -16,11 +16,13 @@ import numpy as np
 
 from laybare.errors import BudgetExhausted
 from laybare.lines.deep_fit import DeepFit, DeepParameters, fit_all_layers, weight_errors
-from laybare.lines.folds.coarse_reader import Bits, CoarseReader, Rows, SecondLayer, assemble, orient
+from laybare.lines.folds.coarse_reader import CoarseReader, Rows, SecondLayer, assemble
 from laybare.lines.folds.coarse_surface import CoarseOptions
+from laybare.lines.folds.facts import RowsAbove, solve_orientation
 from laybare.lines.folds.given import GivenLayer
 from laybare.lines.folds.reader import FoldsResult, LayerReport
 from laybare.lines.folds.stack import KnownLayers
+from laybare.lines.feature_space import Layers
 from laybare.lines.fresh_check import CheckResult, NetworkChecker
 from laybare.lines.model_fit import FIT
 from laybare.lines.query import Answers, QueryContext
@@ -53,7 +55,16 @@ class _Fitted(NamedTuple):
 
     fit: DeepFit
     checked: CheckResult
-    bits: Bits
+    distance: float
+
+
+class _ReadOut(NamedTuple):
+    """A, B and c with covariances, the answers they were fitted to, others all over the domain, and those that are not predicted."""
+
+    rows: Rows
+    asked: Answers
+    domain: Answers
+    missed: Array
 
 
 class _Reading:
@@ -64,7 +75,7 @@ class _Reading:
         self.second: SecondLayer | None = None
         self.fitted: _Fitted | None = None
         self.ended = ""
-        self.false = 0
+        self.false = self.always_on = 0
 
     def read(self) -> None:
         reader, o = self.reader, self.reader.options
@@ -73,53 +84,99 @@ class _Reading:
         reader.drop_units_above()
         for _ in range(o.returns):
             self.second = assemble(reader)
-            found = None if self.second is None else self._finish(self.second)
-            if found is None:
+            read = None if self.second is None else self._read_out(self.second)
+            if read is None:
                 return
-            self.fitted = found
-            targets, before = found.checked.targets, len(reader.units)
-            if not len(targets) or not reader.look_at(targets) or len(reader.units) == before:
-                return
+            if not len(read.missed) or not reader.look_between(read.domain.x, read.missed):
+                break
+        if self.second is not None and read is not None and len(read.missed) <= o.given_up * len(read.domain.x):
+            self._finish(self.second, read)
 
-    def _finish(self, second: SecondLayer) -> _Fitted | None:
-        """The network if the second layer is the last: readout, orientation, joint fit, fresh answers."""
-        reader, o = self.reader, self.reader.options
-        known, context = second.known, reader.context
-        count = o.answers_per_unknown * (sum(known.widths) + 1) + 50
-        pool = reader.inputs(10 * count)
-        doubt = second.value_sds(pool).max(axis=1)
-        asked = context.queries.ask_where_usable(pool[np.argsort(doubt, kind="stable")[:count]], "polish")
-        if len(asked.x) < sum(known.widths) + 1 + 20:
+    def _read_out(self, second: SecondLayer) -> _ReadOut | None:
+        """The output as an affine function of both layers, and answers all over the domain that it does not predict."""
+        reader, o, known = self.reader, self.reader.options, second.known
+        queries, count = reader.context.queries, o.answers_per_unknown * (sum(known.widths) + 1) + 50
+        asked = queries.ask_where_usable(self._told_inputs(second, count), "polish")
+        domain = queries.ask_where_usable(reader.inputs(count), "polish")
+        if len(asked.x) < sum(known.widths) + 21:
             return None
-        rows = _readout(known, asked, context, second.value_sds(asked.x))
+        rows = _readout(known, asked, reader.context, second.value_sds(asked.x))
         if rows is None:
             return None
-        bits = orient(rows, known.weights[1])
-        turn = np.where(bits.turned, -1.0, 1.0)
-        layers = (known.layers[0], (known.weights[1] * turn[:, None], known.biases[1] * turn))
-        fit = self._fit(layers, asked)
-        return _Fitted(fit, NetworkChecker(context, reader.scale).verify(fit), bits)
+        off = np.abs(domain.y - _features(known, domain.x) @ rows.values.T).max(axis=1)
+        doubt = (second.value_sds(domain.x) * (known.features(domain.x, 2) > 0.0)) ** 2 @ (rows.values[:, : known.widths[1]] ** 2).max(axis=0)
+        allowed = FIT.contradiction_sds * np.hypot(reader.context.rounding.sd(*domain), np.sqrt(doubt))
+        return _ReadOut(rows, asked, domain, np.flatnonzero(off > allowed + o.missed * float(domain.y.std(axis=0).max())))
 
-    def _fit(self, layers: tuple[tuple[Array, Array], ...], asked: Answers) -> DeepFit:
-        """The readout, then all layers, to answers all over the domain and beside the surfaces."""
-        reader, rounding, queries = self.reader, self.reader.context.rounding, self.reader.context.queries
+    def _finish(self, second: SecondLayer, read: _ReadOut) -> None:
+        """The second layer is the last: its orientation, the joint fit to answers that are predicted roughly, fresh answers."""
+        layers, sds, told = self._oriented(read.rows, second)
+        kept = np.setdiff1d(np.arange(len(read.domain.x)), read.missed)
+        asked = Answers(*(np.vstack([one, other[kept]]) for one, other in zip(read.asked, read.domain, strict=True)))
+        fit = self._fit(layers, sds, asked)
+        checked = NetworkChecker(self.reader.context, self.reader.scale).verify(fit)
+        if (checked.fresh > 1.0).sum() <= self.reader.options.given_up * len(checked.fresh):
+            self.fitted = _Fitted(fit, checked, told)
+
+    def _told_inputs(self, second: SecondLayer, count: int) -> Array:
+        """Inputs all over the domain, and as many beside surfaces: of each the half at which units that are on are told best."""
+        x = np.vstack([self.reader.inputs(2 * count), self.reader.inputs_beside_units(2 * count)])
+        doubt = (second.value_sds(x) * (second.known.features(x, 2) > 0.0)).max(axis=1)
+        best = [np.argsort(part, kind="stable")[:count] for part in np.split(doubt, 2)]
+        return np.asarray(np.vstack([part[i] for part, i in zip(np.split(x, 2), best, strict=True)]))
+
+    def _oriented(self, rows: Rows, second: SecondLayer) -> tuple[Layers, Array, float]:
+        """The layers with the second one oriented by the outputs, standard deviations of its rows, and the distance of the bits.
+
+        What turned units do not explain of the part that is linear below is added as units that are always on.
+        """
+        o, known, (k, below) = self.reader.options, second.known, second.known.weights[1].shape
+        size = np.maximum(np.abs(rows.values[:, :k]).max(axis=1, keepdims=True), 1e-300)
+        values, sds = rows.values / size, np.sqrt(np.diagonal(rows.covariances, axis1=1, axis2=2)) / size
+        m, error = len(values), o.sds * float(sds.max())
+        told = solve_orientation(
+            RowsAbove(values[:, :k], values[:, k:-1], np.ones((m, below), dtype=bool), np.zeros((m, k), dtype=bool)),
+            known.weights[1], np.zeros((k, below), dtype=bool), rank_tol=1e-6, tol=max(error, o.min_bit_error))
+        if told.distance > o.max_bit_distance:
+            told = told._replace(turned=np.zeros(k, dtype=bool), rest=values[:, k:-1])
+        turn = np.where(told.turned, -1.0, 1.0)
+        weights, biases = known.weights[1] * turn[:, None], known.biases[1] * turn
+        row_sds = np.sqrt(np.maximum(np.diagonal(second.scaled.covariances, axis1=1, axis2=2), 0.0))
+        _, s, vt = np.linalg.svd(told.rest, full_matrices=False)
+        rank = int((s > o.min_bit_error).sum())
+        if rank:
+            h = known.features(self.reader.inputs(2000), 1) @ vt[:rank].T
+            weights = np.vstack([weights, vt[:rank]])
+            biases = np.concatenate([biases, 30.0 * np.abs(h).max(axis=0)])
+            row_sds = np.vstack([row_sds, np.ones((rank, below + 1))])
+        self.always_on = rank
+        return (known.layers[0], (weights, biases)), row_sds, told.distance if not rank else np.inf
+
+    def _fit(self, layers: Layers, row_sds: Array, asked: Answers) -> DeepFit:
+        """The readout, then all layers, to answers all over the domain and beside the surfaces; each parameter from its error."""
+        reader, o, rounding, queries = self.reader, self.reader.options, self.reader.context.rounding, self.reader.context.queries
         outputs = asked.y.shape[1]
         h = np.maximum(np.maximum(asked.x @ layers[0][0].T + layers[0][1], 0.0) @ layers[1][0].T + layers[1][1], 0.0)
         features = np.hstack([h, np.ones((len(h), 1))])
-        solution = np.linalg.lstsq(features, asked.y, rcond=1e-10)[0]
+        size = np.maximum(np.abs(features).max(axis=0), 1e-12)
+        solution = np.linalg.lstsq(features / size, asked.y, rcond=1e-10)[0] / size[:, None]
         network = DeepParameters(layers, solution[:-1], solution[-1])
-        count = int(reader.options.fit_share * network.size / outputs) + 50
-        more = queries.ask_where_usable(reader.inputs(count), "polish")
-        near = queries.ask_where_usable(reader.inputs_beside_units(count), "polish")
-        every = Answers(np.vstack([asked.x, more.x, near.x]), np.vstack([asked.y, more.y, near.y]))
-        source = Samples(every.x, every.y, Unknown())
-        fit = fit_all_layers(network, source, rounding.sd, prior=reader.options.prior)
-        for _ in range(reader.options.most_fits):
-            further = fit_all_layers(fit.parameters, source, rounding.sd, prior=reader.options.prior)
-            if not further.rms < 0.9 * fit.rms:
+        top = float(np.abs(solution).max())
+        prior = o.prior_sds * np.concatenate([
+            np.repeat(reader.errors, layers[0][0].shape[1]), reader.errors, row_sds[:, :-1].ravel(), row_sds[:, -1],
+            np.full(network.readout.size + outputs, top)])
+        count = int(o.fit_share * network.size / outputs) + 50
+        more = queries.ask_where_usable(np.vstack([reader.inputs(count), reader.inputs_beside_units(count)]), "polish")
+        every = Answers(*(np.vstack(parts) for parts in zip(asked, more, strict=True)))
+        fit = DeepFit(network, np.inf, np.nan)
+        for _ in range(o.most_fits):
+            off = np.abs(every.y - fit.parameters(every.x)).max(axis=1) / rounding.sd(*every)
+            kept = off <= max(FIT.contradiction_sds, o.roughly * float(np.median(off)))
+            self.answers = Samples(every.x[kept], every.y[kept], Unknown())
+            further = fit_all_layers(fit.parameters, self.answers, rounding.sd, prior=prior)
+            if further.rms > 0.9 * fit.rms:
                 break
             fit = further
-        self.answers = source
         return fit
 
     def result(self) -> FoldsResult:
@@ -145,7 +202,7 @@ class _Reading:
             bar = fitted.fit.error_bar
             network = _as_network(parameters)
             layers = list(network.layers)
-            reports[1] = replace(reports[1], open=self._open_weights(parameters), orientation=float(fitted.bits.sds.max(initial=0.0)))
+            reports[1] = replace(reports[1], open=self._open_weights(parameters), orientation=fitted.distance, always_on=self.always_on)
         elif second is None:
             failure = (
                 f"{len(reader.units)} surfaces of units above were followed, and do not tell which side of the lowest layer's "
@@ -173,7 +230,7 @@ class _Reading:
 
 def _readout(known: KnownLayers, asked: Answers, context: QueryContext, doubt: Array) -> Rows | None:
     """A, B and c (outputs, widths + 1) with their covariances, if most answers are affine in both layers; by reweighting."""
-    features = np.hstack([known.features(asked.x, 2), known.features(asked.x, 1), np.ones((len(asked.x), 1))])
+    features = _features(known, asked.x)
     size = np.maximum(np.abs(features).max(axis=0), 1e-12)
     scaled, width = features / size, known.widths[1]
     noise = context.rounding.sd(asked.x, asked.y)
@@ -190,9 +247,14 @@ def _readout(known: KnownLayers, asked: Answers, context: QueryContext, doubt: A
         error = np.sqrt(expected * np.maximum(rest, expected))
     if np.median(rest) > 5.0 * np.median(expected) + 1e-3 * spread:
         return None
-    cov = np.linalg.pinv((scaled / error[:, None]).T @ (scaled / error[:, None]), rcond=1e-14) / np.outer(size, size)
+    cov = np.linalg.pinv(np.asarray((scaled / error[:, None]).T @ (scaled / error[:, None])), rcond=1e-12, hermitian=True) / np.outer(size, size)
     values = (solution / size[:, None]).T
     return Rows(values, np.repeat(cov[None], len(values), axis=0))
+
+
+def _features(known: KnownLayers, x: Array) -> Array:
+    """[h_2, h_1, 1] at inputs."""
+    return np.hstack([known.features(x, 2), known.features(x, 1), np.ones((len(x), 1))])
 
 
 def _as_network(found: DeepParameters) -> Network:

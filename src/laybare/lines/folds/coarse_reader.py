@@ -22,7 +22,7 @@ from laybare.lines.folds.coarse_surface import CoarseOptions, CoarseSurface
 from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.hyperplanes import HYPERPLANE, WINDOW, SlopesAcross, is_straight, kink_of, usable_line
 from laybare.lines.kinks import LineProfile, answers_along, end_piece, find_kinks
-from laybare.lines.line import Line
+from laybare.lines.line import Line, line_through
 from laybare.lines.query import QueryContext
 from laybare.numerics.shapes import Array, Progress, report_progress
 
@@ -135,11 +135,14 @@ class CoarseReader:
             report_progress(
                 self.progress, "layer 2", len(self.units), 0, f"{self.lines} lines; {self.context.queries.total} queries")
 
-    def look_at(self, targets: Array) -> bool:
-        """Whether lines through answers that are not predicted show a unit."""
-        before = len(self.units)
-        for x in targets[: self.options.targets]:
-            profile = self._profile(usable_line(self.context.queries, self.known.dim, self.scale, x, rng=self.context.rng))
+    def look_between(self, x: Array, missed: Array) -> bool:
+        """Whether lines between answers that are not predicted and near ones that are show a unit."""
+        o, rng, before = self.options, self.context.rng, len(self.units)
+        right = np.delete(x, missed, axis=0)
+        for i in rng.permutation(missed)[: o.targets] if len(right) else ():
+            near = right[np.argmin(np.linalg.norm(right - x[i], axis=1))]
+            length = float(np.linalg.norm(x[i] - near))
+            profile = self._profile(line_through((near + x[i]) / 2.0, x[i] - near, length, length / 4.0))
             self.lines += 1
             if profile is not None and profile.kinks:
                 self._follow_kinks(profile)
@@ -192,7 +195,7 @@ class CoarseReader:
 
     def _accept(self, surface: CoarseSurface) -> bool:
         """Follow a surface; whether it is of a unit of this layer, new or known."""
-        if not surface.explore() or not surface.is_supported():
+        if not surface.explore(self.units) or not surface.is_supported():
             return False
         for unit in self.units:
             if unit.is_same(surface):
@@ -311,7 +314,7 @@ class SecondLayer:
 
     def open(self, level: float) -> Array:
         """Weights (units, width) that no place of the surface tells up to `level` of the row's length."""
-        return np.array([np.sqrt(np.diag(cov)[:-1]) > level for cov in self.scaled.covariances])
+        return np.array([np.sqrt(np.maximum(np.diag(cov)[:-1], 0.0)) > level for cov in self.scaled.covariances])
 
     def value_sds(self, x: Array) -> Array:
         """Standard deviations (n, units) of the pre-activations."""

@@ -15,6 +15,7 @@ deviations of both, and a surface is of this layer if its many places agree with
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -58,10 +59,11 @@ class CoarseOptions:
     per_wall: int = 2
     beyond: float = 0.1
     idle: int = 6
+    compare_after: int = 50
     spare: int = 10
     told: float = 0.03
     reach: float = 8.0
-    quiet_lines: int = 4
+    quiet_lines: int = 6
     most_lines: int = 40
     many_others: int = 5
     returns: int = 6
@@ -70,6 +72,12 @@ class CoarseOptions:
     answers_per_unknown: int = 4
     fit_share: float = 1.5
     most_fits: int = 5
+    prior_sds: float = 10.0
+    min_bit_error: float = 1e-4
+    max_bit_distance: float = 0.2
+    missed: float = 1e-3
+    given_up: float = 0.05
+    roughly: float = 30.0
     most_pairs: int = 24
     pair_step: float = 0.03
     hit_share: float = 0.5
@@ -207,9 +215,9 @@ class CoarseSurface:
     def location_sd(self) -> float:
         return float(np.median(self.sds))
 
-    def explore(self) -> bool:
-        """Look at places until the row is known wherever the surface goes; False if it is refused."""
-        self.how = self._explore()
+    def explore(self, others: Sequence[CoarseSurface] = ()) -> bool:
+        """Look at places until the row is known wherever the surface goes, or is that of another one; False if it is refused."""
+        self.how = self._explore(others)
         return self.how != "refused"
 
     def is_supported(self) -> bool:
@@ -268,9 +276,8 @@ class CoarseSurface:
             column.extend(more)
         self.drop_outliers()
 
-    def _explore(self) -> str:
-        o = self.options
-        idle = 0
+    def _explore(self, others: Sequence[CoarseSurface]) -> str:
+        o, idle, compared = self.options, 0, self.options.compare_after
         while self.hits + self.misses + self.unclear < o.most_looks:
             limit = max(self.chance_sd, 8.0 * self.location_sd())
             pool = self._pool(limit, self._beyond_open_walls() if idle % 2 else None)
@@ -291,6 +298,10 @@ class CoarseSurface:
                 return "refused"
             if self.unclear > 60 + 2 * self.hits:
                 return "unclear"
+            if self.hits >= compared:
+                compared = 2 * self.hits
+                if any(other.is_same(self) for other in others):
+                    return "same"
         return "long"
 
     def _targets(self, n: int) -> Array:
