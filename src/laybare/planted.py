@@ -61,8 +61,7 @@ def mixture_inputs(n: int, dim: int, *, rng: Generator | int) -> Array:
     Source: Ge, Kuditipudi, Li and Wang (2019), Figures 3 and 4.
     """
     rng = np.random.default_rng(rng)
-    x: Array = rng.standard_normal((n, dim)) + _signs(rng, (n, 1))
-    return x
+    return np.asarray(rng.standard_normal((n, dim)) + _signs(rng, (n, 1)))
 
 
 def cube_inputs(n: int, dim: int, *, rng: Generator | int) -> Array:
@@ -84,8 +83,7 @@ def student_inputs(n: int, dim: int, df: float = 5.0, *, rng: Generator | int) -
     """Independent Student-t coordinates with `df` > 2 degrees of freedom, scaled to variance 1 (heavy tails)."""
     if not df > 2:
         raise InvalidInput(f"df is {df}.", "A Student-t law with df <= 2 has no variance.", "Give df > 2.", df=df)
-    x: Array = np.random.default_rng(rng).standard_t(df, (n, dim)) * np.sqrt((df - 2) / df)
-    return x
+    return np.asarray(np.random.default_rng(rng).standard_t(df, (n, dim)) * np.sqrt((df - 2) / df))
 
 
 def perturb_inputs(x: Array, matrix: Array, fraction: float, *, rng: Generator | int) -> Array:
@@ -105,13 +103,11 @@ def add_noise(y: Array, sigma: float, *, rng: Generator | int) -> Array:
     """y plus independent N(0, sigma²): `sigma` is a standard deviation in the units of y."""
     if not sigma >= 0:
         raise InvalidInput(f"sigma is {sigma}.", "A standard deviation is not negative.", "Give sigma >= 0.", sigma=sigma)
-    noisy: Array = y + sigma * np.random.default_rng(rng).standard_normal(np.shape(y))
-    return noisy
+    return np.asarray(y + sigma * np.random.default_rng(rng).standard_normal(np.shape(y)))
 
 
 def _signs(rng: Generator, shape: tuple[int, ...]) -> Array:
-    signs: Array = 2.0 * rng.integers(0, 2, shape) - 1.0
-    return signs
+    return np.asarray(2.0 * rng.integers(0, 2, shape) - 1.0)
 
 
 def _between(name: str, value: float, low: float, high: float) -> None:
@@ -204,14 +200,12 @@ def conditioned_weights(dim: int, width: int, condition: float | int, *, rng: Ge
             "Lower the width, or leave the condition out.", width=width, dim=dim, condition=condition)
     rng = np.random.default_rng(rng)
     U, V = _orthonormal_columns(width, width, rng), _orthonormal_columns(dim, width, rng)
-    weights: Array = (U * np.linspace(1.0, condition, width)) @ V.T
-    return weights
+    return np.asarray((U * np.linspace(1.0, condition, width)) @ V.T)
 
 
 def perturb_weights(weights: Array, rho: float, *, rng: Generator | int) -> Array:
     """W + rho N(0, 1), entry by entry: degenerate weights become generic. Source: Ge et al. (2019), equation (18)."""
-    moved: Array = weights + rho * np.random.default_rng(rng).standard_normal(np.shape(weights))
-    return moved
+    return np.asarray(weights + rho * np.random.default_rng(rng).standard_normal(np.shape(weights)))
 
 
 def perturb_network(network: Network, rho: float, *, rng: Generator | int) -> Network:
@@ -228,8 +222,7 @@ def perturb_network(network: Network, rho: float, *, rng: Generator | int) -> Ne
 def _perturb_directions(weights: Array, rho: float, rng: Generator) -> Array:
     lengths = np.linalg.norm(weights, axis=1, keepdims=True)
     moved = perturb_weights(weights / lengths, rho / np.sqrt(weights.shape[1]), rng=rng)
-    turned: Array = lengths * moved / np.linalg.norm(moved, axis=1, keepdims=True)
-    return turned
+    return np.asarray(lengths * moved / np.linalg.norm(moved, axis=1, keepdims=True))
 
 
 def _sizes(
@@ -254,16 +247,14 @@ def _sizes(
 def _orthonormal_columns(rows: int, columns: int, rng: Generator) -> Array:
     """Haar-distributed: QR with the signs of R's diagonal taken out."""
     Q, R = np.linalg.qr(rng.standard_normal((rows, columns)))
-    columns_: Array = Q * np.sign(np.diag(R))
-    return columns_
+    return np.asarray(Q * np.sign(np.diag(R)))
 
 
 def _biases(width: int, scale: float | int, law: str, rng: Generator) -> Array:
     scale = check_number("biases", scale, 0)
     check_choice("bias_law", law, get_args(BiasLaw))
     unit = rng.uniform(-1.0, 1.0, width) if law == "uniform" else rng.standard_normal(width)
-    biases: Array = scale * unit
-    return biases
+    return np.asarray(scale * unit)
 
 
 def _readout(width: int, outputs: int, kind: ReadoutKind, rng: Generator) -> Array:
@@ -273,8 +264,7 @@ def _readout(width: int, outputs: int, kind: ReadoutKind, rng: Generator) -> Arr
         return rng.standard_normal(shape)
     signs = np.ones(shape) if kind == "positive" else 2.0 * rng.integers(0, 2, shape) - 1.0
     sizes = np.ones(shape) if kind == "signs" else rng.uniform(0.5, 1.5, shape)
-    readout: Array = signs * sizes
-    return readout
+    return np.asarray(signs * sizes)
 
 
 Top = Callable[[Array], Array]
@@ -340,8 +330,7 @@ class DeepTop:
     def __call__(self, features: Array) -> Array:
         """Outputs, (n,)."""
         hidden = sigmoid(features @ self.first.T - 1.0)
-        values: Array = softplus(hidden @ self.second.T - 1.0) @ self.readout
-        return values
+        return np.asarray(softplus(hidden @ self.second.T - 1.0) @ self.readout)
 
 
 def deep_top(width: int, *, rng: Generator | int) -> DeepTop:

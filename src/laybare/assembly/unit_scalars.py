@@ -128,8 +128,7 @@ def _measure_moment(source: Source, second: int, basis: Array) -> tuple[Array, A
 
 
 def _singular_values(matrices: Array) -> Array:
-    values: Array = np.linalg.svd(np.concatenate(list(matrices), axis=1), compute_uv=False)
-    return values
+    return np.asarray(np.linalg.svd(np.concatenate(list(matrices), axis=1), compute_uv=False))
 
 
 def starting_width(source: Source, seen: RankEstimate, *, searched: bool) -> int:
@@ -251,8 +250,7 @@ def _fit_loadings(moments: PackedMoments, U: Array, coefficients: dict[int, floa
     right = sum(
         (c / sqrt(factorial(j)) * veronese(U, j) @ moments.of(j).T for j, c in coefficients.items()),
         np.zeros((len(U), moments.outputs)))
-    solved: Array = np.linalg.lstsq(gram, right, rcond=None)[0]
-    return solved
+    return np.asarray(np.linalg.lstsq(gram, right, rcond=None)[0])
 
 
 def _with_positive_readout(rows: Array, readout: Array) -> _Units:
@@ -269,8 +267,7 @@ def _signs(values: Array) -> Array:
 
 def hermite_loadings(moments: PackedMoments, directions: Array, order: int) -> Array:
     """z of that order for unit rows `directions` (k, d): (k, outputs)."""
-    solved: Array = np.linalg.lstsq(veronese(directions, order).T, moments.of(order).T, rcond=None)[0]
-    return solved
+    return np.asarray(np.linalg.lstsq(veronese(directions, order).T, moments.of(order).T, rcond=None)[0])
 
 
 def all_loadings(moments: PackedMoments, directions: Array, orders: Iterable[int]) -> Array:
@@ -372,8 +369,7 @@ def _starts(gains: Array) -> Array:
     """The best bias of each sign and scale, the best of these."""
     rows = gains.reshape(-1, len(BIASES))
     best = np.argmax(rows, axis=1) + len(BIASES) * np.arange(len(rows))
-    chosen: Array = best[np.argsort(-gains[best], kind="stable")[:REFINED_STARTS]]
-    return chosen
+    return np.asarray(best[np.argsort(-gains[best], kind="stable")[:REFINED_STARTS]])
 
 
 def _grid(activation: Activation) -> tuple[Array, Array, Array]:

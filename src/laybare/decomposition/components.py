@@ -62,8 +62,7 @@ def condense(slices: Array, rank: int) -> Array:
             "Add slices with other contractions, or another moment.",
             slices=len(slices), second=float(sizes[1:2].sum() / sizes[0]))
     kept = min(rank, int(np.sum(sizes > ROUNDING * sizes[0])))
-    fewer: Array = (sizes[:kept, None] * right[:kept]).reshape(kept, *slices.shape[1:])
-    return fewer
+    return np.asarray((sizes[:kept, None] * right[:kept]).reshape(kept, *slices.shape[1:]))
 
 
 MAX_ASYMMETRY = 1e-8
@@ -220,8 +219,7 @@ def in_canonical_form(parts: Components) -> Components:
 def unit_rows(rows: Array) -> Array:
     """Rows divided by their lengths; a zero row stays zero."""
     length = np.linalg.norm(rows, axis=-1, keepdims=True)
-    scaled: Array = rows / np.where(length > 0, length, 1.0)
-    return scaled
+    return np.asarray(rows / np.where(length > 0, length, 1.0))
 
 
 def _smallest_sine(loadings: Array) -> float:
@@ -282,8 +280,7 @@ def tensor_misfit(tensor: Array, directions: Array, coefficients: Array) -> Arra
     """T − Σᵢ cᵢ uᵢ^{⊗order}."""
     half = tensor.ndim // 2
     left, right = powers(directions, half), powers(directions, tensor.ndim - half)
-    misfit: Array = tensor - (left.T @ (coefficients[:, None] * right)).reshape(tensor.shape)
-    return misfit
+    return np.asarray(tensor - (left.T @ (coefficients[:, None] * right)).reshape(tensor.shape))
 
 
 def contract(tensor: Array, directions: Array, keep: int) -> Array:
@@ -297,8 +294,7 @@ def contract(tensor: Array, directions: Array, keep: int) -> Array:
 
 def _solve_gram(gram: Array, right: Array) -> Array:
     """Least squares, because equal directions make a Gram matrix singular."""
-    solution: Array = np.linalg.lstsq(gram, right, rcond=None)[0]
-    return solution
+    return np.asarray(np.linalg.lstsq(gram, right, rcond=None)[0])
 
 
 @dataclass(frozen=True)

@@ -120,8 +120,7 @@ def joint_span(stacks: list[Array], rank: int, weights: Array | None = None) -> 
 
 def span_overlap(span: Array, directions: Array) -> Array:
     """F(w) of every row w: (starts,)."""
-    values: Array = np.sum((powers(directions, span.ndim - 1) @ span.reshape(len(span), -1).T) ** 2, axis=1)
-    return values
+    return np.asarray(np.sum((powers(directions, span.ndim - 1) @ span.reshape(len(span), -1).T) ** 2, axis=1))
 
 
 def power_steps(span: Array, directions: Array, steps: int) -> Array:
@@ -140,8 +139,7 @@ def gradient(span: Array, directions: Array) -> Array:
     """∇F / 2l = Σ_a ⟨S_a, w^l⟩ S_a(I, w^{l−1}), (starts, d)."""
     slopes = _contract_to_vectors(span, directions)
     values = np.einsum("nad,nd->na", slopes, directions)
-    slope: Array = (values[:, None] @ slopes)[:, 0]
-    return slope
+    return np.asarray((values[:, None] @ slopes)[:, 0])
 
 
 def newton_steps(span: Array, directions: Array, steps: int = 10) -> Array:
@@ -367,8 +365,7 @@ def _refit_factor(unfolded: Array, first: Array, second: Array) -> Array:
     both = (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
     gram = (first @ first.T) * (second @ second.T)
     gram[np.diag_indices(len(gram))] *= 1.0 + 1e-14
-    factor: Array = np.linalg.solve(gram, both @ unfolded.T)
-    return factor
+    return np.asarray(np.linalg.solve(gram, both @ unfolded.T))
 
 
 @dataclass(frozen=True, kw_only=True)

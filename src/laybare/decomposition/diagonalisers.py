@@ -65,8 +65,7 @@ class Diagonaliser(Protocol):
 
 def transform_slices(slices: Array, rows: Array) -> Array:
     """B A_l Bᵀ for every slice."""
-    out: Array = rows @ slices @ rows.T
-    return out
+    return np.asarray(rows @ slices @ rows.T)
 
 
 def move_slices_last(slices: Array) -> Array:
@@ -77,8 +76,7 @@ def move_slices_last(slices: Array) -> Array:
 def congruence(inside: Array, matrix: Array) -> Array:
     """M A_l Mᵀ for a stack with the slices last, (k, k, s)."""
     rows = (matrix @ inside.reshape(len(inside), -1)).reshape(inside.shape)
-    out: Array = matrix @ rows
-    return out
+    return np.asarray(matrix @ rows)
 
 
 def compress_slices(slices: Array) -> Array:
@@ -87,8 +85,7 @@ def compress_slices(slices: Array) -> Array:
         return slices
     _, sizes, right = np.linalg.svd(slices.reshape(len(slices), -1), full_matrices=False)
     kept = max(1, int(np.sum(sizes > 1e-15 * sizes[0])))
-    fewer: Array = (sizes[:kept, None] * right[:kept]).reshape(kept, *slices.shape[1:])
-    return fewer
+    return np.asarray((sizes[:kept, None] * right[:kept]).reshape(kept, *slices.shape[1:]))
 
 
 def directions_of(rows: Array) -> Array:
@@ -174,8 +171,7 @@ def jacobi_angles(inside: Array, p: Array, q: Array) -> Array:
     g1 = inside[p, q] + inside[q, p]
     ton = np.sum(g0**2 - g1**2, axis=1)
     toff = 2 * np.sum(g0 * g1, axis=1)
-    theta: Array = 0.5 * np.arctan2(toff, ton + np.hypot(ton, toff))
-    return theta
+    return np.asarray(0.5 * np.arctan2(toff, ton + np.hypot(ton, toff)))
 
 
 def rotation_matrix(size: int, p: Array, q: Array, theta: Array) -> Array:
@@ -232,8 +228,7 @@ def best_shear(inside: Array, i: Array, j: Array) -> Array:
     top, bottom = inside[i], inside[j]
     both = np.einsum("hms,hms->h", top, bottom) - np.einsum("hs,hs->h", inside[i, i], inside[j, i])
     own = np.einsum("hms,hms->h", bottom, bottom) - np.einsum("hs,hs->h", inside[j, i], inside[j, i])
-    a: Array = -both / (own + UNDERFLOW_GUARD)
-    return a
+    return np.asarray(-both / (own + UNDERFLOW_GUARD))
 
 
 def ffdiag(slices: Array, start: Array) -> Diagonalisation:

@@ -175,8 +175,7 @@ class StackFit:
         return NormalEquations(matrix.reshape(rank * dim, rank * dim), descent)
 
     def _left(self, directions: Array, weights: Array) -> Array:
-        left: Array = self.slices.reshape(len(self.slices), -1) - weights @ powers(directions, 2)
-        return left
+        return np.asarray(self.slices.reshape(len(self.slices), -1) - weights @ powers(directions, 2))
 
 
 def polish_stack(slices: Array, directions: Array, max_steps: int = 50) -> Array:
@@ -207,8 +206,7 @@ def shrink_to_orthogonal(tensor: Array, directions: Array) -> Array:
 def nearest_orthogonal(directions: Array, weights: Array) -> Array:
     """Orthonormal rows qᵢ minimising Σᵢ weightᵢ |uᵢ − qᵢ|² (weighted Procrustes: a polar factor)."""
     left, _, right = np.linalg.svd(weights[:, None] * directions, full_matrices=False)
-    nearest: Array = left @ right
-    return nearest
+    return np.asarray(left @ right)
 
 
 def _cosines_over_noise(directions: Array, coefficients: Array, variance: float) -> float:

@@ -137,8 +137,7 @@ class RankOneParts(NamedTuple):
 
 def flattened_spectrum(packed: Array, dim: int, side: int, order: int) -> Array:
     """Singular values of the flattening (side, order - side) of a packed tensor (D_order,)."""
-    values: Array = np.linalg.svd(flatten(packed, dim, side, order - side), compute_uv=False)
-    return values
+    return np.asarray(np.linalg.svd(flatten(packed, dim, side, order - side), compute_uv=False))
 
 
 def flattened_jennrich(packed: Array, dim: int, side: int, last: int, rank: int, *, rng: Generator) -> RankOneParts:
@@ -173,8 +172,7 @@ def _direction(column: Array, dim: int, side: int) -> Array:
     if side == 1:
         return unit_rows(column)
     matrix = flatten(column, dim, 1, side - 1)
-    leading: Array = np.linalg.svd(matrix, full_matrices=False)[0][:, 0]
-    return leading
+    return np.asarray(np.linalg.svd(matrix, full_matrices=False)[0][:, 0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,8 +221,7 @@ def inverse_root(matrix: Array) -> Array:
             "It must be positive definite to make the directions orthogonal.",
             "Use JointDiagonalisation, which also starts from matrix pencils.",
             smallest=float(values[0]), largest=float(values[-1]))
-    root: Array = (vectors / np.sqrt(values)) @ vectors.T
-    return root
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
 @dataclass(frozen=True, kw_only=True)

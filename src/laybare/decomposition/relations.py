@@ -138,8 +138,7 @@ def _gram_product(source: Source, form: _ProductForm, null: Array) -> Array:
         return (F.T @ (F @ null),)
 
     (total,) = source.sum(statistic, stage="relations")
-    image: Array = total / source.size
-    return image
+    return np.asarray(total / source.size)
 
 
 def _correct_null_space(source: Source, form: _ProductForm, values: Array, vectors: Array, size: int) -> Array:
@@ -188,8 +187,7 @@ def _white_outputs(source: Source, width: int) -> Array:
             f"The {source.outputs} outputs span {seen} directions and {width} units were asked for.",
             "Every unit needs a combination of outputs that shows it alone.",
             f"Ask for at most {seen} units, or use RandomStart(), which needs no such combination.", width=width, directions=seen)
-    reduce: Array = vectors[:, -width:] / np.sqrt(values[-width:] / source.size) / scale[:, None]
-    return reduce
+    return np.asarray(vectors[:, -width:] / np.sqrt(values[-width:] / source.size) / scale[:, None])
 
 
 def _null_dimension(values: Array, width: int) -> int:
@@ -238,5 +236,4 @@ def minor_map(basis: Array) -> Array:
     product = sum(
         sign * 0.5 * (left[a] * right[b] + left[b] * right[a])
         for sign, (left, right) in ((1.0, first), (-1.0, second)))
-    flat: Array = (np.asarray(product).reshape(len(a), -1) * scale[:, None]).T
-    return flat
+    return np.asarray((np.asarray(product).reshape(len(a), -1) * scale[:, None]).T)

@@ -144,8 +144,7 @@ class NetworkRecovery(
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self, "recovery_")
-        rows: Array = read_rows(self, X, reset=False)
-        return rows
+        return np.asarray(read_rows(self, X, reset=False))
 
     def _given_source(self, source: Source, *beside: Any) -> Source:
         """A source as it is: it has its outputs, its law and its threads already."""

@@ -135,8 +135,7 @@ def expected_angles(spaces: HalfSpaces, used: int) -> Array:
     """Expected angles (rad) of each unit: errors 0.62 (d + 1)/n over φ(t) E|g|, the rows that an angle of 1 moves across."""
     dim = spaces.weights.shape[1]
     density = np.exp(-(spaces.thresholds**2) / 2) / np.sqrt(2 * np.pi)
-    angles: Array = ACCEPTANCE.learning_rate * (dim + 1) / (used * density * np.sqrt(2 / np.pi))
-    return angles
+    return np.asarray(ACCEPTANCE.learning_rate * (dim + 1) / (used * density * np.sqrt(2 / np.pi)))
 
 
 def angle_claim(spaces: HalfSpaces, used: int) -> Claim:

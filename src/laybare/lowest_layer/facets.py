@@ -185,8 +185,7 @@ def _null_rays(known: Array, count: int, rng: Generator) -> Array:
 
 def _ray_below_known(known: Array, rng: Generator) -> Array:
     """A random direction along which no known half-space is approached: w_i·v ≤ 0 for all of them, if they are independent."""
-    down: Array = -np.linalg.pinv(known) @ np.abs(rng.standard_normal(len(known)))
-    return down
+    return np.asarray(-np.linalg.pinv(known) @ np.abs(rng.standard_normal(len(known))))
 
 
 def _queries_per_facet(dim: int, search: FacetSearch) -> int:

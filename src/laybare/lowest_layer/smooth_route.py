@@ -191,8 +191,7 @@ def is_exponential(activation: Activation) -> bool:
 def correlation_matrix(source: Source, *, logarithm: bool = True) -> Array:
     """E[f (xxᵀ - I)] of what the least-squares linear part leaves, of y or of log y, for white inputs."""
     origin = _log_outputs(source) if logarithm else source
-    found: Array = second_moment(Residual(origin, fit_hermite(origin, 1)))[0]
-    return found
+    return np.asarray(second_moment(Residual(origin, fit_hermite(origin, 1)))[0])
 
 
 def printed_graph(source: Source, rho: float) -> Array:

@@ -55,8 +55,7 @@ class HalfSpaces(NamedTuple):
 
     def margins(self, x: Array) -> Array:
         """w_i·x - t_i, (n, k)."""
-        values: Array = x @ self.weights.T - self.thresholds
-        return values
+        return np.asarray(x @ self.weights.T - self.thresholds)
 
 
 @dataclass(frozen=True, kw_only=True)

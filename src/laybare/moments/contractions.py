@@ -67,8 +67,7 @@ class SecondMoment:
 
     def read(self, sums: Sums, size: int) -> Array:
         gram, total = sums
-        moment: Array = (gram - total[:, None, None] * np.eye(gram.shape[1])) / size
-        return moment
+        return np.asarray((gram - total[:, None, None] * np.eye(gram.shape[1])) / size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +84,7 @@ class ThirdSlices:
         a, m, eye = self.directions, sums[1] / size, np.eye(self.directions.shape[1])
         mixed = np.einsum("si,oj->osij", a, m)
         level = np.einsum("si,oi->os", a, m)
-        moment: Array = sums[0] / size - mixed - mixed.swapaxes(2, 3) - level[..., None, None] * eye
-        return moment
+        return np.asarray(sums[0] / size - mixed - mixed.swapaxes(2, 3) - level[..., None, None] * eye)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +106,7 @@ class FourthSlices:
         outer = np.einsum("si,sj->sij", a, a)
         level = np.einsum("osi,si->os", Ca, a)
         second = norms[:, None, None] * C[:, None] + 2 * (mixed + mixed.swapaxes(2, 3)) + level[..., None, None] * eye
-        moment: Array = raw - second + mean[:, None, None, None] * (norms[:, None, None] * eye + 2 * outer)
-        return moment
+        return np.asarray(raw - second + mean[:, None, None, None] * (norms[:, None, None] * eye + 2 * outer))
 
 
 def second_moment(source: Source, *, memory: int = MEMORY_LIMIT) -> Array:
@@ -177,8 +174,7 @@ class Quartic:
         S, C, eye = matrix, self.second, np.eye(len(matrix))
         trace, level = np.trace(S), np.einsum("ij,oij->o", S, C)[:, None, None]
         low = self.mean[:, None, None] * (trace * eye + 2 * S)
-        found: Array = self._mean(_QuadraticFormSums(S)) - trace * C - level * eye - 2 * (S @ C + C @ S) + low
-        return found
+        return np.asarray(self._mean(_QuadraticFormSums(S)) - trace * C - level * eye - 2 * (S @ C + C @ S) + low)
 
     def cubes(self, rows: Array) -> Array:
         """T[b, b, b, ·] for every row b of `rows` (r, d): (outputs, r, d)."""
@@ -191,20 +187,17 @@ class Quartic:
         BC, VC = B @ C, V @ C
         own, cross = (np.einsum("ori,ri->or", BC, each)[..., None] for each in (B, V))
         low = self.mean[:, None, None] * (norms * V + 2 * inner * B)
-        found: Array = self._mean(_SquareSums(B, V)) - norms * VC - 2 * inner * BC - own * V - 2 * cross * B + low
-        return found
+        return np.asarray(self._mean(_SquareSums(B, V)) - norms * VC - 2 * inner * BC - own * V - 2 * cross * B + low)
 
     def mixed(self, matrix: Array, rows: Array) -> Array:
         """T[S, b, ·] for every row b of `rows` (r, d), without forming T[S, ·, ·]: (outputs, r, d)."""
         S, B, C = matrix, rows, self.second
         trace, level = np.trace(S), np.einsum("ij,oij->o", S, C)[:, None, None]
         low = self.mean[:, None, None] * (trace * B + 2 * B @ S)
-        found: Array = self._mean(_MixedSums(S, B)) - trace * B @ C - level * B - 2 * (B @ S @ C + B @ C @ S) + low
-        return found
+        return np.asarray(self._mean(_MixedSums(S, B)) - trace * B @ C - level * B - 2 * (B @ S @ C + B @ C @ S) + low)
 
     def _mean(self, statistic: Statistic) -> Array:
-        mean: Array = self.source.sum(statistic, stage="fourth moment")[0] / self.source.size
-        return mean
+        return np.asarray(self.source.sum(statistic, stage="fourth moment")[0] / self.source.size)
 
 
 def quartic(source: Source) -> Quartic:
@@ -236,13 +229,11 @@ class PackedQuartic:
     def squares(self, rows: Array, others: Array) -> Array:
         """T[b, b, v, ·] for every row b of `rows` and v of `others`, both (r, d): (outputs, r, d)."""
         slices = smat(veronese(rows, 2) @ self.matrix)
-        found: Array = np.einsum("orij,rj->ori", slices, others)
-        return found
+        return np.asarray(np.einsum("orij,rj->ori", slices, others))
 
     def mixed(self, matrix: Array, rows: Array) -> Array:
         """T[S, b, ·] for every row b of `rows` (r, d): (outputs, r, d)."""
-        found: Array = rows @ self.contract(matrix)
-        return found
+        return np.asarray(rows @ self.contract(matrix))
 
 
 @dataclass(frozen=True, eq=False)

@@ -140,8 +140,7 @@ def _gather(variables: int, order: int, products: list[MatrixProduct]) -> Array:
         np.array(starts)[which] for starts in zip(*((p.rows.start, p.columns.start, p.place.start) for p in products),
         strict=True))
     width = column.dtype.type(count_monomials(variables, order - left)) - first_column
-    place: Array = base + (row - first_row) * width + (column - first_column)
-    return place
+    return np.asarray(base + (row - first_row) * width + (column - first_column))
 
 
 def monomial_sums(x: Array, y: Array, order: int, basis: Array | None = None) -> Array:
@@ -337,8 +336,7 @@ def hermite_from_monomials(moments: Array, dim: int, order: int) -> Array:
     """E[y h_α] from E[y x^α], both (..., C(d+K, K))."""
     flat = moments.reshape(-1, moments.shape[-1]).T
     corrected = _apply_exponential(laplacian(dim, order), flat, order).T.reshape(moments.shape)
-    found: Array = corrected / np.sqrt(graded_factorials(dim, order))
-    return found
+    return np.asarray(corrected / np.sqrt(graded_factorials(dim, order)))
 
 
 def monomials_from_hermite(coefficients: Array, dim: int, order: int) -> Array:
@@ -352,8 +350,7 @@ def hermite_features(x: Array, order: int) -> Array:
     """h_α(x) for all |α| ≤ order, one row per feature: (C(d+K, K), n). For regressions; moments never form it."""
     dim = x.shape[1]
     monomials = _apply_exponential(laplacian(dim, order), lexicographic_monomials(with_constant(x), order), order)
-    features: Array = monomials / np.sqrt(graded_factorials(dim, order))[:, None]
-    return features
+    return np.asarray(monomials / np.sqrt(graded_factorials(dim, order))[:, None])
 
 
 @lru_cache(maxsize=16)
@@ -401,8 +398,7 @@ class RankOneSum(NamedTuple):
 
     def packed(self) -> Array:
         """In the packed basis, (outputs, D_order)."""
-        found: Array = self.coefficients @ veronese(self.directions, self.order)
-        return found
+        return np.asarray(self.coefficients @ veronese(self.directions, self.order))
 
 
 def population_tensor(network: Network, order: int) -> RankOneSum:

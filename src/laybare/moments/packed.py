@@ -69,8 +69,7 @@ def lexicographic_rank(sorted_tuples: Array, dim: int) -> Array:
     for t in range(order):
         above = np.array([comb(dim - 1 - i + order - t - 1, order - t) for i in range(dim)], dtype=np.int64)
         larger += above[sorted_tuples[..., t]]
-    place: Array = count_monomials(dim, order) - 1 - larger
-    return place
+    return np.asarray(count_monomials(dim, order) - 1 - larger)
 
 
 def colexicographic_rank(sorted_tuples: Array, dim: int) -> Array:
@@ -115,8 +114,7 @@ def flatten(packed: Array, dim: int, left: int, right: int) -> Array:
     Entry [β, γ] is t[β+γ] √(C(p;β) C(q;γ) / C(k;β+γ)), C(k;α) = k!/α!: the same tensor entry, scaled for both sides.
     """
     place, scale = _flattening(dim, left, right)
-    matrices: Array = packed[..., place] * scale
-    return matrices
+    return np.asarray(packed[..., place] * scale)
 
 
 def unpack(packed: Array, dim: int, order: int) -> Array:
@@ -213,8 +211,7 @@ def triangle(dim: int) -> Triangle:
 def svec(matrices: Array) -> Array:
     """Symmetric matrices (..., d, d) as vectors (..., d(d+1)/2). Only the upper triangle is read."""
     row, column, scale = triangle(matrices.shape[-1])
-    vectors: Array = matrices[..., row, column] * scale
-    return vectors
+    return np.asarray(matrices[..., row, column] * scale)
 
 
 def smat(vectors: Array) -> Array:
@@ -235,8 +232,7 @@ def svec_squares(x: Array) -> Array:
 def svec_products(p: Array, q: Array) -> Array:
     """svec of the symmetric part of pqᵀ for every pair of rows: ⟨·, svec(U)⟩ = pᵀUq for symmetric U."""
     row, column, scale = triangle(p.shape[1])
-    vectors: Array = (p[:, row] * q[:, column] + p[:, column] * q[:, row]) * (0.5 * scale)
-    return vectors
+    return np.asarray((p[:, row] * q[:, column] + p[:, column] * q[:, row]) * (0.5 * scale))
 
 
 def matrix_size(length: int) -> int:

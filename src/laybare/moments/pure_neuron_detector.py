@@ -77,8 +77,7 @@ class PureNeuronDetector:
 
     def read(self, sums: Sums, size: int) -> Array:
         raw, phi, r = (part / size for part in sums)
-        T: Array = raw - np.outer(phi, r) if self.centred else raw
-        return T
+        return np.asarray(raw - np.outer(phi, r) if self.centred else raw)
 
 
 def detector(
@@ -157,8 +156,7 @@ def distinguishing_matrices(weights: Array) -> Array:
     outer = u[:, :, None] * v[:, None]
     squares = u[:, :, None] * u[:, None] + v[:, :, None] * v[:, None]
     pairs = angle[:, None, None] * (outer + outer.swapaxes(1, 2)) - np.sin(angle)[:, None, None] * squares
-    found: Array = (norms[i] * norms[j] / np.pi)[:, None, None] * pairs
-    return found
+    return np.asarray((norms[i] * norms[j] / np.pi)[:, None, None] * pairs)
 
 
 def opposite_products(weights: Array) -> Array:
@@ -167,8 +165,7 @@ def opposite_products(weights: Array) -> Array:
     norms = np.linalg.norm(weights, axis=1)
     units = weights / norms[:, None]
     angle = _angles(units[i], units[j])
-    found: Array = norms[i] * norms[j] / np.pi * (angle * np.cos(angle) - np.sin(angle))
-    return found
+    return np.asarray(norms[i] * norms[j] / np.pi * (angle * np.cos(angle) - np.sin(angle)))
 
 
 def gaussian_augmented(weights: Array) -> Array:
@@ -207,8 +204,7 @@ def population_detector(weights: Array, readout: Array, *, slope: float = 0.0) -
     i, j = np.triu_indices(len(weights), 1)
     A = readout
     symmetric = 0.5 * (A[:, None, i] * A[None, :, j] + A[:, None, j] * A[None, :, i])
-    found: Array = (1 - slope) ** 2 * svec(distinguishing_matrices(weights)).T @ svec(np.moveaxis(symmetric, 2, 0))
-    return found
+    return np.asarray((1 - slope) ** 2 * svec(distinguishing_matrices(weights)).T @ svec(np.moveaxis(symmetric, 2, 0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,5 +231,4 @@ class _AugmentedMatrix:
 
 def _angles(u: Array, v: Array) -> Array:
     """Angles of pairs of unit rows; arccos loses half the digits near 0."""
-    angle: Array = 2 * np.arctan2(np.linalg.norm(u - v, axis=1), np.linalg.norm(u + v, axis=1))
-    return angle
+    return np.asarray(2 * np.arctan2(np.linalg.norm(u - v, axis=1), np.linalg.norm(u + v, axis=1)))

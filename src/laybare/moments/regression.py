@@ -84,8 +84,7 @@ class Regression:
 
     def __call__(self, x: Array) -> Array:
         """Fitted outputs, (n, outputs)."""
-        fitted: Array = self.features(x) @ self.coefficients
-        return fitted
+        return np.asarray(self.features(x) @ self.coefficients)
 
     @property
     def unexplained(self) -> float:
@@ -246,8 +245,7 @@ def _conjugate_gradients(source: Source, degree: int, basis: Array | None) -> Pa
 
 
 def _squared_norms(rows: Array) -> Array:
-    power: Array = np.square(rows).sum(axis=1, keepdims=True)
-    return power
+    return np.asarray(np.square(rows).sum(axis=1, keepdims=True))
 
 
 Units = Callable[[int], Layer]

@@ -197,8 +197,7 @@ def _points_backwards(weights: Array) -> Array:
         return np.zeros(len(weights), dtype=bool)
     size = np.abs(weights)
     first = np.argmax(size > OPTIONS.sign_tol * size.max(axis=1, keepdims=True), axis=1)
-    backwards: Array = weights[np.arange(len(weights)), first] < 0
-    return backwards
+    return np.asarray(weights[np.arange(len(weights)), first] < 0)
 
 
 def _close_groups(units: Units) -> list[list[int]]:

@@ -23,8 +23,7 @@ class Polynomial:
 
     def __call__(self, features: Array) -> Array:
         """P at the rows of `features` (n, k): (n,) or (n, outputs)."""
-        values: Array = monomials(self.exponents, features) @ self.coefficients
-        return values
+        return np.asarray(monomials(self.exponents, features) @ self.coefficients)
 
     def gradient(self, features: Array) -> Array:
         """∂P/∂X_j at the rows of `features`, for one output: (n, k)."""

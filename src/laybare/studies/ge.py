@@ -134,8 +134,7 @@ def conditioned(size: int, condition: float, rng: Generator) -> Array:
     """U S Vᵀ with random orthogonal U, V and S_ii = λ^-i, λ such that the condition number is `condition`."""
     U, V = (np.linalg.qr(rng.standard_normal((size, size)))[0] for _ in range(2))
     sizes = float(condition) ** (-np.arange(size) / max(size - 1, 1))
-    matrix: Array = (U * sizes) @ V.T
-    return matrix
+    return np.asarray((U * sizes) @ V.T)
 
 
 class SymmetricRun(NamedTuple):

@@ -193,8 +193,7 @@ def noisy_tensor(condition: float, rng: Generator, rank: int = 5) -> NoisyTensor
 def _add_noise(tensor: Array, rng: Generator, share: float = 0.03) -> Array:
     raw = np.asarray(rng.standard_normal(tensor.shape))
     noise = np.sum([raw.transpose(order) for order in permutations(range(raw.ndim))], axis=0)
-    noisy: Array = tensor + share * np.linalg.norm(tensor) / np.linalg.norm(noise) * noise
-    return noisy
+    return np.asarray(tensor + share * np.linalg.norm(tensor) / np.linalg.norm(noise) * noise)
 
 
 def decompose_once(cell: NoiseCell, seed: int) -> float:

@@ -148,8 +148,7 @@ def population_correlations(weights: Array, top: Polynomial, rho: float, thresho
     m = top.exponents @ weights
     sizes = top.exponents.sum(axis=1)
     weight = rho**2 * top.coefficients * np.exp(-rho * threshold * sizes + rho**2 * np.sum(m**2, axis=1) / 2)
-    found: Array = m.T @ (weight[:, None] * m)
-    return found
+    return np.asarray(m.T @ (weight[:, None] * m))
 
 
 def psi(v: Array, w: Array, x: Array) -> Array:

@@ -79,8 +79,7 @@ def minimise_bounded(objective: Objective, start: Array, max_steps: int) -> Arra
                 "or use HighThreshold() instead of its literal form.", length=length)
         return objective(z)
 
-    found: Array = minimize(guarded, start, jac=True, method="L-BFGS-B", options={"maxiter": max_steps}).x
-    return found
+    return np.asarray(minimize(guarded, start, jac=True, method="L-BFGS-B", options={"maxiter": max_steps}).x)
 
 
 class Correlation(NamedTuple):

@@ -310,5 +310,4 @@ def signed_network(moments: PackedMoments, units: UnsignedUnits, *, centred: boo
 
 def _tensor(moments: PackedMoments, order: int) -> Array:
     """T_k = √k! c_k of the first output, packed."""
-    tensor: Array = sqrt(factorial(order)) * moments.of(order)[0]
-    return tensor
+    return np.asarray(sqrt(factorial(order)) * moments.of(order)[0])

@@ -131,8 +131,7 @@ class SingleUnits:
 def single_unit(source: Source) -> Array:
     """Algorithm 1 for every output: rows w = 2 E[xxᵀ]⁻¹ E[yx], (outputs, d)."""
     fit = least_squares(source, lambda x: x)
-    rows: Array = 2.0 * fit.coefficients.T
-    return rows
+    return np.asarray(2.0 * fit.coefficients.T)
 
 
 def leading_outputs(source: Source, width: int) -> Array:
@@ -146,8 +145,7 @@ def leading_outputs(source: Source, width: int) -> Array:
 def printed_detector(source: Source, *, noise: bool) -> Array:
     """T with T vec*(uuᵀ) = f(u), of Algorithm 3 if `noise`, else of Algorithm 2: (d(d+1)/2, k(k+1)/2), rows in svec."""
     T = measure(source, PureNeuronDetector(single_unit(source), centred=noise), stage="detector")
-    scaled: Array = T * triangle(source.outputs).scale
-    return scaled
+    return np.asarray(T * triangle(source.outputs).scale)
 
 
 def null_span(T: Array) -> tuple[Array, float]:

@@ -75,11 +75,9 @@ class PrintedMoments:
 def second_tensor(source: Source, order: int, rng: Generator) -> Array:
     """P₂: M₂, or M_j(I, I, a, …) with a random direction a."""
     if order == 2:
-        moment: Array = second_moment(source)[0]
-        return moment
+        return np.asarray(second_moment(source)[0])
     slices = third_slices if order == 3 else fourth_slices
-    contracted: Array = slices(source, _random_direction(source.dim, rng)[None])[0, 0]
-    return contracted
+    return np.asarray(slices(source, _random_direction(source.dim, rng)[None])[0, 0])
 
 
 def _random_direction(dim: int, rng: Generator) -> Array:
