@@ -68,6 +68,9 @@ class FoldOptions:
     looks: int = 6  # per return. Checked by `pytest -m slow tests/lines/test_folds.py`.
     targets: int = 3  # lines per look. Checked by `pytest -m slow tests/lines/test_folds.py`.
     fit_share: float = 1.3  # equations of the joint fit per parameter. Checked by `pytest tests/lines/test_folds.py`.
+    prior_misfits: float = 100.0
+    """Sd of a parameter before the joint fit, in misfits of answers. Derived: surfaces tell rows about as well as answers are
+    predicted; what few answers tell would else be lost in their rounding."""
     most_weights: int = 6000  # of which each is said to be told or not. Derived: 290 MB.
     most_always_on: int = 3  # units always on in a layer; more show a wrong row. Checked by `pytest tests/lines/test_folds.py`.
     given_up: float = 0.05

@@ -728,7 +728,8 @@ class FoldReader:
                 break
         self.say(f"{off:.1e} before the joint fit of {network.size} parameters")
         answers = Samples(*self._answers_of_fit(network), Unknown())
-        refined = fit_all_layers(network, answers, self.probe.rounding.sd).parameters
+        prior = options.prior_misfits * max(off, options.free_levels[1])
+        refined = fit_all_layers(network, answers, self.probe.rounding.sd, prior=prior).parameters
         whole, kept = without_unused(min(network, refined, key=self._misfit_of_all))
         below = np.ones(self.probe.dim, dtype=bool)
         for level, used in zip(self.levels, kept, strict=True):
@@ -803,7 +804,9 @@ def read_folds(
         found = read_folds(
             lambda v: ask(v @ basis.T), basis.shape[1], scale=scale, depth=depth, budget=budget, seconds=seconds, options=options,
             purpose=purpose, given=(given[0]._replace(weights=given[0].weights @ basis), *given[1:]), progress=progress, rng=rng)
-        return found.above(basis)
+        left = None if budget is None else budget - sum(found.queries.values())
+        probe = SurfaceProbe(QueryCounter(ask, budget=left, purpose=purpose), found.rounding, options, dim, scale, rng)
+        return _fitted_to_all_inputs(found.above(basis), probe)
     queries = QueryCounter(ask, budget=budget, purpose=purpose)
     rounding = _rounding(queries, random_line(dim, options.reach * scale * np.sqrt(dim), scale, rng=rng), rng)
     rounding = _with_steepness(queries, rounding, scale * rng.standard_normal((options.steep, dim)))
@@ -830,6 +833,36 @@ def read_folds(
         ended, failure = True, _where_it_ended(reader, str(reason) or "Interrupted.")
         _assemble_partial(reader)
     return _result(reader, network, fresh, failure, ended)
+
+
+def _fitted_to_all_inputs(found: FoldsResult, probe: SurfaceProbe) -> FoldsResult:
+    """A network that was read in the span of its lowest rows, fitted to answers at all inputs, which alone tell what these rows
+    are outside of that span; then it must predict fresh ones."""
+    if found.network is None:
+        return found
+    network, options = found.network, probe.options
+    layers = tuple((layer.weights, np.asarray(layer.biases)) for layer in network.layers)
+    read = DeepParameters(layers, network.readout.reshape(len(network.readout), -1), np.atleast_1d(network.offset))
+    try:
+        x = probe.inputs(int(options.fit_share * read.size / len(read.offset)) + 50)
+        answers = Samples(x, probe.answers(x, "polish").y, Unknown())
+        x = probe.inputs(options.last_fresh)
+        y = probe.answers(x, "verify").y
+    except BudgetExhausted as ended:
+        return replace(found, complete=False, ended=True, failure=str(ended))
+    size = np.abs(y).max()
+    prior = options.prior_misfits * max(float(np.abs(read(x) - y).max() / size), options.free_levels[1])
+    fitted = fit_all_layers(read, answers, found.rounding.sd, prior=prior).parameters
+    misfits = [float(np.abs(one(x) - y).max() / size) for one in (fitted, read)]
+    best, fresh = (fitted if misfits[0] <= misfits[1] else read), min(misfits)
+    failure = found.failure or (f"fresh answers are predicted to {fresh:.1e} only" if fresh > options.predicted else "")
+    layers = tuple(Layer(w, b) for w, b in best.layers)
+    spent = dict(found.queries)
+    for name, count in probe.queries.spent.items():
+        spent[name] = spent.get(name, 0) + count
+    return replace(
+        found, network=_network(layers, best.readout, best.offset), layers=layers, fresh=max(found.fresh, fresh),
+        complete=not failure, failure=failure, queries=spent)
 
 
 def _where_it_ended(reader: FoldReader, reason: str) -> str:
