@@ -14,8 +14,8 @@ Minima near the lowest so far are minimised again without it. With more equation
 thousandth of the variation it would be what the hops minimise.
 
 Noise: no loss is rounding then. A chain that makes no progress begins anew from other units, and hops end if it comes to the
-loss of an earlier one, or after a number (`search_few_equations` in `wide.py`). Hops are made one after the other on one core: the
-same bits for any number of workers. An interrupt carries the best so far.
+loss of an earlier one, or after a number (`search_few_equations` in `wide.py`). Hops follow each other on one core: the same bits
+for any number of workers. An interrupt carries the best so far.
 """
 
 from __future__ import annotations
