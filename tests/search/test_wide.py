@@ -76,7 +76,7 @@ def searched_beside(problem, workers, *, progress=None):
     return search_with_spares(context, 3, SearchStart(context.draw_units(3)))
 
 
-def test_a_run_is_pruned_while_the_next_one_is_under_way(rng, monkeypatch):
+def test_two_runs_are_pruned_at_once(rng, monkeypatch):
     """On two threads; where there is one, afterwards, with the same bits."""
     change_options(monkeypatch, options, "COST", expensive=0.0)
     problem, threads = planted(5, 3, 4000, rng, noise=0.05), []

@@ -14,7 +14,7 @@ from laybare.networks import sign_free
 from laybare.solver import matrix_free, options, subsampled
 from laybare.solver import minimise as module
 from laybare.solver.dense import levenberg_marquardt
-from laybare.solver.matrix_free import DampedSystem, Direction, GradientStatistic, ProductStatistic, SlopeStatistic, Tangents
+from laybare.solver.matrix_free import DampedSystem, Direction, GradientStatistic, ProductStatistic, Tangents
 from laybare.solver.minimise import minimise, part_rows
 from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, project, project_on
 from laybare.solver.options import SOLVER
@@ -322,7 +322,7 @@ def test_passes_are_matrix_products_and_form_no_matrix_of_samples_by_parameters(
     monkeypatch.setattr(matrix_free, "with_ones", lambda point, x, dtype: with_ones(point, x, dtype).view(Recorded))
     Recorded.products, Recorded.largest = [], 0
     statistics = {
-        "gradient": GradientStatistic(point, dtype), "slope": SlopeStatistic(point, dtype),
+        "gradient": GradientStatistic(point, dtype), "slope": GradientStatistic(point, dtype, curvature=True),
         "product": ProductStatistic(point, v, dtype)}
     statistics[kind](*problem.source.read(0, n))
     with_inputs = [shapes for shapes in Recorded.products if {(n, dim + 1), (dim + 1, n)} & set(shapes)]

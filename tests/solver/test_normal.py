@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
 from laybare.solver.dense import _system
-from laybare.solver.matrix_free import GradientStatistic, ProductStatistic, SlopeStatistic, joined
+from laybare.solver.matrix_free import GradientStatistic, ProductStatistic, joined
 from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, project, project_on
 from laybare.solver.point import Model, Split, columns_of, keep_units, network_of, split
 
@@ -61,7 +63,7 @@ def test_products_are_those_of_the_jacobian(activation, free, rng):
     loss, *parts = GradientStatistic(point)(x, y)
     gradient = np.concatenate([part.ravel() for part in joined(point, Split(*parts))])
     assert_allclose(loss, r @ r, rtol=1e-12)
-    for part, same in zip(SlopeStatistic(point)(x, y), (loss, *parts), strict=False):
+    for part, same in zip(GradientStatistic(point, curvature=True)(x, y), (loss, *parts), strict=False):
         assert_allclose(part, same, rtol=1e-12, atol=1e-12 * np.abs(same).max())
     assert_allclose(gradient, J.T @ r, rtol=1e-7, atol=1e-7 * np.abs(J.T @ r).max())
 
@@ -111,14 +113,17 @@ def test_single_precision_products_are_close(rng):
     point = model_at_random(lb.relu, rng, dim=30, width=8)
     x, y = rng.standard_normal((500, 30)), np.zeros((500, 2))
     v = split(point, rng.standard_normal(point.units.shape), rng.standard_normal(point.coefficients.shape))
-    double = (*ProductStatistic(point, v)(x, y), *SlopeStatistic(point)(x, y))
-    single = (*ProductStatistic(point, v, np.float32)(x, y), *SlopeStatistic(point, np.float32)(x, y))
+    double = (*ProductStatistic(point, v)(x, y), *GradientStatistic(point, curvature=True)(x, y))
+    single = (*ProductStatistic(point, v, np.float32)(x, y), *GradientStatistic(point, np.float32, curvature=True)(x, y))
     for a, b in zip(double, single, strict=True):
         assert b.dtype == np.float64
         assert_allclose(b, a, atol=1e-5 * np.abs(a).max())
 
 
-@pytest.mark.parametrize("statistic", [FitStatistic, StepStatistic, GradientStatistic, SlopeStatistic])
+WITH_CURVATURE = partial(GradientStatistic, curvature=True)
+
+
+@pytest.mark.parametrize("statistic", [FitStatistic, StepStatistic, GradientStatistic, WITH_CURVATURE])
 def test_sums_do_not_depend_on_the_blocks(statistic, rng):
     point = model_at_random(lb.relu, rng)
     x, y = rng.standard_normal((3000, 4)), rng.standard_normal((3000, 2))

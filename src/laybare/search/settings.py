@@ -45,11 +45,12 @@ class SearchSettings:
     few_equations: float = 4.0  # per wide parameter: fewer, hops first. Checked by `pytest -m slow tests/search/test_hops.py`.
     hops_at_double: int = 20  # hops per unit at 2 equations each, ... Checked by `pytest -m slow tests/search/test_hops.py`.
     most_hops: int = 300  # ... per unit near one, ... Checked by `pytest -m slow tests/search/test_hops.py`.
-    hop_seconds: float = 20.0  # ... and seconds of a step that they add up to. Convention: some minutes on one core.
+    hop_seconds: float = 120.0  # ... and seconds of a step that they add up to. Convention: ten minutes on one core.
     equations_to_hop: float = 1.4  # per parameter, to look for the width. Checked by `pytest -m slow tests/search/test_hops.py`.
+    seconds_per_width: float = 20.0  # of a step, that hops at a width may add up to then. Convention: a minute on one core.
     hops_per_width: int = 25  # hops at each width if it is not given. Checked by `pytest -m slow tests/search/test_hops.py`.
     hop_steps: int = 200  # steps of a hop at most. Checked by `laybare reproduce phase`.
-    hop_gain: float = 1e-3  # least relative gain of each of them. Checked by `laybare reproduce near-limit`.
+    hop_gain: float = 1e-2  # least relative gain of each of them. Checked by `laybare reproduce near-limit`.
     hop_blur: float = 0.7  # sd of the logarithm of what blurs removal costs. Checked by `laybare reproduce phase`.
     hop_temperature: float = 0.02  # relative rise of the loss that is kept, in the mean. Checked by `laybare reproduce phase`.
     hop_progress: float = 0.99  # share of the lowest loss below which a hop is progress. Checked by `laybare reproduce phase`.

@@ -48,14 +48,7 @@ from laybare.solver.point import (
     parameter_count,
     parameters_per_unit,
 )
-from laybare.source.views import max_parallel_tasks, run_until_interrupted
-
-
-class WideFit(NamedTuple):
-    """A fit with spare units, and what is left of it after pruning, if that is known."""
-
-    wide: FittedPoint
-    pruned: FittedPoint | None = None
+from laybare.source.views import run_until_interrupted
 
 
 class WidthTrial(NamedTuple):
@@ -72,135 +65,140 @@ class WidthTrial(NamedTuple):
 
 
 class SearchState(NamedTuple):
-    """Runs at one width so far: the best, all steps, a run that waits to be compared, the better of two that were compared,
-    how many followed the first; and the result, once there is one."""
+    """Runs at one width so far: the best, all steps, how many followed the first; what is left of the best after pruning, if
+    known, or the better of two runs that were `compared`; and the result, once there is one."""
 
-    best: WideFit
+    best: FittedPoint
     trace: Trace
-    waiting: WideFit | None
-    pruned: FittedPoint | None = None
     repeats: int = 0
-    result: WideFit | None = None
+    pruned: FittedPoint | None = None
+    compared: bool = False
+    result: FittedPoint | None = None
 
 
-def search_at_width(context: SearchContext, trial: WidthTrial, start: SearchStart) -> WideFit:
-    """The best of the runs at a width; with `pruned` if two agree. Rows of the start come first in the first run."""
+def search_at_width(context: SearchContext, trial: WidthTrial, start: SearchStart) -> FittedPoint:
+    """The best of the runs at a width, or, if two agree, what is left of them after pruning. Rows of the start come first in the
+    first run."""
     units = context.draw_units(trial.wide)
     if start.rows is not None:
         units[: min(len(start.rows), trial.wide)] = start.rows[: trial.wide]
-    best, waiting = _first_runs(context, trial, context.start(units), independent=start.random)
-    state = SearchState(best, best.wide.trace, waiting)
-    with best_so_far(lambda: state.best.wide):
+    best, run = _first_runs(context, trial, context.start(units), independent=start.random)
+    state = SearchState(best, best.trace)
+    with best_so_far(lambda: state.best):
         while state.result is None and not _is_over(context, trial, state):
-            state = _next_state(context, trial, state, start.before)
-    return state.result or WideFit(state.best.wide._replace(trace=state.trace))
+            if run is None:
+                state = _widened(context, trial, state, start.before)
+                run = None if state.result else _repeat(context, trial, state)
+            if run is not None:
+                state, run = _with_run(context, trial, state, run), None
+    return state.result or state.best._replace(trace=state.trace)
 
 
 def _is_over(context: SearchContext, trial: WidthTrial, state: SearchState) -> bool:
     """Whether a run fits, or no further one is to be made: more of them if they are cheap and two nearly agree."""
-    best, most = state.best.wide, context.search.hops
+    best, most = state.best, context.search.hops
     if context.is_solved(best, trial.floor) or state.repeats >= settings.SEARCH.patience * most:
         return True
-    patient = trial.given is not None and context.is_cheap(best.point) and state.pruned is not None
-    return state.repeats >= most and not patient
+    return state.repeats >= most and not (trial.given is not None and context.is_cheap(best.point) and state.compared)
 
 
-def _next_state(context: SearchContext, trial: WidthTrial, state: SearchState, before: FittedPoint | None) -> SearchState:
-    """Another run, compared with the best one."""
-    state = state if state.waiting is not None else _repeat(context, trial, state, before)
-    run = state.waiting
-    if run is None:
-        return state
-    state = state._replace(waiting=None, trace=state.trace.then(run.wide.trace))
-    spares = trial.wide - trial.units
-    if _is_comparable(context, trial, run) and losses_compatible(context, state.best.wide, run.wide, spares):
+def _repeat(context: SearchContext, trial: WidthTrial, state: SearchState) -> FittedPoint:
+    """A run from the best one, repaired: the cheapest third of its units drawn again."""
+    point, most = state.best.point, max(context.search.hops, state.repeats + 1)
+    detail = f"relative loss {state.best.loss / context.scale:.1e}"
+    report_progress(context.progress, "repairing", state.repeats + 1, most, detail)
+    order, _ = elimination_order(point, Fit(*context.source.sum(FitStatistic(point), stage="repair")))
+    new = -(-point.width // 3)
+    rest = keep_units(point, np.sort(order[new:]))
+    return context.minimise(add_units(rest, context.draw_units(new), np.zeros((new, context.source.outputs))), trial.floor)
+
+
+def _with_run(context: SearchContext, trial: WidthTrial, state: SearchState, run: FittedPoint) -> SearchState:
+    """After another run, which is compared with the best one if their losses allow that they end at the same minimum."""
+    state = state._replace(trace=state.trace.then(run.trace), repeats=state.repeats + 1)
+    if _is_comparable(context, trial, run) and losses_compatible(context, state.best, run, trial.wide - trial.units):
         state = _compare(context, trial, state, run)
-    return state._replace(best=_better(state.best, run), repeats=state.repeats + 1)
+    if run.loss >= state.best.loss:
+        return state
+    return state._replace(best=run, pruned=state.pruned if state.compared else None)
 
 
-def _better(one: WideFit, other: WideFit) -> WideFit:
-    return min(one, other, key=lambda fit: fit.wide.loss)
-
-
-def _repeat(context: SearchContext, trial: WidthTrial, state: SearchState, before: FittedPoint | None) -> SearchState:
-    """A run from the best one, repaired; or the result, if that one alone is enough."""
-    best, run = state.best, None
-    detail = f"relative loss {best.wide.loss / context.scale:.1e}"
-    report_progress(context.progress, "repairing", state.repeats + 1, max(context.search.hops, state.repeats + 1), detail)
-    repaired = _repair(context, best.wide.point)
-    if state.pruned is None and best.pruned is None:
-        best, run = _prune_and_repeat(context, trial, best, repaired)
-    if best.pruned is not None and _may_widen(context, trial, best.wide.point):
-        trace = state.trace.then(best.pruned.trace)
-        if not trial.is_enough(best.pruned):
-            return state._replace(result=WideFit(best.pruned._replace(trace=trace)))
-        if before is not None and same_minimum(context, before, best.pruned):
-            lower = min(before, best.pruned, key=lambda one: one.loss)
-            return state._replace(result=WideFit(best.wide, lower._replace(trace=trace, runs=state.repeats + 2)))
-    return state._replace(best=best, waiting=run or WideFit(context.minimise(repaired, trial.floor)))
-
-
-def _compare(context: SearchContext, trial: WidthTrial, state: SearchState, run: WideFit) -> SearchState:
+def _compare(context: SearchContext, trial: WidthTrial, state: SearchState, run: FittedPoint) -> SearchState:
     """The best run and another one, both pruned: two that end at the same minimum are the result, or show that more units are
     needed than there are."""
-    first, second, trace = _prune_both(context, trial, (state.best, run), state.pruned, state.trace)
+    first, second = _prune_both(context, trial, state, run)
+    trace = (state.trace if first is state.pruned else state.trace.then(first.trace)).then(second.trace)
     lower = min(first, second, key=lambda one: one.loss)
-    state = state._replace(trace=trace, pruned=lower)
+    state = state._replace(trace=trace, pruned=lower, compared=True)
     if not same_minimum(context, first, second):
         return state
     if trial.is_enough(second):
-        trusted = state.repeats >= settings.SEARCH.repairs_to_narrow or not _misses_spares(context, run.wide, second)
-        agreed = WideFit(state.best.wide, lower._replace(trace=trace, runs=state.repeats + 2))
-        return state._replace(result=agreed) if trusted else state
+        trusted = state.repeats > settings.SEARCH.repairs_to_narrow or not _misses_spares(context, run, second)
+        return state._replace(result=lower._replace(trace=trace, runs=state.repeats + 1)) if trusted else state
     if trial.units < context.largest_width():
-        return state._replace(result=WideFit(_better(state.best, run).wide._replace(trace=trace)))
+        return state._replace(result=min(state.best, run, key=lambda one: one.loss)._replace(trace=trace))
     return state
 
 
-def _first_runs(context: SearchContext, trial: WidthTrial, start: Point, *, independent: bool) -> tuple[WideFit, WideFit | None]:
-    """The first run, and a second one from other units where steps are expensive and the first does not fit."""
+def _prune_both(
+    context: SearchContext, trial: WidthTrial, state: SearchState, run: FittedPoint
+) -> tuple[FittedPoint, FittedPoint]:
+    """The best run and another one without their spares; at the same time, where that is expensive. An interrupt ends both."""
+    if state.pruned is not None:
+        return state.pruned, context.prune_only(run, trial.given)
+
+    def prune(fit: FittedPoint, progress: Progress | None) -> FittedPoint:
+        return context._replace(progress=progress).prune_only(fit, trial.given)
+
+    if not context.is_expensive(run.point):
+        return prune(state.best, context.progress), prune(run, context.progress)
+    first, second = run_until_interrupted(context.source, context.progress, partial(prune, state.best), partial(prune, run))
+    return first, second
+
+
+def _widened(context: SearchContext, trial: WidthTrial, state: SearchState, before: FittedPoint | None) -> SearchState:
+    """Where a wider search comes next: the result, if pruning keeps spares, or ends where a narrower search did."""
+    if state.compared or not _may_widen(context, trial, state.best.point):
+        return state
+    pruned = state.pruned or context.prune_only(state.best, trial.given)
+    trace = state.trace if state.pruned else state.trace.then(pruned.trace)
+    state = state._replace(pruned=pruned, trace=trace)
+    if not trial.is_enough(pruned):
+        return state._replace(result=pruned._replace(trace=trace))
+    if before is not None and same_minimum(context, before, pruned):
+        lower = min(before, pruned, key=lambda one: one.loss)
+        return state._replace(result=lower._replace(trace=trace, runs=state.repeats + 2))
+    return state
+
+
+def _first_runs(
+    context: SearchContext, trial: WidthTrial, start: Point, *, independent: bool
+) -> tuple[FittedPoint, FittedPoint | None]:
+    """The first run; where steps are expensive, at the same time a second one from other units, unless the first fits."""
     single = not independent or trial.given is None or context.search.hops == 0
     if single or not context.is_expensive(start):
-        return WideFit(context.minimise(start, trial.floor)), None
-    other = context.start(context.draw_units(trial.wide))
-    if max_parallel_tasks(context.source) > 1:
-        return _run_two(context, trial, start, other)
-    first = context.minimise(start, trial.floor)
-    if context.is_solved(first, trial.floor):
-        return WideFit(first), None
-    with best_so_far(first):
-        return WideFit(first), WideFit(context.minimise(other, trial.floor))
-
-
-def _run_two(context: SearchContext, trial: WidthTrial, start: Point, other: Point) -> tuple[WideFit, WideFit | None]:
-    """Runs from both starts at once, each pruned when it ends: with noise pruning comes next.
-
-    If the first fits, the second is dropped at its next step. An interrupt ends both.
-    """
-    ended: dict[int, FittedPoint] = {}
+        return context.minimise(start, trial.floor), None
+    other, ended = context.start(context.draw_units(trial.wide)), dict[int, FittedPoint]()
 
     def first_fits() -> bool:
         return 0 in ended and context.is_solved(ended[0], trial.floor)
 
-    def run(number: int, point: Point, progress: Progress) -> WideFit | None:
+    def run(number: int, progress: Progress) -> None:
         def report(event: Event) -> None:
             if number and first_fits():
                 raise Interrupted
             progress(event)
 
-        own = context._replace(progress=report)
         try:
-            found = ended[number] = own.minimise(point, trial.floor)
-            fits = first_fits() or context.is_solved(found, trial.floor)
-            return WideFit(found, None if fits else own.prune_only(found, trial.given))
+            if not (number and first_fits()):
+                ended[number] = context._replace(progress=report).minimise((start, other)[number], trial.floor)
         except FitInterrupt:
-            if number and first_fits():
-                return None
-            raise
+            if not (number and first_fits()):
+                raise
 
     with best_so_far(lambda: min(ended.values(), key=lambda one: one.loss, default=None) or _unrefined(context, start)):
-        first, second = run_until_interrupted(context.source, context.progress, partial(run, 0, start), partial(run, 1, other))
-    return first, None if first_fits() else second
+        run_until_interrupted(context.source, context.progress, partial(run, 0), partial(run, 1))
+    return ended[0], None if first_fits() else ended[1]
 
 
 def _unrefined(context: SearchContext, start: Point) -> FittedPoint:
@@ -209,47 +207,13 @@ def _unrefined(context: SearchContext, start: Point) -> FittedPoint:
     return FittedPoint(point, loss, Trace((TraceRow(loss / context.scale, 0.0, 0.0, 0.0, context.source.size),), "interrupted"))
 
 
-def _repair(context: SearchContext, point: Point) -> Point:
-    """The point with the cheapest third of its units drawn again."""
-    order, _ = elimination_order(point, Fit(*context.source.sum(FitStatistic(point), stage="repair")))
-    new = -(-point.width // 3)
-    rest = keep_units(point, np.sort(order[new:]))
-    return add_units(rest, context.draw_units(new), np.zeros((new, context.source.outputs)))
-
-
-def _prune_and_repeat(
-    context: SearchContext, trial: WidthTrial, best: WideFit, repaired: Point
-) -> tuple[WideFit, WideFit | None]:
-    """The best run, pruned if that comes first; where steps are expensive and there are two cores, at the same time a run from
-    `repaired`: with noise both are needed. An interrupt ends both."""
-    if not context.is_expensive(best.wide.point) or max_parallel_tasks(context.source) < 2:
-        widen = _may_widen(context, trial, best.wide.point)
-        return (best._replace(pruned=context.prune_only(best.wide, trial.given)) if widen else best), None
-    run, pruned = run_until_interrupted(
-        context.source, context.progress,
-        lambda progress: context._replace(progress=progress).minimise(repaired, trial.floor),
-        lambda progress: context._replace(progress=progress).prune_only(best.wide, trial.given))
-    return best._replace(pruned=pruned), WideFit(run)
-
-
-def _prune_both(
-    context: SearchContext, trial: WidthTrial, runs: tuple[WideFit, WideFit], known: FittedPoint | None, trace: Trace
-) -> tuple[FittedPoint, FittedPoint, Trace]:
-    """Both runs pruned (the first may be `known`), and the steps until then."""
-    best, run = runs
-    first = known or best.pruned or context.prune_only(best.wide, trial.given)
-    trace = trace if first is known else trace.then(first.trace)
-    second = run.pruned or context.prune_only(run.wide, trial.given)
-    return first, second, trace.then(second.trace)
-
-
-def _is_comparable(context: SearchContext, trial: WidthTrial, run: WideFit) -> bool:
+def _is_comparable(context: SearchContext, trial: WidthTrial, run: FittedPoint) -> bool:
     """Whether a run is worth pruning for a comparison: it does not fit, and the width is given or leaves equations to check.
 
     To prune a hundred units takes seconds, and with few equations an agreement proves little.
     """
     enough = settings.SEARCH.equations_to_compare * context.count_parameters(trial.wide)
-    return (trial.given is not None or context.equations >= enough) and not context.is_solved(run.wide, trial.floor)
+    return (trial.given is not None or context.equations >= enough) and not context.is_solved(run, trial.floor)
 
 
 def _misses_spares(context: SearchContext, wide: FittedPoint, pruned: FittedPoint) -> bool:
@@ -347,7 +311,7 @@ def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
     trace, width = found.trace, min(found.point.width, widest - 1)
     while 0 < width < widest:
         width = min(2 * width, widest)
-        if _affordable_hops(context, width) < rules.hops_per_width:
+        if _affordable_hops(context, width, rules.seconds_per_width) < rules.hops_per_width:
             break
         units = np.vstack([found.point.units, context.draw_units(width)])[:width]
         with best_so_far(found):
@@ -365,11 +329,11 @@ def _count_hops(context: SearchContext, width: int) -> int:
     """
     rules, unknowns = settings.SEARCH, context.count_parameters(width)
     near = rules.hops_at_double / max(context.equations / unknowns - 1.0, 0.1) ** 3
-    return int(min(width * min(near, rules.most_hops), _affordable_hops(context, width)))
+    return int(min(width * min(near, rules.most_hops), _affordable_hops(context, width, rules.hop_seconds)))
 
 
-def _affordable_hops(context: SearchContext, width: int) -> float:
-    return settings.SEARCH.hop_seconds / options.COST.step_seconds(context.source.size, context.count_parameters(width))
+def _affordable_hops(context: SearchContext, width: int, seconds: float) -> float:
+    return seconds / options.COST.step_seconds(context.source.size, context.count_parameters(width))
 
 
 def _has_few_equations(context: SearchContext, width: int) -> bool:
@@ -399,8 +363,8 @@ def _known_alone_first(context: SearchContext, known: Array) -> FittedPoint:
 
 def _search_and_prune(context: SearchContext, width: int, start: SearchStart) -> FittedPoint:
     """Runs with spares, each repaired from the best before it, until one fits or two agree; pruned to `width`."""
-    ended = search_at_width(context, _trial(context, width, settings.SEARCH.close_loss, width), start)
-    return ended.pruned or context.prune(ended.wide, width)
+    found = search_at_width(context, _trial(context, width, settings.SEARCH.close_loss, width), start)
+    return found if found.agreed else context.prune(found, width)
 
 
 def grow_width(context: SearchContext, start: SearchStart, width: int) -> FittedPoint:
@@ -410,15 +374,14 @@ def grow_width(context: SearchContext, start: SearchStart, width: int) -> Fitted
     while True:
         trial = _trial(context, width, SOLVED_LOSS, None)
         with best_so_far(best):
-            ended = search_at_width(few, trial, start._replace(before=best))
-        found = ended.pruned or ended.wide
+            found = search_at_width(few, trial, start._replace(before=best))
         trace = found.trace if trace is None else trace.then(found.trace)
         if best is None or _is_better(context, found, best):
             best, worse = found, 0
         else:
             worse += 1
-        if ended.pruned is not None and same_minimum(context, best, found):
-            return best._replace(trace=trace, runs=ended.pruned.runs)
+        if found.agreed and same_minimum(context, best, found):
+            return best._replace(trace=trace, runs=found.runs)
         if context.is_solved(best, trial.floor) or worse == 2 or width >= limit:
             return repeat_at_found_width(context, context.prune(best._replace(trace=trace), None))
         width = min(2 * width, limit)
@@ -431,10 +394,9 @@ def repeat_at_found_width(context: SearchContext, found: FittedPoint) -> FittedP
         return found
     trial = _trial(context, width, settings.SEARCH.close_loss, width)
     with best_so_far(found):
-        ended = search_at_width(context, trial, SearchStart(found.point.units))
-    again = ended.pruned
-    if again is None or (again.loss > found.loss and not same_minimum(context, found, again)):
-        return found._replace(trace=found.trace.then((again or ended.wide).trace))
+        again = search_at_width(context, trial, SearchStart(found.point.units))
+    if not again.agreed or (again.loss > found.loss and not same_minimum(context, found, again)):
+        return found._replace(trace=found.trace.then(again.trace))
     return min(found, again, key=lambda one: one.loss)._replace(trace=found.trace.then(again.trace), runs=again.runs)
 
 

@@ -85,16 +85,18 @@ def joined(point: Point, parts: Split) -> tuple[Array, Array]:
 class GradientStatistic(InPrecision):
     """(x, y) -> (RᵀR, then Jᵀr in the three parts of a Split): two products.
 
-    With `tangents` the `Tangents` of the block follow. They are no sums, so the source must be a single block.
+    With `curvature` the small matrices of a `Slope` follow, by a larger second product. With `tangents` the `Tangents` of the
+    block follow: they are no sums, so the source must be a single block.
     """
 
     point: Point
     dtype: Precision = np.float64
     tangents: bool = False
+    curvature: bool = False
 
     @property
     def row_floats(self) -> int:
-        return int(self.point.units.shape[1]) + 5 * self.point.width
+        return int(self.point.units.shape[1]) + (5 + self.curvature) * self.point.width
 
     def __call__(self, x: Array, y: Array) -> Sums:
         point, k, m = self.point, self.point.width, y.shape[1]
@@ -102,42 +104,18 @@ class GradientStatistic(InPrecision):
         X1, A = with_ones(point, x, self.dtype), (at.readout / unit).astype(self.dtype, copy=False)
         ahead = images(X1, at.rows, at.affine.T / unit)
         H, slopes = point.activation.value_and_slope(ahead[:k])
-        B = workspace("back", (k + m, len(x)), self.dtype)
-        R = np.subtract((y.T / unit).astype(self.dtype, copy=False), ahead[k:], out=B[k:])
+        B = workspace("back", (k + m + self.curvature * k, len(x)), self.dtype)
+        R = np.subtract((y.T / unit).astype(self.dtype, copy=False), ahead[k:], out=B[k : k + m])
         R -= np.dot(A.T, H)
         np.multiply(slopes, _pulled_back(A, R), out=B[:k])
+        B[k + m :] = H[: self.curvature * k]
         back = np.dot(B, X1)
         loss = np.asarray(unit**2 * np.einsum("on,on->", R, R, dtype=np.float64))
-        rows, readout, affine = _double(back[:k], np.dot(H, R.T), back[k:].T)
-        return loss, unit**2 * rows, unit * readout, unit * affine, *((H, slopes) if self.tangents else ())
-
-
-@dataclass(frozen=True, eq=False)
-class SlopeStatistic(InPrecision):
-    """(x, y) -> Slope at a point: three products."""
-
-    point: Point
-    dtype: Precision = np.float64
-
-    @property
-    def row_floats(self) -> int:
-        return int(self.point.units.shape[1]) + 6 * self.point.width
-
-    def __call__(self, x: Array, y: Array) -> Sums:
-        point, k, m = self.point, self.point.width, y.shape[1]
-        at, unit = split(point, point.units, point.coefficients), unit_of(point, y, self.dtype)
-        X1, A = with_ones(point, x, self.dtype), (at.readout / unit).astype(self.dtype, copy=False)
-        ahead = images(X1, at.rows, at.affine.T / unit)
-        B = workspace("back", (2 * k + m, len(x)), self.dtype)
-        H, slopes = point.activation.value_and_slope(ahead[:k])
-        R = (y.T / unit).astype(self.dtype, copy=False) - np.dot(A.T, H) - ahead[k:]
-        np.multiply(slopes, _pulled_back(A, R), out=B[:k])
-        B[k : 2 * k], B[2 * k :] = H, R
-        back, hidden = np.dot(B, X1), np.dot(B[k:], B[k:].T)
-        loss = np.asarray(unit**2 * np.einsum("on,on->", R, R, dtype=np.float64))
-        rows, readout, affine, *rest = _double(
-            back[:k], hidden[:k, k:], back[2 * k :].T, np.dot(slopes, slopes.T), hidden[:k, :k], back[k : 2 * k])
-        return loss, unit**2 * rows, unit * readout, unit * affine, *rest
+        rows, readout, affine = _double(back[:k], np.dot(H, R.T), back[k : k + m].T)
+        gradient = loss, unit**2 * rows, unit * readout, unit * affine
+        if self.curvature:
+            return *gradient, *_double(np.dot(slopes, slopes.T), np.dot(H, H.T), back[k + m :])
+        return (*gradient, H, slopes) if self.tangents else gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,7 +368,7 @@ class _ByProducts:
     passes: ClassVar[float] = 0.0
 
     def evaluate(self, point: Point) -> Iterate[Point, Slope]:
-        slope = Slope(*self.source.sum(SlopeStatistic(point, self.dtype), stage="gradient"))
+        slope = Slope(*self.source.sum(GradientStatistic(point, self.dtype, curvature=True), stage="gradient"))
         return Iterate(point, float(slope.loss), slope)
 
     def system(self, here: Iterate[Point, Slope]) -> Iterate[Point, Slope]:
