@@ -53,9 +53,9 @@ def test_units_found_there_are_near_the_true_ones(rng):
     directions = estimate_subspace(problem.used, 4)
     context = SearchContext.of(problem.used, sign_free_model(lb.relu, biases=True), rng=np.random.default_rng(0))
     found = search_in_subspace(context, 4, directions, 4000)
-    assert found.agreed and found.rows.shape == (4, 21)
-    true = problem.white(truth).layer.rows
-    cosines = np.abs(found.rows @ true.T) / np.outer(np.linalg.norm(found.rows, axis=1), np.linalg.norm(true, axis=1))
+    assert found.agreed and found.point.units.shape == (4, 21)
+    true, units = problem.white(truth).layer.rows, found.point.units
+    cosines = np.abs(units @ true.T) / np.outer(np.linalg.norm(units, axis=1), np.linalg.norm(true, axis=1))
     assert cosines.max(axis=0).min() > 0.95
 
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from laybare.activations import Activation, relu
 from laybare.certificate import Certificate, Claim, SearchRecord, certify, unfinished_certificate
 from laybare.certificate.data_profile import profile_data
-from laybare.errors import InvalidInput, TooFewSamples
+from laybare.errors import InvalidInput
 from laybare.likelihood import Judgement, judgement_of, random_start_of, recover_by_likelihood
 from laybare.lines.assurance import AssuranceLike, AssuranceOptions, as_assurance
 from laybare.methods import Method
@@ -54,7 +54,7 @@ from laybare.search.network_fit import (
     random_start,
     refit,
 )
-from laybare.search.settings import SearchStart
+from laybare.search.settings import SearchStart, check_counting_limit
 from laybare.solver.point import parameter_count, point_of
 from laybare.source import Law, Oracle, Source
 from laybare.source.checkpoint import with_checkpoint
@@ -345,7 +345,8 @@ def refine(
         call = _Call(source, None, None, draws, run_on_first_step(listener, origin.begin), begun)
         problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=call.progress)
         white = problem.white(start)
-        _check_equations(problem, white)
+        point = point_of(white, biases=problem.biases, offset=True, linear=white.linear is not None)
+        check_counting_limit(problem.used, parameter_count(point))
         fit = fit_or_best(problem, start.activation, lambda: refit(problem, white, progress=call.progress))
         found = _certify(call, problem, fit, start)
     return replace(found, provenance=origin.result())
@@ -367,14 +368,3 @@ def _check_start(source: Source, start: Network) -> None:
         raise InvalidInput(
             f"The start maps dimension {start.dim} to {start.outputs} outputs, the source has {source.dim} and {source.outputs}.",
             "They describe different functions.", "Give a start of the source's shape.", start=(start.dim, start.outputs))
-
-
-def _check_equations(problem: Problem, white: Network) -> None:
-    point = point_of(white, biases=problem.biases, offset=True, linear=white.linear is not None)
-    unknowns, outputs = parameter_count(point), problem.used.outputs
-    if problem.equations <= unknowns:
-        raise TooFewSamples(
-            f"{problem.used.size:,} samples of {outputs} outputs for a network with {unknowns:,} free parameters.",
-            "Some network fits as many equations as it has unknowns, whatever the truth is.",
-            f"Give at least {3 * unknowns // outputs:,} samples, or a smaller network.",
-            samples=problem.used.size, unknowns=unknowns)

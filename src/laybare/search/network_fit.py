@@ -58,16 +58,6 @@ class Subspace(NamedTuple):
     linear: HermiteFit
 
 
-class SubspaceFit(NamedTuple):
-    """Units found in the subspace as rows (units, p) on all inputs, the fit there, its loss per row, and whether two runs agreed
-    on a fit that leaves little."""
-
-    rows: Array
-    fit: FittedPoint
-    loss: float
-    agreed: bool
-
-
 def estimate_subspace(source: Source, width: int | None) -> Subspace | None:
     """As many directions as the width, or as stand out from the noise; None where that saves little.
 
@@ -84,26 +74,25 @@ def estimate_subspace(source: Source, width: int | None) -> Subspace | None:
     return Subspace(vectors[:, :count], linear) if 0 < count <= most else None
 
 
-def search_in_subspace(context: SearchContext, width: int | None, subspace: Subspace, rows: int) -> SubspaceFit:
+def search_in_subspace(context: SearchContext, width: int | None, subspace: Subspace, rows: int) -> FittedPoint:
     """A search with spares on this many rows, projected to the subspace, of the residual of the linear function.
 
-    A width that is not given is at least the dimension of the subspace.
+    Its units on all inputs, its loss per row; two runs count as agreed only if they leave little. A width that is not given is at
+    least the dimension of the subspace.
     """
     basis, r = subspace.basis, subspace.basis.shape[1]
     low = ProjectedInputs(Residual(prefix_or_all(context.source, rows), subspace.linear), basis).kept()
     inside = context._replace(source=low, scale=total_variation(low))
     known = None if width is not None else inside.draw_units(r)
 
-    def lifted(found: FittedPoint) -> Array:
-        return np.hstack([found.point.units[:, :r] @ basis.T, found.point.units[:, r:]])
-
     def on_all_inputs(found: FittedPoint) -> FittedPoint:
-        return found._replace(point=context.start(lifted(found)))
+        units = found.point.units
+        return found._replace(point=context.start(np.hstack([units[:, :r] @ basis.T, units[:, r:]])))
 
     with best_so_far(view=on_all_inputs):
         found = search_with_spares(inside, width, SearchStart(known, "partial" if known is None else "complete"))
-    trusted = found.agreed and found.loss <= settings.SEARCH.subspace_residual * inside.scale
-    return SubspaceFit(lifted(found), found, found.loss / low.size, trusted)
+    trusted = found.loss <= settings.SEARCH.subspace_residual * inside.scale
+    return on_all_inputs(found)._replace(loss=found.loss / low.size, runs=found.runs if trusted else 0)
 
 
 class SearchTask(NamedTuple):
@@ -231,7 +220,7 @@ def _search_on(task: SearchTask, part: Source) -> FittedPoint:
     context = task.on(part, _variation_of(task, part))._replace(search=shallow)
     low = None if task.start.trust == "complete" else try_subspace(task, part.size)
     found = None if low is None else _fit_from_subspace(context, task.width, low)
-    start = task.start if low is None else SearchStart(low.rows, "complete")
+    start = task.start if low is None else SearchStart(low.point.units, "complete")
     return found or search_with_spares(context, task.width, start)
 
 
@@ -249,7 +238,7 @@ def as_result(task: SearchTask, found: FittedPoint, part: Source) -> SearchResul
     return SearchResult(found._replace(loss=loss), part.size * part.outputs, False, task.search.effort)
 
 
-def try_subspace(task: SearchTask, rows: int) -> SubspaceFit | None:
+def try_subspace(task: SearchTask, rows: int) -> FittedPoint | None:
     """A search in a subspace, where one with all inputs is expensive and there are many more inputs than units."""
     source, model, rules = task.problem.used, task.model, settings.SEARCH
     parameters = rows * source.outputs / rules.first_rows
@@ -262,7 +251,7 @@ def try_subspace(task: SearchTask, rows: int) -> SubspaceFit | None:
     return search_in_subspace(task.on(source, task.problem.variation), task.width, subspace, few)
 
 
-def _fit_from_subspace(context: SearchContext, width: int | None, low: SubspaceFit) -> FittedPoint | None:
+def _fit_from_subspace(context: SearchContext, width: int | None, low: FittedPoint) -> FittedPoint | None:
     """Units that two runs in the subspace agreed on, fitted to all inputs; None if that does not fit better.
 
     A width that was not given may be too small there: spares are tried beside, and None if one of them is needed.
@@ -270,15 +259,15 @@ def _fit_from_subspace(context: SearchContext, width: int | None, low: SubspaceF
     if not low.agreed:
         return None
     if width is None:
-        found = run_with_spares(context, low.rows)
+        found = run_with_spares(context, low.point.units)
     else:
         effort = replace(
             context.search.effort, gain_tol=max(context.search.effort.gain_tol, settings.SEARCH.all_rows_gain_tol))
-        found = minimise(context.source, context.start(low.rows), context.scale, effort=effort, progress=context.progress)
-    better = found.loss / context.source.size < low.loss and found.point.width <= len(low.rows)
+        found = minimise(context.source, low.point, context.scale, effort=effort, progress=context.progress)
+    better = found.loss / context.source.size < low.loss and found.point.width <= low.point.width
     if not better:
         return None
-    return found._replace(trace=low.fit.trace.then(found.trace), runs=low.fit.runs)
+    return found._replace(trace=low.trace.then(found.trace), runs=low.runs)
 
 
 def finish_fit(problem: Problem, searched: SearchResult, activation: Activation, progress: Progress | None) -> NetworkFit:

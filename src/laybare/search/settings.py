@@ -195,16 +195,6 @@ class SearchContext(NamedTuple):
         one, two = self.count_parameters(1), self.count_parameters(2)
         return max(0, int((self.equations / per_parameter - (2 * one - two)) // (two - one)))
 
-    def check_counting_limit(self, width: int) -> None:
-        """Raise unless there are more equations than free parameters at this width."""
-        unknowns = self.count_parameters(width)
-        if self.equations <= unknowns:
-            raise TooFewSamples(
-                f"{self.source.size:,} samples for width {width} in dimension {self.source.dim}: {self.equations:,} equations, "
-                f"{unknowns:,} free parameters.", "Some network fits as many equations as it has unknowns.",
-                f"About {2 * unknowns // self.source.outputs:,} samples would do, or ask for a smaller width.",
-                samples=self.source.size, width=width, largest_width=self.largest_width())
-
     def check_width(self, width: int) -> None:
         limit = self.largest_width()
         if limit < width:
@@ -215,6 +205,16 @@ class SearchContext(NamedTuple):
                 f"They leave too few equations to check the free parameters: {given}.",
                 f"About {enough:,} samples would do{', or ask for a smaller width' if limit else ''}.",
                 samples=self.source.size, width=width, largest_width=limit)
+
+
+def check_counting_limit(source: Source, unknowns: int, **values: int) -> None:
+    """Raise unless there are more equations than free parameters; `values` are told besides."""
+    if source.size * source.outputs <= unknowns:
+        raise TooFewSamples(
+            f"{source.size:,} samples ({source.outputs} output{'s' * (source.outputs > 1)}) for {unknowns:,} free parameters.",
+            "Some network fits as many equations as it has unknowns, whatever the truth is.",
+            f"About {2 * unknowns // source.outputs:,} samples would do, or a smaller width.",
+            samples=source.size, unknowns=unknowns, **values)
 
 
 def random_units(count: int, dim: int, bias_scale: float | None, rng: Generator) -> Array:

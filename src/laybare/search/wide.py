@@ -33,7 +33,7 @@ from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, Event, Progress, Sums, report_progress
 from laybare.search import settings
 from laybare.search.hops import search_by_hops
-from laybare.search.settings import SearchContext, SearchStart
+from laybare.search.settings import SearchContext, SearchStart, check_counting_limit
 from laybare.solver import FitInterrupt, Trace, TraceRow, best_so_far, options
 from laybare.solver.minimise import log_likelihood_gain, removal_pays, schwarz_penalty
 from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
@@ -288,7 +288,7 @@ def search_few_equations(context: SearchContext, width: int | None, start: Searc
         return wide if over else grow_by_hops(context, wide)
     if not _has_few_equations(context, width):
         return search_with_spares(context, width, start)
-    context.check_counting_limit(width)
+    check_counting_limit(context.source, context.count_parameters(width), width=width, largest_width=context.largest_width())
     known = context.draw_units(width) if start.rows is None else start.rows
     units = np.vstack([known, context.draw_units(max(0, width - len(known)))])[:width]
     hops = search_by_hops(context, units, _count_hops(context, width))

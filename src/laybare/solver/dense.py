@@ -242,8 +242,7 @@ class HeldRows:
         schur *= (at.readout @ at.readout.T).astype(dtype)[:, None, :, None]
         gradient = np.sum((J.T @ at.residual.astype(dtype)).reshape(k, p, -1) * at.readout[:, None, :], axis=2).ravel()
         schur = schur.reshape(k * p, k * p)
-        diagonal = np.diag(schur).astype(float)
-        weight = np.maximum(diagonal, 1e-12 * diagonal.max())
+        weight = damping_weight(schur).astype(float)
         return _InMemorySystem(here.point, schur, gradient.astype(float), weight, limits.single_damping if single else 0.0)
 
     def trial(self, system: _InMemorySystem, damping: float) -> Trial[Array]:
