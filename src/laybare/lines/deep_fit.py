@@ -87,8 +87,8 @@ class LayerErrors(NamedTuple):
 def fit_all_layers(network: DeepParameters, source: Source, sd: Deviation, *, prior: float | Array = 1e-3) -> DeepFit:
     """Fit all parameters to the answers of `source` with standard deviations sd(x, y), from a network that is nearly right.
 
-    A parameter that the answers leave undetermined stays where it is within `prior`, its standard deviation before: one number, or
-    one for every parameter (rows and biases layer by layer, readout, offset).
+    A parameter that the answers leave undetermined stays where it is within `prior`, its standard deviation before: one number,
+    or one for every parameter (rows and biases layer by layer, readout, offset).
     """
     rms, bar = residual_rms_of(network, source, sd), np.inf
     step = _dense_step if network.size <= FIT.max_deep_parameters else _matrix_free_step
@@ -276,7 +276,9 @@ def _dense_step(network: DeepParameters, source: Source, sd: Deviation, prior: f
     return _add(network, delta), float((scale * np.sqrt(np.maximum(np.diag(inverse), 0.0))).max())
 
 
-def _matrix_free_step(network: DeepParameters, source: Source, sd: Deviation, prior: float | Array) -> tuple[DeepParameters, float]:
+def _matrix_free_step(
+    network: DeepParameters, source: Source, sd: Deviation, prior: float | Array
+) -> tuple[DeepParameters, float]:
     def gradient(x: Array, y: Array) -> tuple[Array, Array]:
         features, weight = hidden_features(network, x), 1.0 / sd(x, y)[:, None]
         pulled = _transposed_jacobian_times(network, features, weight**2 * (y - network(x)))

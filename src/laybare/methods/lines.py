@@ -145,8 +145,8 @@ class Lines:
         _check_deep(self, oracle)
         lowest = below.layers[0]
         queries = QueryCounter(
-            partial(oracle.ask, gaps=True), budget=_budget_of_reading(oracle), purpose=oracle.purpose, resolution=oracle.resolution,
-            assurance=self.plan(oracle))
+            partial(oracle.ask, gaps=True), budget=_budget_of_reading(oracle), purpose=oracle.purpose,
+            resolution=oracle.resolution, assurance=self.plan(oracle))
         return read_coarse(
             QueryContext(queries, below.rounding, rng), GivenLayer(lowest.weights, lowest.biases), lowest.sd, scale=self.spread,
             progress=progress)

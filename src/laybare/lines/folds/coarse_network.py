@@ -16,18 +16,18 @@ import numpy as np
 
 from laybare.errors import BudgetExhausted
 from laybare.lines.deep_fit import DeepFit, DeepParameters, fit_all_layers, weight_errors
+from laybare.lines.feature_space import Layers
 from laybare.lines.folds.coarse_reader import CoarseReader, Rows, SecondLayer, assemble
 from laybare.lines.folds.coarse_surface import CoarseOptions
 from laybare.lines.folds.facts import RowsAbove, solve_orientation
 from laybare.lines.folds.given import GivenLayer
 from laybare.lines.folds.reader import FoldsResult, LayerReport
 from laybare.lines.folds.stack import KnownLayers
-from laybare.lines.feature_space import Layers
 from laybare.lines.fresh_check import CheckResult, NetworkChecker
 from laybare.lines.model_fit import FIT
 from laybare.lines.query import Answers, QueryContext
 from laybare.networks import Layer, Network
-from laybare.numerics.shapes import Array, Progress, report_progress
+from laybare.numerics.shapes import Array, Progress
 from laybare.source import Samples, Unknown
 
 
@@ -59,7 +59,7 @@ class _Fitted(NamedTuple):
 
 
 class _ReadOut(NamedTuple):
-    """A, B and c with covariances, the answers they were fitted to, others all over the domain, and those that are not predicted."""
+    """A, B and c with covariances, the answers they were fitted to, others all over the domain, and which of these are missed."""
 
     rows: Rows
     asked: Answers
@@ -85,12 +85,19 @@ class _Reading:
         for _ in range(o.returns):
             self.second = assemble(reader)
             read = None if self.second is None else self._read_out(self.second)
-            if read is None:
+            if self.second is None or read is None:
                 return
-            if not len(read.missed) or not reader.look_between(read.domain.x, read.missed):
-                break
-        if self.second is not None and read is not None and len(read.missed) <= o.given_up * len(read.domain.x):
+            if len(read.missed) and reader.look_between(read.domain.x, read.missed):
+                continue
+            if len(read.missed) > o.given_up * len(read.domain.x):
+                return
             self._finish(self.second, read)
+            if self.fitted is None or not len(self.fitted.checked.targets):
+                return
+            targets = self.fitted.checked.targets
+            x = np.vstack([self.answers.read(0, self.answers.size)[0], targets])
+            if not reader.look_between(x, np.arange(len(x) - len(targets), len(x))):
+                return
 
     def _read_out(self, second: SecondLayer) -> _ReadOut | None:
         """The output as an affine function of both layers, and answers all over the domain that it does not predict."""
@@ -104,7 +111,8 @@ class _Reading:
         if rows is None:
             return None
         off = np.abs(domain.y - _features(known, domain.x) @ rows.values.T).max(axis=1)
-        doubt = (second.value_sds(domain.x) * (known.features(domain.x, 2) > 0.0)) ** 2 @ (rows.values[:, : known.widths[1]] ** 2).max(axis=0)
+        above = (rows.values[:, : known.widths[1]] ** 2).max(axis=0)
+        doubt = (second.value_sds(domain.x) * (known.features(domain.x, 2) > 0.0)) ** 2 @ above
         allowed = FIT.contradiction_sds * np.hypot(reader.context.rounding.sd(*domain), np.sqrt(doubt))
         return _ReadOut(rows, asked, domain, np.flatnonzero(off > allowed + o.missed * float(domain.y.std(axis=0).max())))
 
@@ -114,7 +122,8 @@ class _Reading:
         kept = np.setdiff1d(np.arange(len(read.domain.x)), read.missed)
         asked = Answers(*(np.vstack([one, other[kept]]) for one, other in zip(read.asked, read.domain, strict=True)))
         fit = self._fit(layers, sds, asked)
-        checked = NetworkChecker(self.reader.context, self.reader.scale).verify(fit)
+        exact = fit._replace(error_bar=0.0)  # what is fitted to that many answers predicts others to rounding, or is wrong
+        checked = NetworkChecker(self.reader.context, self.reader.scale).verify(exact)
         if (checked.fresh > 1.0).sum() <= self.reader.options.given_up * len(checked.fresh):
             self.fitted = _Fitted(fit, checked, told)
 
@@ -141,7 +150,7 @@ class _Reading:
             told = told._replace(turned=np.zeros(k, dtype=bool), rest=values[:, k:-1])
         turn = np.where(told.turned, -1.0, 1.0)
         weights, biases = known.weights[1] * turn[:, None], known.biases[1] * turn
-        row_sds = np.sqrt(np.maximum(np.diagonal(second.scaled.covariances, axis1=1, axis2=2), 0.0))
+        row_sds = np.sqrt(np.maximum(np.diagonal(second.scaled.covariances, axis1=1, axis2=2), self.reader.errors.min() ** 2))
         _, s, vt = np.linalg.svd(told.rest, full_matrices=False)
         rank = int((s > o.min_bit_error).sum())
         if rank:
@@ -198,11 +207,13 @@ class _Reading:
             fresh = float(off.max(initial=0.0))
             missed = len(fitted.checked.targets)
             complete = not missed
-            failure = "" if complete else f"{int((off > 1.0).sum())} of {len(off)} fresh answers are not predicted: a unit is missing"
+            failure = "" if complete else (
+                f"{int((off > 1.0).sum())} of {len(off)} fresh answers are not predicted: a unit is missing")
             bar = fitted.fit.error_bar
             network = _as_network(parameters)
             layers = list(network.layers)
-            reports[1] = replace(reports[1], open=self._open_weights(parameters), orientation=fitted.distance, always_on=self.always_on)
+            reports[1] = replace(
+                reports[1], open=self._open_weights(parameters), orientation=fitted.distance, always_on=self.always_on)
         elif second is None:
             failure = (
                 f"{len(reader.units)} surfaces of units above were followed, and do not tell which side of the lowest layer's "
@@ -247,7 +258,8 @@ def _readout(known: KnownLayers, asked: Answers, context: QueryContext, doubt: A
         error = np.sqrt(expected * np.maximum(rest, expected))
     if np.median(rest) > 5.0 * np.median(expected) + 1e-3 * spread:
         return None
-    cov = np.linalg.pinv(np.asarray((scaled / error[:, None]).T @ (scaled / error[:, None])), rcond=1e-12, hermitian=True) / np.outer(size, size)
+    weighed = scaled / error[:, None]
+    cov = np.linalg.pinv(weighed.T @ weighed, rcond=1e-12, hermitian=True) / np.outer(size, size)
     values = (solution / size[:, None]).T
     return Rows(values, np.repeat(cov[None], len(values), axis=0))
 

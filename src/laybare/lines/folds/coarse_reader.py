@@ -74,13 +74,14 @@ class CoarseReader:
                 break
             met = [self._is_met(k, x) for x in self._pair(k, int(rng.choice(others)))]
             if len(met) == 2 and None not in met and any(met):
-                score += float(np.log(o.hit_share / o.false_share if all(met) else (1.0 - o.hit_share) / (1.0 - o.false_share)))
+                shares = (o.both_share, o.both_by_chance) if all(met) else (1.0 - o.both_share, 1.0 - o.both_by_chance)
+                score += float(np.log(shares[0] / shares[1]))
         return score > o.refuse
 
     def _pair(self, k: int, other: int) -> list[Array]:
         """Two inputs on a hyperplane, a little before and beyond another one."""
         (weights,), (biases,) = self.known.weights, self.known.biases
-        x = self.scale * self.context.rng.standard_normal(self.known.dim)
+        x = self.inputs(1)[0]
         w, g = weights[k], weights[other]
         across = g - (g @ w) * w
         size = float(np.linalg.norm(across))
@@ -238,16 +239,17 @@ class Bits(NamedTuple):
     misfit: float
 
 
-def orient(rows: Rows, weights: Array, *, rounds: int = 3) -> Bits:
-    """The orientation of a layer, from rows above it: Σ_k t_k c_mk W_k = -ℓ_m with bits t_k, weighted by the rows' covariances.
+def orient(rows: Rows, weights: Array, errors: Array, *, rounds: int = 3) -> Bits:
+    """The orientation of a layer, from rows above it: Σ_k t_k c_mk W_k = -ℓ_m with bits t_k, weighted by the rows' covariances
+    and the errors of W.
 
     The surest bit is rounded, and the others are estimated again, until all are.
     """
-    width, below = weights.shape
+    width = len(weights)
     turned, fixed, sds = np.full(width, 0.5), np.zeros(width, dtype=bool), np.zeros(width)
     while not fixed.all():
         for _ in range(rounds if not fixed.any() else 1):
-            normal, right, _ = _bit_equations(rows, weights, turned)
+            normal, right, _ = _bit_equations(rows, weights, errors, turned)
             free = ~fixed
             a = normal[np.ix_(free, free)] + np.eye(int(free.sum()))
             b = right[free] - normal[np.ix_(free, fixed)] @ turned[fixed] + 0.5
@@ -260,16 +262,16 @@ def orient(rows: Rows, weights: Array, *, rounds: int = 3) -> Bits:
         sds[k] = sd[bold]
         turned[k] = np.round(np.clip(turned[k], 0.0, 1.0))
         fixed[k] = True
-    return Bits(turned > 0.5, sds, float(np.sqrt(_bit_equations(rows, weights, turned)[2])))
+    return Bits(turned > 0.5, sds, float(np.sqrt(_bit_equations(rows, weights, errors, turned)[2])))
 
 
-def _bit_equations(rows: Rows, weights: Array, turned: Array) -> tuple[Array, Array, float]:
+def _bit_equations(rows: Rows, weights: Array, errors: Array, turned: Array) -> tuple[Array, Array, float]:
     """Normal matrix and right side of the bits, and the mean square misfit at `turned`."""
     width, below = weights.shape
     normal, right, square = np.zeros((width, width)), np.zeros(width), 0.0
     for row, cov in zip(rows.values, rows.covariances, strict=True):
-        left = np.hstack([(turned[:, None] * weights).T, np.eye(below), np.zeros((below, 1))])
-        inverse = np.linalg.inv(left @ cov @ left.T + 1e-18 * np.eye(below))
+        left, noise = _linear_part(row, cov, weights, errors, turned)
+        inverse = np.linalg.inv(noise)
         jacobian = (row[:width, None] * weights).T
         normal += jacobian.T @ inverse @ jacobian
         right -= jacobian.T @ inverse @ row[width:-1]
@@ -278,16 +280,25 @@ def _bit_equations(rows: Rows, weights: Array, turned: Array) -> tuple[Array, Ar
     return normal, right, square / (len(rows.values) * below)
 
 
-def without_linear_part(rows: Rows, weights: Array, biases: Array, turned: Array) -> Rows:
+def _linear_part(row: Array, cov: Array, weights: Array, errors: Array, turned: Array) -> tuple[Array, Array]:
+    """The matrix (below, unknowns) that gives what is left of the linear part of a row, and the covariance of that."""
+    width, below = weights.shape
+    left = np.hstack([(turned[:, None] * weights).T, np.eye(below), np.zeros((below, 1))])
+    noise = left @ cov @ left.T
+    from_weights = float(((row[:width] * errors) ** 2).sum()) + 1e-12 * float(np.trace(noise)) + 1e-300
+    return left, noise + from_weights * np.eye(below)
+
+
+def without_linear_part(rows: Rows, weights: Array, biases: Array, errors: Array, turned: Array) -> Rows:
     """Rows in [relu(z), 1] of the oriented layer: conditioned on having no linear part."""
     width, below = weights.shape
     values, covariances = [], []
-    left = np.hstack([(turned[:, None] * weights).T, np.eye(below), np.zeros((below, 1))])
     keep = np.zeros((width + 1, width + below + 1))
     keep[:width, :width] = np.eye(width)
     keep[-1, :width], keep[-1, -1] = turned * biases, 1.0
     for row, cov in zip(rows.values, rows.covariances, strict=True):
-        gain = cov @ left.T @ np.linalg.inv(left @ cov @ left.T + 1e-18 * np.eye(below))
+        left, noise = _linear_part(row, cov, weights, errors, turned)
+        gain = cov @ left.T @ np.linalg.inv(noise)
         values.append(keep @ (row - gain @ (left @ row)))
         covariances.append(keep @ (cov - gain @ left @ cov) @ keep.T)
     return Rows(np.array(values), np.array(covariances))
@@ -328,13 +339,16 @@ def assemble(reader: CoarseReader) -> SecondLayer | None:
     units = list(reader.units)
     while len(units) >= 2:
         rows = global_rows(reader.known, units)
-        bits = orient(rows, weights)
+        bits = orient(rows, weights, reader.errors)
         if bits.misfit <= o.max_rms:
             turn = np.where(bits.turned, -1.0, 1.0)
             reader.units = units
             return SecondLayer(
-                (weights * turn[:, None], biases * turn), without_linear_part(rows, weights, biases, bits.turned), bits)
-        off = [_bit_equations(Rows(row[None], cov[None]), weights, bits.turned.astype(float))[2] for row, cov in zip(*rows, strict=True)]
+                (weights * turn[:, None], biases * turn),
+                without_linear_part(rows, weights, biases, reader.errors, bits.turned), bits)
+        turned = bits.turned.astype(float)
+        alone = (Rows(row[None], cov[None]) for row, cov in zip(*rows, strict=True))
+        off = [_bit_equations(row, weights, reader.errors, turned)[2] for row in alone]
         if len(units) <= (1.0 - o.most_outliers) * len(reader.units):
             return None
         del units[int(np.argmax(off))]

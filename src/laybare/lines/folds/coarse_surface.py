@@ -1,8 +1,8 @@
 """The surface of one unit where answers are coarse: its row by a filter over located places, each with its error bar.
 
-In float64 a fold is measured once and known. In float32 a kink is located to rounding / jump, about 1e-5 of the domain, so that a
-fold measured just behind a wall tells its weight to a digit or less. Places far from the wall tell more, and can be predicted once
-the weight is roughly known. So the row is a Gaussian, mean and covariance:
+In float64 a fold is measured once and known. In float32 a kink is located to rounding / jump, about 1e-5 of the domain: a fold
+measured just behind a wall tells its weight to a digit or less. Places far from the wall tell more, and can be predicted once the
+weight is roughly known. So the row is a Gaussian, mean and covariance:
 
     row = (c, v, β),   z(x) = Σ_k c_k relu(-s_k z_k(x)) + v·h(x) + β,   c_k ~ N(0, prior²),   (v, β) from the normal at the base
 
@@ -34,60 +34,93 @@ from laybare.numerics.shapes import Array
 class CoarseOptions:
     """Numbers of the reading of surfaces from coarse answers. Lengths are in units of the inputs' scale."""
 
-    prior: float = 2.0  # sd of a weight, in units of the normal at the base.
+    prior: float = 2.0  # sd of a weight, in units of the normal at the base. Checked by `pytest tests/lines/test_coarse.py`.
     sds: float = 5.0
+    """Within which two places are one. Derived: one of a million is farther by chance, and sds are known to 20 %."""
     chance: float = 0.01
+    """That a kink of another surface is within the error of a prediction that is looked at. Derived: of a hundred places at such
+    a distance one is wrong, and places on which others hinge that are missed are dropped again."""
     windows: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001, 3e-4)
-    inner: float = 0.25
+    """Half windows, as `HyperplaneOptions.windows`. Checked by `pytest tests/lines/test_coarse.py`."""
+    inner: float = 0.25  # share of a half window within which a kink must be. Derived: two places on each side are beyond.
+    alone: float = 0.2  # other kinks in the first window on average. Derived: four of five windows hold one kink.
+    narrower: int = 3  # windows that are tried at a place. Convention: a hundredth of the first.
     spreads: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)
-    pairs: int = 32
-    halvings: int = 24
+    """Of inputs that surfaces are followed to. Checked by `python benchmarks/zoo.py --form runtime`."""
+    pairs: int = 32  # ways that are looked at together; they ask nothing. Convention: thirty-two.
+    batch: int = 6  # places asked together. Convention: six.
+    halvings: int = 24  # of a way, to where the prediction is just good enough. Derived: to 1e-7 of it.
+    enough: float = 0.25  # of the largest error, at which that is near enough. Convention: a quarter.
     slant: float = 0.2
-    first_steps: int = 3
-    steps: int = 6
-    batch: int = 6
-    fine: float = 2.0
-    wanted: float = 1e-4
-    alone: float = 0.2
-    blame: int = 2
-    most_looks: int = 1500
-    first_misses: int = 6
-    miss_share: float = 0.15
-    most_outliers: float = 0.2
-    max_rms: float = 3.0
-    meetings: int = 30
-    per_wall: int = 2
-    beyond: float = 0.1
+    """Least sine between a surface and the wall that is looked along. Checked by `pytest tests/lines/test_coarse.py`."""
+    beside_wall: float = 0.05  # nearer to a wall, places are looked at along it. Derived: half of the widest window.
+    first_steps: int = 3  # of Newton's method, while a way is halved. Checked by `pytest tests/lines/test_coarse.py`.
+    steps: int = 6  # of it, for a place that is asked. Checked by `pytest tests/lines/test_coarse.py`.
+    fine: float = 2.0  # sds of a located place, below which a prediction is as good. Convention: two.
+    wanted: float = 1e-4  # sd of predictions all over the domain. Derived: a hundredth of the accuracy that is promised, 1e-2.
     idle: int = 6
+    """Sets of ways that tell nothing new end a surface, half of them aimed at open weights. Checked by `python
+    benchmarks/zoo.py --form runtime`."""
+    blame: int = 2  # predictions that are missed and hinge on one place, more than are met: it was another kink. Convention: two.
+    most_looks: int = 1500  # at a surface. Derived: ten for each of 150 unknowns.
+    first_misses: int = 6
+    """Places at which a surface is not, beside `miss_share` of all, before it is refused. Convention: that of
+    `HyperplaneOptions.max_misses`."""
+    miss_share: float = 0.15
+    """Derived: of the jet tagger's surfaces of layer 2 at most 6 % of places are missed, of those of layer 3 at least 25 %; the
+    geometric mean of the two is 12 %."""
+    unclear: int = 60
+    """Places with several kinks, beyond two for each hit, before it is given up. Checked by `python benchmarks/zoo.py --form
+    runtime`."""
+    meetings: int = 30
+    """Starts from which meetings with an open weight's unit are computed. Checked by `pytest tests/lines/test_coarse.py`."""
+    per_wall: int = 2  # meetings of each that are aimed at. Convention: two.
+    beyond: float = 0.1  # how far beyond. Convention: the widest window.
     compare_after: int = 50
-    spare: int = 10
-    told: float = 0.03
-    reach: float = 8.0
+    """Places, then twice as many: is it a known surface? Checked by `python benchmarks/zoo.py --form runtime`."""
+    spare: int = 10  # places beyond those that a row has used up. Derived: chi-square of ten has a relative sd of .45.
+    told: float = 0.03  # sd of a weight relative to its row, above which it is open. Derived: 1e-2 is promised, three sds.
+    max_rms: float = 3.0  # of residuals in sds. Checked by `pytest tests/lines/test_coarse.py`.
+    max_scale_error: float = 0.1  # of the normal at the base, once all places are counted. Derived: that of a rough normal.
+    most_outliers: float = 0.2  # share of places, or units, that may be dropped. Convention: one in five.
+    reach: float = 8.0  # of kinks that are followed, times √dim. Convention: that of lines.
     quiet_lines: int = 6
-    most_lines: int = 40
-    many_others: int = 5
-    returns: int = 6
-    targets: int = 3
-    fit_spreads: tuple[float, ...] = (0.5, 1.0, 2.0)
-    answers_per_unknown: int = 4
+    """Without a new unit end the layer, as `HyperplaneOptions.quiet_lines`. Checked by `python benchmarks/zoo.py --form
+    runtime`."""
+    most_lines: int = 40  # of a layer. Checked by `python benchmarks/zoo.py --form runtime`.
+    many_others: int = 5  # units that a surface of their layer crosses one of. Derived: as `FoldOptions.many_others`.
+    most_pairs: int = 100
+    """Of places beside other hyperplanes. Derived: three decide; those of a surface are seen in one of thirty."""
+    pair_step: float = 0.03  # from the other hyperplane. Convention: a thirtieth of the scale.
+    both_share: float = 0.8
+    """Wald's test: pairs of which a hyperplane shows both. Derived: what lies above hides it at both places or at none."""
+    both_by_chance: float = 0.3
+    """The same of a surface of the layer above. Derived: where the other one is such a surface too, one in three or less."""
+    accept: float = 5.4  # log-likelihood ratio that accepts. Derived: six pairs that show both.
+    refuse: float = -3.6  # that refuses. Derived: three pairs that show one.
+    returns: int = 6  # from missed answers to lines. Checked by `pytest tests/lines/test_coarse.py`.
+    targets: int = 3  # lines per return. Checked by `pytest tests/lines/test_coarse.py`.
+    fit_spreads: tuple[float, ...] = (0.5, 1.0, 2.0)  # of inputs that are fitted. Checked by `python benchmarks/zoo_drawn.py`.
+    answers_per_unknown: int = 4  # of the readout. Convention: three are left over where one is missed.
     fit_share: float = 1.5
+    """Equations of the joint fit per parameter, and as many beside surfaces. Checked by `python benchmarks/zoo_drawn.py`."""
     most_fits: int = 5
-    prior_sds: float = 10.0
+    """Joint fits, each without answers that the one before misses. Checked by `python benchmarks/zoo_drawn.py`."""
+    prior_sds: float = 10.0  # of error bars: moves of a parameter in one fit. Derived: as `FitOptions.prior_sds`.
+    roughly: float = 30.0  # medians of residuals, within which answers are fitted. Convention: as `contradiction_sds`.
     min_bit_error: float = 1e-4
-    max_bit_distance: float = 0.2
-    missed: float = 1e-3
-    given_up: float = 0.05
-    roughly: float = 30.0
-    most_pairs: int = 24
-    pair_step: float = 0.03
-    hit_share: float = 0.5
-    false_share: float = 0.08
-    accept: float = 5.4
-    refuse: float = -3.6
+    """Linear part of the outputs that is left, relative to the largest readout. Checked by `python benchmarks/zoo_drawn.py`."""
+    max_bit_distance: float = 0.2  # of bits from 0 and 1. Derived: one half is the next.
+    missed: float = 1e-3  # of the spread of answers, beside rounding, before the joint fit. Derived: ten times `wanted`.
+    given_up: float = 0.05  # share of missed answers. Derived: as `FoldOptions.given_up`.
 
 
 class Prediction(NamedTuple):
-    """Places (n, dim) on the mean surface, unit normals, slopes (n,) of z along them, and sds (n,) of the distance."""
+    """Places (n, dim) on the mean surface, the unit normal and the direction in which to look, and the slope (n,) of z along it.
+
+    `sd`, of the distance along it, from the row's covariance; `below`, from the layers below. `room`: along it, to the nearest
+    known surface. `capped`: the prediction is not good enough farther on.
+    """
 
     x: Array
     normal: Array
@@ -111,8 +144,8 @@ class CoarseSurface:
     """The surface of one unit of the layer above known ones."""
 
     def __init__(
-        self, context: QueryContext, known: KnownLayers, errors: Array, scale: float, density: float, rough: Hyperplane, x0: Array,
-        options: CoarseOptions,
+        self, context: QueryContext, known: KnownLayers, errors: Array, scale: float, density: float, rough: Hyperplane,
+        x0: Array, options: CoarseOptions,
     ) -> None:
         self.context, self.known, self.errors, self.scale, self.options = context, known, errors, scale, options
         self.chance_sd = options.chance / (2.0 * density) / options.sds
@@ -201,7 +234,8 @@ class CoarseSurface:
         features = surface_features(self.known, self.side, x)
         sd = np.sqrt(np.maximum(((features @ self.cov) * features).sum(axis=1), 0.0)) / size
         normal = g / size[:, None]
-        return Prediction(x, normal, normal, size, sd, self._from_below(features, x) / size, features, np.zeros(len(x)), np.zeros(len(x), dtype=bool)), ok
+        below, none = self._from_below(features, x) / size, np.zeros(len(x))
+        return Prediction(x, normal, normal, size, sd, below, features, none, none > 0.0), ok
 
     def _from_below(self, features: Array, x: Array) -> Array:
         """What errors of the rows below add to z at inputs, (n,)."""
@@ -226,11 +260,12 @@ class CoarseSurface:
             return False
         self.drop_outliers()
         o, width = self.options, len(self.side)
-        bounded = np.abs(self.row[:width]).max() <= o.sds * o.prior and abs(self.row[width:-1] @ self.rough.normal - 1.0) < 0.1
-        return bool(bounded and self.freedom >= o.spare and self.rms <= o.max_rms)
+        bounded = np.abs(self.row[:width]).max() <= o.sds * o.prior
+        held = abs(self.row[width:-1] @ self.rough.normal - 1.0) < o.max_scale_error
+        return bool(bounded and held and self.freedom >= o.spare and self.rms <= o.max_rms)
 
     def value(self, x: Array) -> Array:
-        """z (n,) of the mean row."""
+        """Z (n,) of the mean row."""
         return self.gradients(x)[1]
 
     def value_sd(self, x: Array) -> Array:
@@ -272,8 +307,10 @@ class CoarseSurface:
 
     def take(self, other: CoarseSurface) -> None:
         """The places of another piece of the same surface, those that agree."""
-        for column, more in ((self.x, other.x), (self.sds, other.sds), (self.jumps, other.jumps), (self.support, other.support)):
-            column.extend(more)
+        self.x += other.x
+        self.sds += other.sds
+        self.jumps += other.jumps
+        self.support += other.support
         self.drop_outliers()
 
     def _explore(self, others: Sequence[CoarseSurface]) -> str:
@@ -286,9 +323,11 @@ class CoarseSurface:
                 if idle > 6:
                     return "stuck"
                 continue
-            asked = np.where(pool.capped, o.fine * self.location_sd(), np.maximum(o.fine * self.location_sd(), o.wanted * self.scale))
-            if (pool.sd <= asked).all():
+            fine = o.fine * self.location_sd()
+            if (pool.sd <= np.where(pool.capped, fine, max(fine, o.wanted * self.scale))).all():
                 idle += 1
+                if self.freedom < o.spare + 1.0:  # it is known; more places than unknowns must agree
+                    self._look(pool, list(self.context.rng.permutation(len(pool.x))[: o.batch]))
                 if idle >= o.idle:
                     return "known"
                 continue
@@ -296,7 +335,7 @@ class CoarseSurface:
             self._look(pool, self._choose(pool))
             if self.misses > o.first_misses + o.miss_share / (1 - o.miss_share) * self.hits:
                 return "refused"
-            if self.unclear > 60 + 2 * self.hits:
+            if self.unclear > o.unclear + 2 * self.hits:
                 return "unclear"
             if self.hits >= compared:
                 compared = 2 * self.hits
@@ -306,10 +345,10 @@ class CoarseSurface:
 
     def _targets(self, n: int) -> Array:
         rng = self.context.rng
-        return self.scale * rng.standard_normal((n, self.known.dim)) * rng.choice(self.options.spreads, (n, 1))
+        return np.asarray(self.scale * rng.standard_normal((n, self.known.dim)) * rng.choice(self.options.spreads, (n, 1)))
 
     def _beyond_open_walls(self) -> tuple[Array, Array] | None:
-        """Located places, and the ways from there to a little beyond meetings of the surface with units whose weights are open."""
+        """Located places, and ways from there to a little beyond meetings with units whose weights are open."""
         o, known, width = self.options, self.known, len(self.side)
         sd = np.sqrt(np.diag(self.cov)[:width])
         unmet = np.flatnonzero(sd > 0.5 * o.prior)
@@ -341,43 +380,39 @@ class CoarseSurface:
             place, ok = self.predict(start + good[:, None] * away, o.first_steps)
             ok &= place.sd <= limit
             low, high = np.where(ok, good, low), np.where(ok, high, good)
-            enough = ok & ((place.sd > 0.25 * limit) | (good == 1.0))
+            enough = ok & ((place.sd > o.enough * limit) | (good == 1.0))
             if enough.all():
                 break
             good = np.where(enough, good, 0.5 * (low + high))
         place, ok = self.predict(start + low[:, None] * away, o.steps)
-        place = self._across_walls(place._replace(capped=(low < 1.0) & (place.sd > 0.25 * limit)))
-        ok &= (place.sd <= limit) & (place.room >= np.maximum(1.5 * o.sds * place.sd / o.inner, o.windows[-1] * self.scale)) & (low > 0)
+        place = self._across_walls(place._replace(capped=(low < 1.0) & (place.sd > o.enough * limit)))
+        needed = np.maximum(1.5 * o.sds * place.sd / o.inner, o.windows[-1] * self.scale)
+        ok &= (place.sd <= limit) & (place.room >= needed) & (low > 0.0)
         return Prediction(*(part[ok] for part in place)) if ok.any() else None
 
     def _across_walls(self, place: Prediction) -> Prediction:
         """Look along the nearest known surface, not across it: the direction within it that is nearest to the normal."""
         slopes, z = self._walls(place.x)
-        size = np.maximum(np.linalg.norm(slopes, axis=2), 1e-300)
-        rows = np.arange(len(z))
-        v = place.normal
-        for _ in range(2):
-            rate = np.abs(np.einsum("nkd,nd->nk", slopes, v))
-            k = np.argmin(np.abs(z) / np.maximum(rate, 1e-12), axis=1)
-            g = slopes[rows, k] / size[rows, k][:, None]
-            u = place.normal - (place.normal * g).sum(axis=1, keepdims=True) * g
-            length = np.linalg.norm(u, axis=1)
-            take = (length > self.options.slant) & (np.abs(z)[rows, k] / np.maximum(rate[rows, k], 1e-12) < 0.05 * self.scale)
-            v = np.where(take[:, None], u / np.maximum(length, 1e-300)[:, None], place.normal)
-            break
-        rate = np.abs(np.einsum("nkd,nd->nk", slopes, v))
-        room = (np.abs(z) / np.maximum(rate, 1e-12)).min(axis=1)
+        rate, rows = np.abs(np.einsum("nkd,nd->nk", slopes, place.normal)), np.arange(len(z))
+        away = np.abs(z) / np.maximum(rate, 1e-12)
+        k = np.argmin(away, axis=1)
+        g = slopes[rows, k] / np.maximum(np.linalg.norm(slopes[rows, k], axis=1, keepdims=True), 1e-300)
+        along = place.normal - (place.normal * g).sum(axis=1, keepdims=True) * g
+        length = np.linalg.norm(along, axis=1)
+        taken = (length > self.options.slant) & (away[rows, k] < self.options.beside_wall * self.scale)
+        v = np.where(taken[:, None], along / np.maximum(length, 1e-300)[:, None], place.normal)
+        room = (np.abs(z) / np.maximum(np.abs(np.einsum("nkd,nd->nk", slopes, v)), 1e-12)).min(axis=1)
         lean = np.abs((v * place.normal).sum(axis=1))
         return place._replace(direction=v, sd=place.sd / lean, below=place.below / lean, slope=place.slope * lean, room=room)
 
     def _walls(self, x: Array) -> tuple[Array, Array]:
         """Gradients (n, walls, dim) and values (n, walls) of all known units at inputs."""
-        known, slopes = self.known, []
-        z = known.preactivations(x)
-        for level, weights in enumerate(known.weights):
-            slopes += [
-                known.pulled_back(z, level, np.broadcast_to(row, (len(x), len(row)))) for row in weights]
-        return np.stack(slopes, axis=1), np.hstack(z)
+        known, n = self.known, len(x)
+        if known.depth == 1:
+            return np.broadcast_to(known.weights[0], (n, *known.weights[0].shape)), known.preactivations(x)[0]
+        level, unit = np.array([(at, k) for at, width in enumerate(known.widths) for k in range(width)]).T
+        z, slopes = known.unit_values(x, np.broadcast_to(level, (n, len(level))), np.broadcast_to(unit, (n, len(unit))))
+        return slopes, z
 
     def _choose(self, pool: Prediction) -> list[int]:
         """The places that tell most, one after the other."""
@@ -394,7 +429,7 @@ class CoarseSurface:
         return chosen
 
     def _look(self, pool: Prediction, chosen: list[int]) -> None:
-        o, added = self.options, False
+        added = False
         for i in chosen:
             found = self.look(pool, i)
             if found.kind == "hit":
@@ -446,7 +481,7 @@ class CoarseSurface:
         start = next((k for k, h in enumerate(windows) if 2.0 * h * self.scale * self.density <= o.alone), len(windows) - 1)
         near = int(np.argmin(((np.array(self.x) - x) ** 2).sum(axis=1)))
         expected = self.jumps[near] * slope
-        for half in windows[max(start, 0) :][:3]:
+        for half in windows[max(start, 0) :][: o.narrower]:
             points = x + half * WINDOW[:, None] * v
             asked = self.context.queries.ask_if_usable(points, "folds")
             if asked is None:

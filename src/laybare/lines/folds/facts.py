@@ -206,7 +206,8 @@ def solve_orientation(
     if plain.unexplained <= tol:
         return plain
     return (
-        _with_one_always_on(above, rows, open_weights, most_free, tol=tol) or _with_always_on(above, rows, open_weights, tol) or plain)
+        _with_one_always_on(above, rows, open_weights, most_free, tol=tol)
+        or _with_always_on(above, rows, open_weights, tol) or plain)
 
 
 def _with_one_always_on(
