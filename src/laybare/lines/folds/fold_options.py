@@ -34,6 +34,12 @@ class FoldOptions:
     false_share: float = 0.08  # hits of any other surface. Measured: `pytest -s tests/lines/test_folds.py -k share`
     accept: float = 5.4  # log-likelihood ratio that accepts. Derived: three hits, 3 log(0.5 / 0.08).
     refuse: float = -3.6  # that refuses. Derived: six misses, 6 log(0.5 / 0.92).
+    flat_share: float = 0.9  # of the way to a wall, where a surface is looked at first. Convention: most of the way.
+    flat_looks: int = 6  # of that kind. Derived: of surfaces that fold in half of cells one in sixty passes.
+    flat_hits: tuple[float, float] = (0.8, 0.4)
+    """Wald's test there: hits of a unit of the layer, which what lies above hides less near a place where it was met, and of any
+    other surface. Measured: `pytest -s tests/lines/test_folds.py -k share`"""
+    flat_refuse: float = -2.0  # log-likelihood ratio. Derived: two misses more than hits; a unit is met again on other lines.
     many_others: int = 5  # units that a surface of their layer crosses one of. Derived: each in half of cases, so 1 - 2^-5.
     few_misses: float = 0.2
     """Share of looks that may miss a surface before it is asked why. Derived: a surface that folds at an unknown unit is missed
@@ -88,6 +94,11 @@ class FoldOptions:
     free_batches: int = 12  # of fresh answers at most. Checked by `pytest tests/lines/test_folds.py`.
     free_beside: int = 300  # asked beside answers that are missed. Derived: ten times as many as directions are free in a unit.
     predicted: float = 1e-8  # misfit after it. Derived: rounding times the condition of the fit.
+
+    def flat_ratio(self, *, hit: bool) -> float:
+        """The same for a look near a wall of the first cell."""
+        mine, other = self.flat_hits
+        return float(np.log(mine / other if hit else (1.0 - mine) / (1.0 - other)))
 
     def log_ratio(self, *, hit: bool) -> float:
         """Wald's test: what a place where the surface is, or is not, adds to the score."""

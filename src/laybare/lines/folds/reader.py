@@ -348,7 +348,7 @@ class FoldReader:
     def follow(self, known: KnownLayers, place: BentPlace) -> FoldedUnit | None:
         """The unit whose surface passes through a place, if it is of the layer above the known ones."""
         surface = FoldedSurface(self.probe, known, place)
-        if not surface.explore() or not surface.verify():
+        if not surface.stays_flat() or not surface.explore() or not surface.verify():
             return None
         unit = FoldedUnit(surface, surface.null_vector())
         useless = unit.folds_nowhere() and unit.open_share >= 0.5

@@ -165,6 +165,27 @@ class FoldedSurface:
                 direction = -np.sign(z) * g / max(float(np.linalg.norm(g)), 1e-300) + 0.3 * direction / np.sqrt(self.known.dim)
         return x, cell, direction
 
+    def stays_flat(self) -> bool:
+        """Whether the surface is flat up to the walls of its first cell; most that are not are refused after a dozen queries.
+
+        A unit of the layer folds at walls that are known and nowhere else; a surface further up folds inside, at units that are
+        not known. Wald's test of places near the walls, in random directions; a normal too poor to predict them is not tested.
+        """
+        options, score, n = self.probe.options, 0.0, self.base.normal
+        if not self.known.depth or self.base.sd > 0.1 * options.on_surface * options.window:
+            return True
+        maps = self.known.maps(self.cell)
+        for _ in range(options.flat_looks):
+            t = _tangent(self.probe.rng.standard_normal(self.known.dim), n)
+            distance = min(next_crossing(maps, self.cell, self.base.x, t).distance, self.probe.scale)
+            place = self._hit(self.base.x + options.flat_share * distance * t, self.cell, maps, n, np.inf)
+            if place is None and self.probe.was_constant:
+                continue
+            score += options.flat_ratio(hit=place is not None)
+            if score <= options.flat_refuse:
+                return False
+        return True
+
     def explore(self) -> bool:
         """Measure fold after fold until nothing free can be met; False if the surface is not where it should be too often."""
         options, barren = self.probe.options, 0
