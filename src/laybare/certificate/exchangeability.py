@@ -31,13 +31,14 @@ from laybare.solver.point import Point, outputs_at
 
 class HeldOutErrors(NamedTuple):
     """`values`: the number of fresh labels; `fresh`: their mean square residual over the variance of y, with its standard error;
-    its ratio to that of the used ones, and what the ratio may be by chance."""
+    its ratio to that of the used ones, what the ratio may be by chance, and what it can hardly be."""
 
     values: int
     fresh: float
     fresh_error: float
     ratio: float
     limit: float
+    refuting: float
 
     @property
     def claim(self) -> Claim:
@@ -45,7 +46,8 @@ class HeldOutErrors(NamedTuple):
         return Claim(
             ClaimName.FRESH_RESIDUAL, self.ratio, self.limit, self.ratio <= self.limit, "tested",
             f"mean square on {self.values:,} fresh values, {self.fresh:.1e} of the variance of y, against the used ones; "
-            "larger means over-fitting or a wrong network.", decisive=True)
+            f"larger means over-fitting or a wrong network, which is refuted beyond {self.refuting:.3g}.",
+            decisive=self.ratio > self.refuting)
 
 
 def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
@@ -62,9 +64,12 @@ def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
     used = [float(total) / fitted.equations for total in fitted.used.sum(_powers(fitted), stage="certificate")]
     tails = max(2.0, *(four / max(two * two, 1e-300) - 1.0 for two, four in ((second, fourth), used)))
     spread = float(np.sqrt(tails / count + tails / fitted.degrees_of_freedom))
-    chance = max(float(fdtri(count, fitted.degrees_of_freedom, ndtr(RULES.sigmas))), 1.0 + RULES.sigmas * spread)
-    ratio, limit = (second + floor) / (noise + floor), chance * (1.0 + 2.0 * fitted.unknowns / fitted.degrees_of_freedom)
-    return HeldOutErrors(count, second, second * float(np.sqrt(tails / count)), ratio, limit)
+    optimism = 1.0 + 2.0 * fitted.unknowns / fitted.degrees_of_freedom
+    limits = (
+        optimism * max(float(fdtri(count, fitted.degrees_of_freedom, ndtr(sigmas))), 1.0 + sigmas * spread)
+        for sigmas in (float(-ndtri(10.0**-RULES.doubting_evidence)), RULES.sigmas))
+    return HeldOutErrors(
+        count, second, second * float(np.sqrt(tails / count)), (second + floor) / (noise + floor), *limits)
 
 
 def _powers(fitted: FittedNetwork) -> Statistic:

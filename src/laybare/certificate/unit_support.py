@@ -36,22 +36,16 @@ class ReducedNetwork(NamedTuple):
     share: float = 1.0
 
 
-def one_unit_fewer_claim(fitted: FittedNetwork, design_effect: float = 1.0) -> Claim:
+def one_unit_fewer_claim(fitted: FittedNetwork, reduced: ReducedNetwork, design_effect: float = 1.0) -> Claim:
     """Gain of the least important unit, the others refitted; dependent rows count as fewer, by the `design_effect`.
 
     Without refitting, a unit that was split into two which no sample tells apart would look indispensable.
     """
-    value = drop_least_needed_unit(fitted).unit_gain / design_effect
-    limit = RULES.needed_unit_gain * bic_penalty_per_unit(fitted)
+    value, limit = reduced.unit_gain / design_effect, bic_penalty_per_unit(fitted)
     return Claim(
         ClaimName.ONE_UNIT_FEWER, value, limit, value > limit, "tested",
         "how much less likely the used samples are without the least important unit, against what its free parameters would gain "
         "from noise; less than the threshold means that the width is not supported by the data.")
-
-
-def is_unsupported(fewer: Claim) -> bool:
-    """Whether the least important unit gains less than its penalty, by the claim of one unit `fewer`."""
-    return fewer.value < fewer.threshold / RULES.needed_unit_gain
 
 
 def drop_least_needed_unit(fitted: FittedNetwork) -> ReducedNetwork:

@@ -86,6 +86,7 @@ class LikelihoodTestOptions:
     moved_units: int = 4  # Copies of every unit, moved, among them: splits. Checked by `laybare reproduce likelihoods`.
     moved_by: float = 0.4  # Distance of these, relative to the row. Checked by `laybare reproduce likelihoods`.
     refits: int = 3  # Best of these that are refitted. Checked by `laybare reproduce likelihoods`.
+    needed_unit_gain: float = 1.2  # Penalties that the least important unit gains. Checked by `laybare reproduce likelihoods`.
     products: int = 60  # Products of inputs that are tested. Checked by `laybare reproduce likelihoods`.
     interval_chance: float = 0.975  # At which intervals from few groups are as wide as Student's. Convention: those of 95 %.
     effort: Effort = Effort(max_steps=30)
@@ -331,7 +332,7 @@ def _fewer_claim(fitted: LikelihoodFit, design_effect: float) -> Claim:
         fitted.refit(keep_units(fitted.point, np.delete(np.arange(fitted.point.width), unit))).loss
         for unit in order[: RULES.dropped_units]]
     gain = fitted.gain(min(losses, default=np.inf), float(fitted.sums.deviance)) / design_effect
-    need = RULES.needed_unit_gain * fitted.penalty
+    need = TESTS.needed_unit_gain * fitted.penalty
     return Claim(
         ClaimName.ONE_UNIT_FEWER, gain, need, gain >= need, "tested",
         "how much less likely the used rows are without the unit that is needed least.")
