@@ -226,18 +226,40 @@ def _dependence(kind: str, neighbours: Array, scaled: Array) -> Dependence:
     return Dependence(kind, capital, reach, neighbours)
 
 
-def variance_inflation(influences: Array, found: Dependence) -> Array:
-    """What dependence multiplies the variance of every parameter by, at least 1; `influences` (n, parameters) are the s_n."""
-    near = found.neighbours[:, : found.reach]
-    rows = np.repeat(np.arange(len(near)), near.shape[1])[near.ravel() >= 0]
-    low, high = np.minimum(rows, near.ravel()[near.ravel() >= 0]), np.maximum(rows, near.ravel()[near.ravel() >= 0])
+class RowInfluences(NamedTuple):
+    """Of every row: its influence on the parameters H⁻¹ s_n (n, parameters), its slopes J (n, outputs, parameters), and J H⁻¹."""
+
+    influences: Array
+    slopes: Array
+    reach: Array
+
+    def leverage(self, low: Array, high: Array) -> Array:
+        """J H⁻¹ Jᵀ of pairs of rows, the mean over outputs."""
+        return np.asarray(np.einsum("nop,nop->n", self.reach[low], self.slopes[high]) / self.slopes.shape[1])
+
+
+def variance_inflation(rows: RowInfluences, found: Dependence, least: float) -> Array:
+    """What dependence multiplies the variance of every parameter by, at least 1.
+
+    A fit pulls what neighbours have in common down by their joint leverage, as far as the residual of a row by its own (Bell and
+    McCaffrey 2002): residuals are divided by 1 - the sum of the leverages of all pairs of the row, at `least` this.
+    """
+    near, influences = found.neighbours[:, : found.reach], rows.influences
+    first = np.repeat(np.arange(len(near)), near.shape[1])[near.ravel() >= 0]
+    low, high = np.minimum(first, near.ravel()[near.ravel() >= 0]), np.maximum(first, near.ravel()[near.ravel() >= 0])
     pairs = np.unique(low * len(near) + high)  # once, whichever row is a neighbour of the other
     low, high = np.divmod(pairs, len(near))
-    own = np.einsum("np,np->p", influences, influences)
-    cross = np.zeros_like(own)
-    for begin in range(0, len(pairs), len(near)):
-        part = slice(begin, begin + len(near))
-        cross += np.einsum("np,np->p", influences[low[part]], influences[high[part]])
+    every = np.arange(len(near))
+    alone = np.maximum(1.0 - rows.leverage(every, every), least)
+    parts = [slice(begin, begin + len(near)) for begin in range(0, len(pairs), len(near))]
+    joint = alone.copy()
+    for part in parts:
+        shared = rows.leverage(low[part], high[part])
+        joint -= np.bincount(low[part], shared, len(near)) + np.bincount(high[part], shared, len(near))
+    scaled = influences * (alone / np.clip(joint, 0.5 * alone, None))[:, None]
+    own, cross = np.einsum("np,np->p", influences, influences), np.zeros(influences.shape[1])
+    for part in parts:
+        cross += np.einsum("np,np->p", scaled[low[part]], scaled[high[part]])
     return np.asarray(np.maximum(1.0, 1.0 + 2.0 * cross / np.maximum(own, np.finfo(float).tiny)))
 
 

@@ -41,7 +41,7 @@ def one_unit_fewer_claim(fitted: FittedNetwork, reduced: ReducedNetwork, design_
 
     Without refitting, a unit that was split into two which no sample tells apart would look indispensable.
     """
-    value, limit = reduced.unit_gain / design_effect, bic_penalty_per_unit(fitted)
+    value, limit = reduced.unit_gain / design_effect, RULES.suspicious_unit_gain * bic_penalty_per_unit(fitted)
     return Claim(
         ClaimName.ONE_UNIT_FEWER, value, limit, value > limit, "tested",
         "how much less likely the used samples are without the least important unit, against what its free parameters would gain "

@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName, Findings, Resolution, SearchRecord, statement
 from laybare.certificate.challengers import BetTerms, challengers_claim, meet_challengers, point_challenger
-from laybare.certificate.evidence import gain_seen
+from laybare.certificate.evidence import bic_penalty_per_unit, gain_seen
 from laybare.certificate.exchangeability import (
     Dependence,
     HeldOutErrors,
@@ -110,7 +110,7 @@ def _errors_and_fresh_rows(
     information, dependent = information or invert_information(fitted, gram), find_dependence(fitted)
     errors, reduced = estimate_errors(fitted, information, dependent, rng=rng), drop_least_needed_unit(fitted)
     fewer = one_unit_fewer_claim(fitted, reduced, errors.design_effect)
-    weak = not fitted.exact and fewer.passed and fewer.value < RULES.clear_unit_gain * fewer.threshold
+    weak = not fitted.exact and fewer.passed and fewer.value < RULES.clear_unit_gain * bic_penalty_per_unit(fitted)
     places = other_places(fitted, reduced.point, rng) if weak else ()
     return errors, held_out_errors(fitted), fewer, places, dependent
 
