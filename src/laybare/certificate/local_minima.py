@@ -68,9 +68,9 @@ NEARBY = NearbyOptions()
 
 def runs_agree_claim(runs: int) -> Claim:
     """That two runs ended at the same fit, after this number of them; 0: none did."""
-    value = float(runs) if runs else float("inf")
+    ended, need = 2.0 if runs else 1.0, 2.0
     return Claim(
-        ClaimName.RUN_AGREEMENT, value, float("inf"), bool(runs), "tested",
+        ClaimName.RUN_AGREEMENT, ended, need, ended >= need, "tested",
         f"two of {runs} runs from different random units ended at the same fit." if runs else
         "no two runs from different random units ended at the same fit, so that another network may fit as well or better; "
         "more samples make that less likely, and so does a search with more hops.")
