@@ -20,17 +20,16 @@ def test_two_runs_must_agree(*, runs: int, passed: bool) -> None:
 
 
 @pytest.mark.parametrize(("ratio", "apart", "passed"), [
-    (9.3, 17.0, True), (9.1, 17.0, False), (-30.0, 17.0, False), (0.0, 15.0, True), (300.0, 1e9, True)])
-def test_another_network_must_not_be_about_as_likely(*, ratio: float, apart: float, passed: bool) -> None:
-    """2 log 100 is 9.2; outputs within sixteen variances are those of the same network."""
+    (16.1, 17.0, True), (15.9, 17.0, False), (-30.0, 17.0, False), (0.0, 15.0, True), (300.0, 1e9, True)])
+def test_another_network_must_be_clearly_worse(*, ratio: float, apart: float, passed: bool) -> None:
+    """By sixteen; outputs within sixteen variances are those of the same network."""
     claim = other_minima_claim((Ending(1e4, 1e4), Ending(ratio, apart)))
     assert claim.name == ClaimName.OTHER_MINIMA and claim.passed is passed and not claim.decisive
-    same = apart < RULES.clear_gain
-    np.testing.assert_allclose(claim.value, 0.0 if same else np.exp(-0.5 * max(ratio, -RULES.clear_gain)), atol=1e-300)
+    assert claim.value == (1e4 if apart < RULES.clear_gain else ratio)
 
 
 def test_dependent_rows_count_as_fewer_where_minima_are_compared() -> None:
-    ending = Ending(12.0, 100.0)
+    ending = Ending(20.0, 100.0)
     assert other_minima_claim([ending]).passed and not other_minima_claim([ending], 2.0).passed
     assert other_minima_claim([]).kind == "assumed"
 
@@ -48,7 +47,7 @@ def test_a_search_of_one_run_is_doubtful_where_there_is_noise() -> None:
     assert lb.recover(lb.Samples(x, y), once, 2, rng=0).certificate.verdict == "verified"
 
 
-@pytest.mark.parametrize("seed", [320039, 320551, 570534, 7000532])
+@pytest.mark.parametrize("seed", [320039, 320551, 570534, 7000532, 7510548])
 def test_a_unit_that_may_stand_in_another_place_is_not_verified(seed: int) -> None:
     """Each was verified: a true unit had been replaced by one that fits the noise better, just worth its numbers, or that is as
     likely somewhere else."""

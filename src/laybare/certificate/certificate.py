@@ -43,8 +43,8 @@ class ClaimName:
     TIED_LABELS = "labels tied at their largest or smallest"
     RELATIVE_ERROR = "largest relative standard error of a unit"
     DISTANCE_TO_MINIMUM = "distance to the minimum in standard errors"
-    OTHER_MINIMA = "likelihood of the best other minimum"
-    RUN_AGREEMENT = "runs that ended at this fit"
+    OTHER_MINIMA = "loss of the best other minimum"
+    RUN_AGREEMENT = "two runs ended at this fit"
     NEIGHBOURS = "residuals of neighbouring rows"
     DRIFT = "drift of the black box"
     REPEATS = "answers that differ when asked again"
@@ -102,8 +102,8 @@ class CertificateRules:
     tried. Checked by `laybare reproduce hostile`."""
     suspicious_unit_gain: float = 0.85
     """Penalties that noise does not reach: beside right networks a further unit gained 0.8 at most (a function that is no network
-    0.97, two opposite units in place of four 0.88). From here on a unit that is there is needed, and one more beside a linear part
-    suspicious. Checked by `laybare reproduce plain-noise`."""
+    0.97, two opposite units in place of four 0.88). From here on a unit that is there is needed, and one more beside a linear
+    part suspicious. Checked by `laybare reproduce plain-noise`."""
     indispensable_unit_gain: float = 20.0
     """Penalties from which the second least important unit is not tried. Checked by `laybare reproduce plain-noise`."""
     dropped_units: int = 2
@@ -127,8 +127,6 @@ class CertificateRules:
     flat_radius: float = 0.1
     """... and where, of all rows with outputs within this share of that spread, ... Checked by `laybare reproduce hostile`."""
     min_tied_share: float = 0.8  # ... at least this share ties. Checked by `laybare reproduce hostile`.
-
-    other_minima: float = 0.01  # Likelihood of another minimum over that of the fit. Convention: one in a hundred.
 
     simultaneous_draws: int = 20_000
     """Draws of all parameters for simultaneous intervals. Derived: the quantile is then known to one per cent."""

@@ -2,9 +2,9 @@
 
 With noise no fit says by itself that it is the best one; two runs that began elsewhere and ended there do. Where the unit that is
 needed least gains little, another place for it may gain as much: a unit that follows noise was chosen among many. So the network
-without that unit is given another one, at the places where one is likeliest, and refitted. An ending whose outputs differ by
-more than `CertificateRules.clear_gain` in all (squares, in variances of the noise) is another network; where its likelihood is
-more than a hundredth of that of the fit, the matter is open.
+without that unit, or the next, is given another one, at the places where one is likeliest, and refitted. An ending whose outputs
+differ by more than `CertificateRules.clear_gain` in all (squares, in variances of the noise) is another network; unless it is
+clearly worse, by the same number, the matter is open.
 
 Standard errors describe one minimum of the squared error. At the kinks of ReLU the error is rough, and with few rows per
 parameter there are several minima within a few standard errors, which fit nearly as well. So the network is moved at random by
@@ -68,9 +68,8 @@ NEARBY = NearbyOptions()
 
 def runs_agree_claim(runs: int) -> Claim:
     """That two runs ended at the same fit, after this number of them; 0: none did."""
-    ended, need = 2.0 if runs else 1.0, 2.0
     return Claim(
-        ClaimName.RUN_AGREEMENT, ended, need, ended >= need, "tested",
+        ClaimName.RUN_AGREEMENT, float(bool(runs)), 1.0, bool(runs), "tested",
         f"two of {runs} runs from different random units ended at the same fit." if runs else
         "no two runs from different random units ended at the same fit, so that another network may fit as well or better; "
         "more samples make that less likely, and so does a search with more hops.")
@@ -85,14 +84,15 @@ class Ending(NamedTuple):
 
 
 def other_minima_claim(endings: Sequence[Ending], design_effect: float = 1.0) -> Claim:
-    """That no other network of this width is about as likely; dependent rows count as fewer."""
+    """That every other network of this width is clearly worse; dependent rows count as fewer."""
     others = [one.ratio for one in endings if one.apart > RULES.clear_gain * design_effect]
-    value = float(np.exp(-0.5 * max(min(others, default=np.inf), -RULES.clear_gain) / design_effect))
+    value = min(others, default=np.inf) / design_effect
     return Claim(
-        ClaimName.OTHER_MINIMA, value, RULES.other_minima, value <= RULES.other_minima, "tested" if endings else "assumed",
-        f"over that of this one, among {len(endings)} refits from other places; where it is large, two networks fit as well." if
-        endings else "other minima were not looked for: every unit is clearly needed, and there are many rows per parameter, or "
-        "too many parameters.")
+        ClaimName.OTHER_MINIMA, value, RULES.clear_gain, value >= RULES.clear_gain, "tested" if endings else "assumed",
+        f"how much less likely the used samples are with another network of this width, at the best of {len(endings)} ends of "
+        "refits from other places; where it is small, or negative, two networks fit as well." if endings else
+        "other minima were not looked for: every unit is clearly needed, and there are many rows per parameter, or too many "
+        "parameters.")
 
 
 def other_places(fitted: FittedNetwork, narrower: Point, rng: Generator) -> tuple[Ending, ...]:

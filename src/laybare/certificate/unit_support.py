@@ -50,13 +50,18 @@ def one_unit_fewer_claim(fitted: FittedNetwork, reduced: ReducedNetwork, design_
 
 def drop_least_needed_unit(fitted: FittedNetwork) -> ReducedNetwork:
     """The best network with one unit fewer, of the few that look best; the gain is infinite if there is no unit."""
+    return drop_cheapest_units(fitted)[0]
+
+
+def drop_cheapest_units(fitted: FittedNetwork) -> list[ReducedNetwork]:
+    """Networks with one unit fewer, of the few that look best, the best first; one of infinite gain if there is no unit."""
     order, _ = elimination_order(fitted.point, fitted.fit)
-    least, enough = ReducedNetwork(fitted.point, np.inf), RULES.indispensable_unit_gain * bic_penalty_per_unit(fitted)
+    found, enough = list[ReducedNetwork](), RULES.indispensable_unit_gain * bic_penalty_per_unit(fitted)
     for i in order[: 1 if fitted.exact else RULES.dropped_units]:
-        least = min(least, _drop_unit(fitted, int(i)), key=lambda one: one.unit_gain)
-        if least.unit_gain >= enough * least.share:
+        found.append(_drop_unit(fitted, int(i)))
+        if found[-1].unit_gain >= enough * found[-1].share:
             break
-    return least
+    return sorted(found, key=lambda one: one.unit_gain) or [ReducedNetwork(fitted.point, np.inf)]
 
 
 def _drop_unit(fitted: FittedNetwork, unit: int) -> ReducedNetwork:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.random import Generator
@@ -41,7 +42,7 @@ from laybare.certificate.standard_errors import (
     invert_information,
     relative_error_claim,
 )
-from laybare.certificate.unit_support import drop_least_needed_unit, kink_claims, one_unit_fewer_claim
+from laybare.certificate.unit_support import drop_cheapest_units, kink_claims, one_unit_fewer_claim
 from laybare.lines.assurance import AssuranceOptions
 from laybare.networks import Network
 from laybare.numerics.shapes import Array, Progress
@@ -108,10 +109,10 @@ def _errors_and_fresh_rows(
     fitted: FittedNetwork, information: Information | None, gram: Array | None, rng: Generator
 ) -> tuple[ErrorEstimate, HeldOutErrors, Claim, tuple[Ending, ...], tuple[Dependence, ...]]:
     information, dependent = information or invert_information(fitted, gram), find_dependence(fitted)
-    errors, reduced = estimate_errors(fitted, information, dependent, rng=rng), drop_least_needed_unit(fitted)
-    fewer = one_unit_fewer_claim(fitted, reduced, errors.design_effect)
+    errors, reduced = estimate_errors(fitted, information, dependent, rng=rng), drop_cheapest_units(fitted)
+    fewer = one_unit_fewer_claim(fitted, reduced[0], errors.design_effect)
     weak = not fitted.exact and fewer.passed and fewer.value < RULES.clear_unit_gain * bic_penalty_per_unit(fitted)
-    places = other_places(fitted, reduced.point, rng) if weak else ()
+    places = tuple(chain.from_iterable(other_places(fitted, one.point, rng) for one in reduced if weak))
     return errors, held_out_errors(fitted), fewer, places, dependent
 
 
