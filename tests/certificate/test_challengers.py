@@ -9,9 +9,18 @@ import pytest
 
 import laybare as lb
 from laybare.certificate import ClaimName, SearchRecord, certify
-from laybare.certificate.challengers import BetTerms, capital_against, upper_bound
+from laybare.certificate.challengers import (
+    BetTerms,
+    Challenger,
+    ResidualRows,
+    boosted_trees,
+    capital_against,
+    second_layer,
+    upper_bound,
+)
 from laybare.lines.assurance import AssuranceOptions
 from laybare.planted import random_network
+from laybare.solver.point import point_of
 from laybare.source.problem import pose
 
 LEVEL = 0.05
@@ -92,3 +101,36 @@ def test_a_right_network_is_beaten_by_none(noise: float) -> None:
     assert 0.0 < claim.value < 0.5
     strict = claim_of(lb.recover(data, lb.RandomStart(), 5, assurance=(LEVEL, 0.01, 1e-3)))
     assert not strict.passed and not strict.decisive
+
+
+def explained(make: Callable[[ResidualRows], Challenger], left: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Share of what is left that a challenger explains on rows that it has not seen; noise as large."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((4000, 4))
+    clean = left(x)[:, None] / left(x).std()
+    seen = ResidualRows(x[:2000], np.zeros((2000, 1)), clean[:2000] + rng.standard_normal((2000, 1)))
+    missed = clean[2000:] - make(seen).adds(x[2000:], np.zeros((2000, 1)))
+    return 1.0 - float(np.mean(missed**2))
+
+
+def test_trees_follow_jumps_where_two_inputs_meet() -> None:
+    """A linear function explains a third of it; one of any single input no more than half."""
+    assert explained(boosted_trees, lambda x: (x[:, 0] > 0.3) * (x[:, 1] < 0.0) * 1.0) > 0.7
+
+
+def test_a_second_layer_follows_functions_of_the_units() -> None:
+    rng = np.random.default_rng(1)
+    below = random_network(4, 3, biases=0.7, readout="positive", rng=rng)
+    point = point_of(below, biases=True, offset=True, linear=False)
+
+    def above(x: np.ndarray) -> np.ndarray:
+        return np.maximum(0.0, below.layer(x) @ [1.0, -1.0, 0.5] - 0.3)
+
+    def other(x: np.ndarray) -> np.ndarray:
+        return np.cos(6.0 * x[:, 0] + 5.0 * x[:, 1])
+
+    def make(seen: ResidualRows) -> Challenger:
+        return second_layer(seen, point, np.random.default_rng(2))
+
+    assert explained(make, above) > 0.8
+    assert explained(make, other) < 0.2

@@ -13,6 +13,7 @@ from laybare.certificate import ClaimName
 from laybare.certificate.challengers import BetTerms, capital_against, upper_bound
 from laybare.certificate.exchangeability import (
     DEPENDENCE,
+    RowInfluences,
     _nearest,
     common_parts,
     find_dependence,
@@ -64,8 +65,16 @@ def test_variance_of_a_mean_of_clusters() -> None:
     member = np.arange(2000) // 4
     near = np.stack([4 * member + (np.arange(2000) + step) % 4 for step in (1, 2, 3)], axis=1)
     found = dependence_of("", near, ranks_of(values[:, 0]))._replace(reach=3)
-    assert variance_inflation(values, found)[0] == pytest.approx(4.0)
-    assert variance_inflation(rng.standard_normal((2000, 1)), found)[0] == pytest.approx(1.0, abs=0.4)
+    assert variance_inflation(followed(values, 0.0), found, 1e-3)[0] == pytest.approx(4.0)
+    assert variance_inflation(followed(rng.standard_normal((2000, 1)), 0.0), found, 1e-3)[0] == pytest.approx(1.0, abs=0.4)
+    # a fit that follows each row by .05 follows four copies by .2: of .95 that was left, .8 is
+    assert variance_inflation(followed(values, 0.05), found, 1e-3)[0] == pytest.approx(1.0 + 3.0 * (0.95 / 0.8) ** 2)
+
+
+def followed(values: np.ndarray, leverage: float) -> RowInfluences:
+    """Rows with these influences, of which a fit follows each by so much."""
+    slopes = np.full((len(values), 1, 1), np.sqrt(leverage))
+    return RowInfluences(values, slopes, slopes)
 
 
 @pytest.mark.parametrize("kind", ["groups", "time series", "repeated inputs"])

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 
 import laybare as lb
+from laybare.estimator import always_answer
 
 HIDDEN_UNITS = "hidden units that the rows support"
 COLUMNS_LEFT_OUT = "columns left out"
@@ -211,3 +212,23 @@ def test_a_line_among_outliers_is_fitted_by_the_loss_that_was_asked_for():
             model = lb.NetworkRecovery(loss=loss, width=1, random_state=0).fit(x, y)
             errors.append(np.mean((model.predict(x) - 2.0 * x[:, 0]) ** 2))
     assert np.median(missed["huber"]) < 0.1 < np.median(missed["squared"])
+
+
+def test_all_widths_that_are_tried_spend_one_level(monkeypatch):
+    """A narrower network that is verified after wider ones were not had had chances of its own at the whole level."""
+    spent, inner = [], always_answer.recover
+
+    def recover(*given, assurance, **further):
+        if further["width"] is not None:  # else it is asked for the width alone, and its verdict is not used
+            spent.append(sum(assurance.level_of_look(look) for look in range(50)))
+        return inner(*given, assurance=assurance, **further)
+
+    monkeypatch.setattr(always_answer, "recover", recover)
+    truth = lb.random_network(3, 2, rng=5)
+    x, rng = rows(400, 3)
+    with pytest.warns(ConvergenceWarning):
+        model = lb.NetworkRecovery(width=5, random_state=0).fit(x, truth(x) + 0.1 * rng.normal(size=400))
+    assert model.network_.width < 5 and len(spent) >= 2
+    assert spent == sorted(spent, reverse=True) and spent[0] > 4.0 * spent[1]
+    assert sum(spent) <= 0.05 < sum(spent) / (1.0 - 0.2 ** len(spent)) * 1.0001
+    assert model.certificate_.resolution.level == 0.05

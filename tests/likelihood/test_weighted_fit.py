@@ -8,9 +8,10 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from laybare.activations import relu, tanh
+from laybare.likelihood.deviance_tests import LikelihoodFit, _group_scores
 from laybare.likelihood.weighted_fit import constant_point, deviance_at, maximise_likelihood, sums_at
 from laybare.solver.minimise import minimise
-from laybare.solver.point import Model, Point, output_gradients, outputs_at
+from laybare.solver.point import Model, Point, network_of, output_gradients, outputs_at
 from laybare.source import Samples, Schedule, Unknown
 from laybare.source.losses import LOSSES, Loss, likelihood_rows
 from laybare.source.problem import total_variation
@@ -101,3 +102,18 @@ def test_jacobian_of_several_outputs():
     for output in range(2):
         change = (outputs_at(there, inputs()) - outputs_at(point, inputs()))[:, output]
         assert_allclose(output_gradients(point, inputs(), output) @ move, change, atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1, 4, 40])
+def test_scores_of_groups_are_those_of_the_fit_without_them(size):
+    """A step from the fit without a group: (H - M)^-1 u, with fewer rows in a group than parameters, and with more."""
+    point, rng = planted(tanh), np.random.default_rng(8)
+    groups, y = rng.permutation(np.arange(N) // size), outputs_at(point, inputs())[:, 0] + rng.normal(size=N)
+    rows = rows_of(y, "squared", rng.uniform(0.5, 2.0, size=N), groups)
+    fitted = LikelihoodFit(network_of(point, vector=True), None, rows, rows, point)
+    found, H = _group_scores(fitted) @ fitted.inverse.matrix, fitted.sums.information
+    for group in range(3):
+        own = rows.labels.groups == group
+        J, w = output_gradients(point, inputs()[own], 0), rows.labels.weights[own]
+        u = J.T @ (w * (y - outputs_at(point, inputs())[:, 0])[own])
+        assert_allclose(found[group], np.linalg.solve(H - (J * w[:, None]).T @ J, u), rtol=1e-6, atol=1e-9)

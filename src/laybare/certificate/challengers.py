@@ -11,11 +11,13 @@ these bounds holds at the same level for the whole list: if some challenger is b
 1982). So one sentence follows for all of them: "beaten by none of these by more than δ". Bets the other way round show that a
 challenger *is* better.
 
-Three families are always tried on what the network leaves, and they are fitted to one half of the rows and meet the other:
+Five families are always tried on what the network leaves, and they are fitted to one half of the rows and meet the other:
 *ridge functions*, any profile along one direction (Friedman and Stuetzle 1981), which are what parallel units, steps and bends of
 another activation add up to; the *single wave* of many that explains most, at any frequency (Schuster 1898), which a profile of
-a few knots does not follow; and *waves* in random directions at several scales (Rahimi and Recht 2007), for what has no single
-direction. One unit more and units of other activations are fitted to all used rows, and meet the fresh ones.
+a few knots does not follow; *waves* in random directions at several scales (Rahimi and Recht 2007), for what has no single
+direction; units of a *second layer*, random ones on top of those that were found; and *boosted trees* (Friedman 2001), for jumps
+and interactions of a few inputs. One unit more and units of other activations are fitted to all used rows, and meet the fresh
+ones.
 Source: Waudby-Smith and Ramdas (2024), section 4, for the bets.
 """
 
@@ -54,7 +56,10 @@ class ChallengerOptions:
     octaves: tuple[float, float] = (-1.0, 5.0)
     """Of their lengths, in white inputs. Derived: half a period to dozens between the largest and smallest of an input."""
     steps: int = 8  # Of directions, frequencies and factors. Checked by `pytest tests/certificate/test_challengers.py`.
-    waves: int = 192  # Checked by `make bench`.
+    waves: int = 192  # And random units of a second layer. Checked by `make bench`.
+    trees: int = 20  # Checked by `pytest tests/certificate/test_challengers.py`.
+    tree_levels: int = 2  # Of splits: interactions of two inputs. Convention: small trees, many of them.
+    tree_share: float = 0.3  # Of its best fit that a tree adds. Checked by `pytest tests/certificate/test_challengers.py`.
     scales: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)  # Derived: octaves of frequencies, in white inputs.
     bets: tuple[float, ...] = (0.9, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)  # Derived: shares of 1/b, about octaves.
 
@@ -189,9 +194,15 @@ def meet_challengers(
     met = ResidualRows(*(np.concatenate(pair) for pair in zip(other, fresh, strict=True)))
     found = [contest(one.name, one.adds, fitted, fresh, used, terms) for one in points]
     if len(seen.x) >= 2 * OPTIONS.rows_per_knot:
-        family = (ridge_function(seen, fitted.point, rng), single_wave(seen, rng), waves(seen, rng))
+        family = residual_challengers(seen, fitted.point, rng)
         found += [contest(one.name, one.adds, fitted, met, seen, terms) for one in family]
     return tuple(found)
+
+
+def residual_challengers(seen: ResidualRows, point: Point, rng: Generator) -> tuple[Challenger, ...]:
+    """All families of what the network leaves."""
+    found = (ridge_function(seen, point, rng), single_wave(seen, rng), waves(seen, rng), boosted_trees(seen))
+    return (*found, second_layer(seen, point, rng)) if point.width else found
 
 
 def ridge_function(seen: ResidualRows, point: Point, rng: Generator) -> Challenger:
@@ -351,25 +362,99 @@ def _place(knots: Array, t: Array) -> tuple[Array, Array]:
 
 
 def waves(seen: ResidualRows, rng: Generator) -> Challenger:
-    """Cosines of random frequencies at every scale, ridge regression with the penalty of least generalised cross-validation."""
-    d, n = seen.x.shape[1], len(seen.x)
-    count = max(len(OPTIONS.scales), min(OPTIONS.waves, n // OPTIONS.rows_per_knot))
+    """Cosines of random frequencies at every scale."""
+    d, count = seen.x.shape[1], _feature_count(seen)
     scales = np.resize(np.array(OPTIONS.scales), count) / np.sqrt(d)
     rows, phases = scales[:, None] * rng.standard_normal((count, d)), rng.uniform(0.0, 2.0 * np.pi, count)
+    single, shifts = rows.astype(np.float32), phases.astype(np.float32)  # five digits are plenty
+    return _ridge_regression("waves in all directions", seen, lambda x: np.cos(x.astype(np.float32) @ single.T + shifts))
+
+
+def second_layer(seen: ResidualRows, point: Point, rng: Generator) -> Challenger:
+    """Random units on top of those that were found."""
+    hidden = point.activation(point.extended(seen.x) @ point.units.T)
+    means, spreads = hidden.mean(axis=0), np.maximum(hidden.std(axis=0), np.finfo(np.float32).tiny)
+    rows = rng.standard_normal((_feature_count(seen), point.width)) / (np.sqrt(max(1, point.width)) * spreads)
+    shifts = (rng.standard_normal(len(rows)) - rows @ means).astype(np.float32)
 
     def features(x: Array) -> Array:
-        single = x.astype(np.float32) @ rows.T.astype(np.float32) + phases.astype(np.float32)  # five digits are plenty
-        return np.asarray(np.cos(single))
+        below = point.activation(point.extended(x) @ point.units.T).astype(np.float32)
+        return np.asarray(point.activation(below @ rows.astype(np.float32).T + shifts))
 
-    shown = features(seen.x)
+    return _ridge_regression("a second layer", seen, features)
+
+
+def _feature_count(seen: ResidualRows) -> int:
+    return max(len(OPTIONS.scales), min(OPTIONS.waves, len(seen.x) // OPTIONS.rows_per_knot))
+
+
+def _ridge_regression(name: str, seen: ResidualRows, features: Callable[[Array], Array]) -> Challenger:
+    """A linear function of features, with the penalty of least generalised cross-validation."""
+    n, shown = len(seen.x), features(seen.x)
     values, vectors = np.linalg.eigh((shown.T @ shown).astype(np.float64))
     values, along = np.maximum(values, 0.0), vectors.T @ (shown.T @ seen.residual)
     total = float(np.sum(seen.residual**2))
-    best = (np.inf, np.zeros((count, seen.residual.shape[1])))
+    best = (np.inf, np.zeros((len(values), seen.residual.shape[1])))
     for penalty in n * 10.0 ** np.arange(-4.0, 3.0):
         shrunk = along / (values + penalty)[:, None]
         left = total - float(np.sum(shrunk * (2.0 * along - values[:, None] * shrunk)))
         free = n - float(np.sum(values / (values + penalty)))
         best = min(best, (left / free**2, vectors @ shrunk), key=lambda one: one[0])
     coefficients = best[1]
-    return Challenger("waves in all directions", lambda x, outputs: np.asarray(features(x) @ coefficients))
+    return Challenger(name, lambda x, outputs: np.asarray(features(x) @ coefficients))
+
+
+class _Tree(NamedTuple):
+    """For every inner node, level by level, the input that it asks and the cut of that input; values of the leaves."""
+
+    inputs: Array
+    cuts: Array
+    values: Array
+
+    def leaf(self, codes: Array) -> Array:
+        """The leaf of rows, whose inputs are given by the number of cuts below them."""
+        node, every = np.zeros(len(codes), dtype=int), np.arange(len(codes))
+        for _ in range(OPTIONS.tree_levels):
+            node = 2 * node + 1 + (codes[every, self.inputs[node]] > self.cuts[node])
+        return np.asarray(node - len(self.inputs))
+
+
+def boosted_trees(seen: ResidualRows) -> Challenger:
+    """A sum of small trees, each a share of what fits best to what those before it leave."""
+    few = _take(seen, np.arange(min(len(seen.x), OPTIONS.screened_rows)))
+    cuts = np.quantile(few.x, np.linspace(0.0, 1.0, OPTIONS.knots + 1)[1:-1], axis=0)
+
+    def coded(x: Array) -> Array:
+        return np.stack([np.searchsorted(own, column) for own, column in zip(cuts.T, x.T, strict=True)], axis=1)
+
+    codes, left, trees = coded(few.x), few.residual.copy(), list[_Tree]()
+    for _ in range(OPTIONS.trees):
+        trees.append(_grown(codes, left))
+        left -= trees[-1].values[trees[-1].leaf(codes)]
+
+    def adds(x: Array, outputs: Array) -> Array:
+        own = coded(x)
+        return np.asarray(sum(tree.values[tree.leaf(own)] for tree in trees))
+
+    return Challenger("boosted trees", adds)
+
+
+def _grown(codes: Array, left: Array) -> _Tree:
+    """The tree whose splits, one level after the other, explain most; its leaves are shrunk."""
+    (n, d), m, bins = codes.shape, left.shape[1], OPTIONS.knots
+    node, inputs, cuts = np.zeros(n, dtype=int), np.zeros(0, dtype=int), np.zeros(0, dtype=int)
+    for level in range(OPTIONS.tree_levels):
+        nodes = 2**level
+        at = ((node[:, None] * d + np.arange(d)) * bins + codes).ravel()
+        parts = [np.bincount(at, None if r is None else np.repeat(r, d), nodes * d * bins) for r in (None, *left.T)]
+        counts, *sums = (np.cumsum(part.reshape(nodes, d, bins), axis=2) for part in parts)
+        others = counts[:, :, -1:] - counts
+        gains = sum(own**2 / np.maximum(counts, 1) + (own[:, :, -1:] - own) ** 2 / np.maximum(others, 1) for own in sums)
+        gains = np.where(np.minimum(counts, others) >= OPTIONS.rows_per_knot, gains, 0.0).reshape(nodes, -1)
+        asked, cut = np.divmod(np.argmax(gains, axis=1), bins)
+        inputs, cuts = np.append(inputs, asked), np.append(cuts, cut)
+        node = 2 * node + (codes[np.arange(n), asked[node]] > cut[node])
+    leaves = 2**OPTIONS.tree_levels
+    size = np.bincount(node, minlength=leaves) + OPTIONS.rows_per_knot
+    values = np.stack([np.bincount(node, r, leaves) / size for r in left.T], axis=1).reshape(leaves, m)
+    return _Tree(inputs, cuts, OPTIONS.tree_share * values)

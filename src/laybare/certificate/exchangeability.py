@@ -31,13 +31,14 @@ from laybare.solver.point import Point, outputs_at
 
 class HeldOutErrors(NamedTuple):
     """`values`: the number of fresh labels; `fresh`: their mean square residual over the variance of y, with its standard error;
-    its ratio to that of the used ones, and what the ratio may be by chance."""
+    its ratio to that of the used ones, what the ratio may be by chance, and what it can hardly be."""
 
     values: int
     fresh: float
     fresh_error: float
     ratio: float
     limit: float
+    refuting: float
 
     @property
     def claim(self) -> Claim:
@@ -45,7 +46,8 @@ class HeldOutErrors(NamedTuple):
         return Claim(
             ClaimName.FRESH_RESIDUAL, self.ratio, self.limit, self.ratio <= self.limit, "tested",
             f"mean square on {self.values:,} fresh values, {self.fresh:.1e} of the variance of y, against the used ones; "
-            "larger means over-fitting or a wrong network.", decisive=True)
+            f"larger means over-fitting or a wrong network, which is refuted beyond {self.refuting:.3g}.",
+            decisive=self.ratio > self.refuting)
 
 
 def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
@@ -62,9 +64,12 @@ def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
     used = [float(total) / fitted.equations for total in fitted.used.sum(_powers(fitted), stage="certificate")]
     tails = max(2.0, *(four / max(two * two, 1e-300) - 1.0 for two, four in ((second, fourth), used)))
     spread = float(np.sqrt(tails / count + tails / fitted.degrees_of_freedom))
-    chance = max(float(fdtri(count, fitted.degrees_of_freedom, ndtr(RULES.sigmas))), 1.0 + RULES.sigmas * spread)
-    ratio, limit = (second + floor) / (noise + floor), chance * (1.0 + 2.0 * fitted.unknowns / fitted.degrees_of_freedom)
-    return HeldOutErrors(count, second, second * float(np.sqrt(tails / count)), ratio, limit)
+    optimism = 1.0 + 2.0 * fitted.unknowns / fitted.degrees_of_freedom
+    limits = (
+        optimism * max(float(fdtri(count, fitted.degrees_of_freedom, ndtr(sigmas))), 1.0 + sigmas * spread)
+        for sigmas in (float(-ndtri(10.0**-RULES.doubting_evidence)), RULES.sigmas))
+    return HeldOutErrors(
+        count, second, second * float(np.sqrt(tails / count)), (second + floor) / (noise + floor), *limits)
 
 
 def _powers(fitted: FittedNetwork) -> Statistic:
@@ -89,6 +94,7 @@ class DependenceOptions:
     tree_rows: int = 4096
     """Of these, among whose inputs the nearest are sought first: all would take four times as long as the rest of a certificate.
     Checked by `pytest tests/cli/test_planning.py`."""
+    tree_queries: int = 1024  # Of these, whose nearest are sought first. Derived: pairs that correlate by a tenth then show.
     tree_dim: int = 12
     """Inputs up to which neighbours among these are sought. Derived: in more dimensions a tree visits most rows."""
     most_neighbours: int = 40  # Beyond this J there is none. Checked by `laybare reproduce coverage`.
@@ -179,7 +185,9 @@ def _products(residual: Array, neighbours: Array) -> Array:
 def _among_inputs(x: Array, scaled: Array, most: int) -> Dependence:
     """Bets on the nearest of some rows, which are quick to find; more neighbours of all rows only where these pay."""
     kind, some = "with the nearest inputs", slice(DEPENDENCE.tree_rows)
-    first = _dependence(kind, _nearest(x[some], 1), scaled[some])
+    nearest = np.full((len(x[some]), 1), -1)
+    nearest[: DEPENDENCE.tree_queries] = _nearest(x[some], 1, DEPENDENCE.tree_queries)
+    first = _dependence(kind, nearest, scaled[some])
     if not first.found:
         return first
     whole = _dependence(kind, _nearest(x, most), scaled)
@@ -194,16 +202,16 @@ def _cut_off(residual: Array) -> Array:
     return np.asarray(centred / max(1.0, float(np.abs(centred).max())))
 
 
-def _nearest(x: Array, most: int) -> Array:
-    """The numbers of the nearest rows of every row, nearest first."""
+def _nearest(x: Array, most: int, queries: int | None = None) -> Array:
+    """The numbers of the nearest rows of every row, or of the first ones, nearest first."""
     from scipy.spatial import cKDTree  # slow to import
 
-    tree = cKDTree(x)
-    some = range(0, len(x), DEPENDENCE.tree_rows)  # between calls an interrupt is answered
-    near = np.concatenate([tree.query(x[start : start + DEPENDENCE.tree_rows], most + 1)[1] for start in some])
-    own = near == np.arange(len(x))[:, None]
+    tree, asked = cKDTree(x), x[:queries]
+    some = range(0, len(asked), DEPENDENCE.tree_rows)  # between calls an interrupt is answered
+    near = np.concatenate([tree.query(asked[start : start + DEPENDENCE.tree_rows], most + 1)[1] for start in some])
+    own = near == np.arange(len(asked))[:, None]
     own[~own.any(axis=1), -1] = True  # a row with many copies need not be among its own neighbours
-    return np.asarray(near[~own].reshape(len(x), most))
+    return np.asarray(near[~own].reshape(len(asked), most))
 
 
 def _dependence(kind: str, neighbours: Array, scaled: Array) -> Dependence:
@@ -221,18 +229,40 @@ def _dependence(kind: str, neighbours: Array, scaled: Array) -> Dependence:
     return Dependence(kind, capital, reach, neighbours)
 
 
-def variance_inflation(influences: Array, found: Dependence) -> Array:
-    """What dependence multiplies the variance of every parameter by, at least 1; `influences` (n, parameters) are the s_n."""
-    near = found.neighbours[:, : found.reach]
-    rows = np.repeat(np.arange(len(near)), near.shape[1])[near.ravel() >= 0]
-    low, high = np.minimum(rows, near.ravel()[near.ravel() >= 0]), np.maximum(rows, near.ravel()[near.ravel() >= 0])
+class RowInfluences(NamedTuple):
+    """Of every row: its influence on the parameters H⁻¹ s_n (n, parameters), its slopes J (n, outputs, parameters), and J H⁻¹."""
+
+    influences: Array
+    slopes: Array
+    reach: Array
+
+    def leverage(self, low: Array, high: Array) -> Array:
+        """J H⁻¹ Jᵀ of pairs of rows, the mean over outputs."""
+        return np.asarray(np.einsum("nop,nop->n", self.reach[low], self.slopes[high]) / self.slopes.shape[1])
+
+
+def variance_inflation(rows: RowInfluences, found: Dependence, least: float) -> Array:
+    """What dependence multiplies the variance of every parameter by, at least 1.
+
+    A fit pulls what neighbours have in common down by their joint leverage, as far as the residual of a row by its own (Bell and
+    McCaffrey 2002): residuals are divided by 1 - the sum of the leverages of all pairs of the row, at `least` this.
+    """
+    near, influences = found.neighbours[:, : found.reach], rows.influences
+    first = np.repeat(np.arange(len(near)), near.shape[1])[near.ravel() >= 0]
+    low, high = np.minimum(first, near.ravel()[near.ravel() >= 0]), np.maximum(first, near.ravel()[near.ravel() >= 0])
     pairs = np.unique(low * len(near) + high)  # once, whichever row is a neighbour of the other
     low, high = np.divmod(pairs, len(near))
-    own = np.einsum("np,np->p", influences, influences)
-    cross = np.zeros_like(own)
-    for begin in range(0, len(pairs), len(near)):
-        part = slice(begin, begin + len(near))
-        cross += np.einsum("np,np->p", influences[low[part]], influences[high[part]])
+    every = np.arange(len(near))
+    alone = np.maximum(1.0 - rows.leverage(every, every), least)
+    parts = [slice(begin, begin + len(near)) for begin in range(0, len(pairs), len(near))]
+    joint = alone.copy()
+    for part in parts:
+        shared = rows.leverage(low[part], high[part])
+        joint -= np.bincount(low[part], shared, len(near)) + np.bincount(high[part], shared, len(near))
+    scaled = influences * (alone / np.clip(joint, 0.5 * alone, None))[:, None]
+    own, cross = np.einsum("np,np->p", influences, influences), np.zeros(influences.shape[1])
+    for part in parts:
+        cross += np.einsum("np,np->p", scaled[low[part]], scaled[high[part]])
     return np.asarray(np.maximum(1.0, 1.0 + 2.0 * cross / np.maximum(own, np.finfo(float).tiny)))
 
 

@@ -107,6 +107,7 @@ def find_missing_unit(fitted: FittedNetwork, units: Array, gram: Array | None) -
     `gram` is that of a step at the fit: the others are linearised with it. Without `gram`: five short refits and a long one.
     """
     penalty = bic_penalty_per_unit(fitted)
+    units = units[: MISSING.new_unit_starts - (fitted.search_rows is not fitted.used)]
     if fitted.exact or fitted.equations <= fitted.unknowns + parameters_per_unit(fitted.point):
         return MissingUnit()
     best = _best_refit(fitted, units, RULES.clear_unit_gain * penalty) if gram is None else (
@@ -130,12 +131,12 @@ def one_unit_more_claim(fitted: FittedNetwork, found: MissingUnit, design_effect
         decisive=min(value, found.weighted / design_effect) >= clear)
 
 
-def _starting_points(fitted: FittedNetwork, units: Array) -> list[Point]:
-    """The network with a candidate, last among its units: the likeliest splits, then the first of `units`."""
+def starting_points(fitted: FittedNetwork, units: Array) -> list[Point]:
+    """The network with a candidate, last among its units: the likeliest splits, then `units`, then those at large residuals."""
     likely = likely_splits(fitted.search_rows, fitted.point, float(np.sqrt(fitted.noise_variance)), fitted.precision)
-    few, many = fitted.used.size <= MISSING.max_rows_by_residual, fitted.search_rows is not fitted.used
+    few = fitted.used.size <= MISSING.max_rows_by_residual
     nothing = np.zeros((1, fitted.used.outputs))
-    new = [*units[: MISSING.new_unit_starts - many], *_units_at_largest_residuals(fitted)]
+    new = [*units, *_units_at_largest_residuals(fitted)]
     splits = MISSING.split_starts if few else MISSING.split_starts - 1
     further = (add_units(fitted.point, row[None], nothing) for row in new)
     return [*(split_unit(fitted.point, split) for split in likely[:splits]), *further]
@@ -173,7 +174,7 @@ def _best_beside_linearised(fitted: FittedNetwork, units: Array, gram: Array, mi
     if part is not fitted.used:
         gram = fitted.gram_on_search_rows
     beside = cache(partial(linearise_without, gauged_information(gram, point), point))
-    places = [_place_of_start(start, point, beside) for start in _starting_points(fitted, units)]
+    places = [_place_of_start(start, point, beside) for start in starting_points(fitted, units)]
     if part is fitted.used:
         tried = settle_candidates(some, places, replace(effort, max_steps=MISSING.first_steps))
         best, place = min(zip(tried, places, strict=True), key=lambda one: one[0].loss)
@@ -248,7 +249,7 @@ def _place_of_start(start: Point, point: Point, beside: Callable[[int | None], L
 def _best_refit(fitted: FittedNetwork, units: Array, clear: float) -> WidenedFit:
     """The best fit with one unit more, all units refitted; the first that gains at least `clear`, if any."""
     best, loss = WidenedFit(fitted.point, float(fitted.fit.loss)), float(fitted.fit.loss)
-    for start in _starting_points(fitted, units):
+    for start in starting_points(fitted, units):
         tried = fitted.refit(start, replace(refit_effort(fitted), max_steps=MISSING.first_steps))
         best = WidenedFit(tried.point, tried.loss) if tried.loss < best.loss else best
         if log_likelihood_gain(fitted, loss, best.loss, wider=1) >= clear:

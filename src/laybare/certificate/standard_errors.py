@@ -28,7 +28,7 @@ from laybare.certificate.error_propagation import (
     standard_deviations,
     standardising_transform,
 )
-from laybare.certificate.exchangeability import DEPENDENCE, Dependence, variance_inflation
+from laybare.certificate.exchangeability import DEPENDENCE, Dependence, RowInfluences, variance_inflation
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.certificate.local_minima import NearbyMinima, find_nearby_minima, searches_nearby
 from laybare.networks import Network
@@ -46,7 +46,7 @@ from laybare.solver.normal import (
     with_ones,
     working_precision,
 )
-from laybare.solver.point import Point, Split, point_of
+from laybare.solver.point import Point, Split, output_gradients, point_of
 from laybare.source import Source
 from laybare.source.problem import prefix_or_all
 
@@ -147,7 +147,9 @@ def _factors_of_dependence(
             return factors * np.nan
         x, y = fitted.used.read(0, rows)
         influences = np.array(_Sandwich(point, inverse.matrix, unit, np.float64).influences(x, y))
-        factors = np.maximum(factors, variance_inflation(influences, one))
+        slopes = np.stack([output_gradients(point, x, output) for output in range(y.shape[1])], axis=1)
+        found_rows = RowInfluences(influences, slopes, slopes @ inverse.matrix)
+        factors = np.maximum(factors, variance_inflation(found_rows, one, ERRORS.min_residual_share))
     return factors
 
 

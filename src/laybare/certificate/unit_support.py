@@ -36,33 +36,32 @@ class ReducedNetwork(NamedTuple):
     share: float = 1.0
 
 
-def one_unit_fewer_claim(fitted: FittedNetwork, design_effect: float = 1.0) -> Claim:
+def one_unit_fewer_claim(fitted: FittedNetwork, reduced: ReducedNetwork, design_effect: float = 1.0) -> Claim:
     """Gain of the least important unit, the others refitted; dependent rows count as fewer, by the `design_effect`.
 
     Without refitting, a unit that was split into two which no sample tells apart would look indispensable.
     """
-    value = drop_least_needed_unit(fitted).unit_gain / design_effect
-    limit = RULES.needed_unit_gain * bic_penalty_per_unit(fitted)
+    value, limit = reduced.unit_gain / design_effect, RULES.suspicious_unit_gain * bic_penalty_per_unit(fitted)
     return Claim(
         ClaimName.ONE_UNIT_FEWER, value, limit, value > limit, "tested",
         "how much less likely the used samples are without the least important unit, against what its free parameters would gain "
         "from noise; less than the threshold means that the width is not supported by the data.")
 
 
-def is_unsupported(fewer: Claim) -> bool:
-    """Whether the least important unit gains less than its penalty, by the claim of one unit `fewer`."""
-    return fewer.value < fewer.threshold / RULES.needed_unit_gain
-
-
 def drop_least_needed_unit(fitted: FittedNetwork) -> ReducedNetwork:
     """The best network with one unit fewer, of the few that look best; the gain is infinite if there is no unit."""
+    return drop_cheapest_units(fitted)[0]
+
+
+def drop_cheapest_units(fitted: FittedNetwork) -> list[ReducedNetwork]:
+    """Networks with one unit fewer, of the few that look best, the best first; one of infinite gain if there is no unit."""
     order, _ = elimination_order(fitted.point, fitted.fit)
-    least, enough = ReducedNetwork(fitted.point, np.inf), RULES.indispensable_unit_gain * bic_penalty_per_unit(fitted)
+    found, enough = list[ReducedNetwork](), RULES.indispensable_unit_gain * bic_penalty_per_unit(fitted)
     for i in order[: 1 if fitted.exact else RULES.dropped_units]:
-        least = min(least, _drop_unit(fitted, int(i)), key=lambda one: one.unit_gain)
-        if least.unit_gain >= enough * least.share:
+        found.append(_drop_unit(fitted, int(i)))
+        if found[-1].unit_gain >= enough * found[-1].share:
             break
-    return least
+    return sorted(found, key=lambda one: one.unit_gain) or [ReducedNetwork(fitted.point, np.inf)]
 
 
 def _drop_unit(fitted: FittedNetwork, unit: int) -> ReducedNetwork:

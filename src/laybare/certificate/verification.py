@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.random import Generator
 
 from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName, Findings, Resolution, SearchRecord, statement
 from laybare.certificate.challengers import BetTerms, challengers_claim, meet_challengers, point_challenger
-from laybare.certificate.evidence import gain_seen
+from laybare.certificate.evidence import bic_penalty_per_unit, gain_seen
 from laybare.certificate.exchangeability import (
     Dependence,
     HeldOutErrors,
@@ -29,7 +30,7 @@ from laybare.certificate.exchangeability import (
 )
 from laybare.certificate.explanations import find_residual_structure, likely_reason, residual_structure_claim
 from laybare.certificate.fitted_network import FittedNetwork, evaluate_fit
-from laybare.certificate.local_minima import limit_of_runs, runs_agree_claim
+from laybare.certificate.local_minima import Ending, other_minima_claim, other_places, runs_agree_claim
 from laybare.certificate.missing_unit import find_missing_unit, one_unit_more_claim
 from laybare.certificate.repeatability import lack_of_fit_claim, repeat_claims
 from laybare.certificate.rival_activations import are_clearly_worse, rival_activations
@@ -41,7 +42,7 @@ from laybare.certificate.standard_errors import (
     invert_information,
     relative_error_claim,
 )
-from laybare.certificate.unit_support import is_unsupported, kink_claims, one_unit_fewer_claim
+from laybare.certificate.unit_support import drop_cheapest_units, kink_claims, one_unit_fewer_claim
 from laybare.lines.assurance import AssuranceOptions
 from laybare.networks import Network
 from laybare.numerics.shapes import Array, Progress
@@ -64,7 +65,7 @@ def certify(
     information = None
     if fitted.search_rows is fitted.used:  # candidates for a missing unit are then scored with that matrix
         information = invert_information(fitted, gram)
-    missing, (errors, held_out, fewer, dependent) = fitted.run_parallel(
+    missing, (errors, held_out, fewer, places, dependent) = fitted.run_parallel(
         partial(find_missing_unit, fitted, probes, gram if information is None else information.gram),
         partial(_errors_and_fresh_rows, fitted, information, gram, rng))
     noise, wider = float(np.sqrt(fitted.noise_variance)), missing.point
@@ -75,9 +76,11 @@ def certify(
     points = [point_challenger(f"a unit more ({wider.width})", wider, fitted)] if wider is not None else []
     points += [point_challenger(f"{name} units", point, fitted) for name, point in rivals.points]
     met = meet_challengers(fitted, points, BetTerms(assurance.level_of_look(search.looks), effect), rng=rng)
-    basin = (_minimum_claim(errors), *(() if fitted.exact else (_nearby_minima_claim(errors),)))
+    basin = [_minimum_claim(errors)]
+    if not fitted.exact:
+        basin.append(other_minima_claim((*errors.nearby.endings, *places), errors.design_effect))
     if search.runs is not None:
-        basin = (*basin, runs_agree_claim(search.runs, limit_of_runs(fewer, fresh, structure)))
+        basin.append(runs_agree_claim(search.runs))
     met = (*met, *common_parts(dependent, assurance.level))
     claims = (
         *statement(ClaimName.FUNCTION, (
@@ -91,7 +94,7 @@ def certify(
     bound, error = max((one.bound for one in met), default=0.0), errors.largest_relative
     resolution = Resolution(assurance.level, bound, len(met), error) if met else None
     findings = Findings(
-        search.runs, more.decisive, is_unsupported(fewer), are_clearly_worse(rivals.claims), not structure.passed)
+        search.runs, more.decisive, not fewer.passed, are_clearly_worse(rivals.claims), not structure.passed)
     visible = _smallest_visible_unit(fitted, more, effect, assurance.level)
     found = Certificate(
         (*claims, *search.assumptions), errors.errors, noise, fitted.explained, visible, held_out.fresh, held_out.fresh_error,
@@ -104,10 +107,13 @@ def certify(
 
 def _errors_and_fresh_rows(
     fitted: FittedNetwork, information: Information | None, gram: Array | None, rng: Generator
-) -> tuple[ErrorEstimate, HeldOutErrors, Claim, tuple[Dependence, ...]]:
+) -> tuple[ErrorEstimate, HeldOutErrors, Claim, tuple[Ending, ...], tuple[Dependence, ...]]:
     information, dependent = information or invert_information(fitted, gram), find_dependence(fitted)
-    errors = estimate_errors(fitted, information, dependent, rng=rng)
-    return errors, held_out_errors(fitted), one_unit_fewer_claim(fitted, errors.design_effect), dependent
+    errors, reduced = estimate_errors(fitted, information, dependent, rng=rng), drop_cheapest_units(fitted)
+    fewer = one_unit_fewer_claim(fitted, reduced[0], errors.design_effect)
+    weak = not fitted.exact and fewer.passed and fewer.value < RULES.clear_unit_gain * bic_penalty_per_unit(fitted)
+    places = tuple(chain.from_iterable(other_places(fitted, one.point, rng) for one in reduced if weak))
+    return errors, held_out_errors(fitted), fewer, places, dependent
 
 
 def _equations_claim(fitted: FittedNetwork) -> Claim:
@@ -163,17 +169,6 @@ def _minimum_claim(errors: ErrorEstimate) -> Claim:
         ClaimName.DISTANCE_TO_MINIMUM, value, most, value <= most, "tested",
         "how far the next step of the solver would move any parameter, in its own standard errors; standard errors hold at the "
         "minimum of the squared error, and a literal form need not be there.")
-
-
-def _nearby_minima_claim(errors: ErrorEstimate) -> Claim:
-    """Whether refits from nearby come back, or end where they fit as well and error bars do not reach."""
-    value, refits = errors.nearby.farthest, len(errors.nearby.ratios)
-    return Claim(
-        ClaimName.NEARBY_MINIMA, value, RULES.sigmas, value <= RULES.sigmas, "tested" if refits else "assumed",
-        f"{refits} refits began three standard errors away; how far from the network, in standard errors of any parameter, those "
-        "ended that fit as well. The error bars include them." if refits else
-        "other minima nearby were not looked for: there are many rows per parameter, so that the error is smooth, or too many "
-        "parameters, or too little is known about them.")
 
 
 def _largest_cosine(fitted: FittedNetwork) -> float:

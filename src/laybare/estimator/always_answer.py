@@ -33,6 +33,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +51,7 @@ from laybare.errors import BudgetExhausted, ClusterFailure, InvalidInput, Laybar
 from laybare.estimator.sklearn_conventions import check_weights, generator_from, in_own_words, schedule_from
 from laybare.likelihood.judged_recovery import SCALE_ROUNDS
 from laybare.likelihood.weighted_fit import constant_point, deviance_at, dispersion, maximise_likelihood, sums_at
+from laybare.lines.assurance import AssuranceOptions
 from laybare.networks import Layer, Network
 from laybare.numerics.levels import EPS, SOLVED
 from laybare.numerics.linear_algebra import inverse_spd
@@ -68,8 +70,8 @@ OF_A_UNIT = (ClaimName.ONE_UNIT_FEWER, ClaimName.KINK_CROSSED, ClaimName.BETWEEN
 """Checks of whether the rows need a unit, and see where it bends. Equations per unknown are about all parameters together: rows
 that are too few to be sure of a network may need its units all the same."""
 
-Search = Callable[[Array, int | None], Recovery]
-"""Recovers a network from inputs and a width; it knows the outputs."""
+Search = Callable[[Array, int | None, int], Recovery]
+"""Recovers a network from inputs and a width, after a number of other recoveries; it knows the outputs."""
 
 
 class Labelled(NamedTuple):
@@ -106,11 +108,13 @@ def answer(rows: Labelled, width: int | None, search: Search) -> Recovery:
     return found if len(columns) == x.shape[1] else _with_all_columns(found, columns, x)
 
 
-def recover_rows(estimator: Any, rows: Labelled, x: Array, width: int | None) -> Recovery:
-    """`recover` with the parameters of an estimator, from some columns of its rows."""
+def recover_rows(estimator: Any, rows: Labelled, x: Array, width: int | None, looks: int) -> Recovery:
+    """`recover` with the parameters of an estimator, from some columns of its rows, after this number of others: all of them
+    spend one level."""
     law = Gaussian() if estimator.law is None else as_law(estimator.law)
     source = Samples(x, rows.y, law=law, schedule=schedule_from(estimator.n_jobs))
-    return recover_as(estimator, source, width, loss=rows.loss, sample_weight=rows.weights, groups=rows.groups)
+    level = AssuranceOptions().of_recovery(looks)
+    return recover_as(estimator, source, width, loss=rows.loss, sample_weight=rows.weights, groups=rows.groups, assurance=level)
 
 
 def recover_as(estimator: Any, source: Source, width: int | None, **judged: Any) -> Recovery:
@@ -137,9 +141,9 @@ def independent_columns(x: Array) -> Array:
 def _descend(rows: Labelled, width: int | None, search: Search) -> Recovery:
     """The search, then narrower ones, then no hidden unit; one warning says why."""
     why, looked_wider, detected = "", True, None
-    while True:
+    for looks in count():
         try:
-            found = search(rows.x, width)
+            found = search(rows.x, width, looks)
         except (InvalidInput, BudgetExhausted, ClusterFailure):
             raise
         except TooFewSamples as error:
@@ -156,13 +160,14 @@ def _descend(rows: Labelled, width: int | None, search: Search) -> Recovery:
                 fewer = min(fewer, detected)
         why, width = why or reason, fewer
         if width < 1:
-            return _simplest(rows, why)
+            break
+    return _simplest(rows, why)
 
 
 def _detected_width(rows: Labelled, search: Search) -> int:
     """What the search finds by itself: one look instead of all the widths between."""
     try:
-        return max(1, search(rows.x, None).network.width)
+        return max(1, search(rows.x, None, 0).network.width)  # its verdict is not used
     except TooFewSamples:
         return WIDEST_INSTEAD
 

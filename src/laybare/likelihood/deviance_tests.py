@@ -86,6 +86,7 @@ class LikelihoodTestOptions:
     moved_units: int = 4  # Copies of every unit, moved, among them: splits. Checked by `laybare reproduce likelihoods`.
     moved_by: float = 0.4  # Distance of these, relative to the row. Checked by `laybare reproduce likelihoods`.
     refits: int = 3  # Best of these that are refitted. Checked by `laybare reproduce likelihoods`.
+    needed_unit_gain: float = 1.2  # Penalties that the least important unit gains. Checked by `laybare reproduce likelihoods`.
     products: int = 60  # Products of inputs that are tested. Checked by `laybare reproduce likelihoods`.
     interval_chance: float = 0.975  # At which intervals from few groups are as wide as Student's. Convention: those of 95 %.
     effort: Effort = Effort(max_steps=30)
@@ -331,7 +332,7 @@ def _fewer_claim(fitted: LikelihoodFit, design_effect: float) -> Claim:
         fitted.refit(keep_units(fitted.point, np.delete(np.arange(fitted.point.width), unit))).loss
         for unit in order[: RULES.dropped_units]]
     gain = fitted.gain(min(losses, default=np.inf), float(fitted.sums.deviance)) / design_effect
-    need = RULES.needed_unit_gain * fitted.penalty
+    need = TESTS.needed_unit_gain * fitted.penalty
     return Claim(
         ClaimName.ONE_UNIT_FEWER, gain, need, gain >= need, "tested",
         "how much less likely the used rows are without the unit that is needed least.")
@@ -375,9 +376,8 @@ class RobustCovariance(NamedTuple):
 
 
 def robust_covariance(fitted: LikelihoodFit) -> RobustCovariance:
-    """From the scores of rows, or of groups of rows; one pass."""
+    """From the scores of rows, or of groups of rows; one pass, two with groups."""
     point, loss, inverse, m = fitted.point, fitted.used.loss, fitted.inverse.matrix, fitted.used.outputs
-    groups = fitted.used.groups
 
     def middle(x: Array, y: Array) -> Sums:
         labels = labels_of(y)
@@ -387,23 +387,44 @@ def robust_covariance(fitted: LikelihoodFit) -> RobustCovariance:
             J = output_gradients(point, x, o)
             lever = labels.weights * each.information[:, o] * np.einsum("np,np->n", J @ inverse, J)
             scores += J * (labels.weights * each.score[:, o] / np.maximum(1.0 - lever, ERRORS.min_residual_share))[:, None]
-        own = scores.T @ scores
-        if not groups:
-            return (own,)
-        totals = np.zeros((groups, point.size))
-        np.add.at(totals, labels.groups, scores)
-        return own, totals
+        return (scores.T @ scores,)
 
-    own, *totals = fitted.used.sum(middle, stage="robust errors")
-    alone = np.asarray(inverse @ own @ inverse)
-    if not totals:
+    (own,) = fitted.used.sum(middle, stage="robust errors")
+    alone, groups = np.asarray(inverse @ own @ inverse), fitted.used.groups
+    if not groups:
         return RobustCovariance(alone)
     if groups == 1:
         return RobustCovariance(np.full_like(alone, np.inf), float(fitted.used.size))
-    together = np.asarray(inverse @ (totals[0].T @ totals[0]) @ inverse) * (groups / (groups - 1))
+    totals = _group_scores(fitted)
+    together = np.asarray(inverse @ (totals.T @ totals) @ inverse) * ((groups - 1) / groups)
     factors = np.diag(together) / np.maximum(np.diag(alone), np.finfo(float).tiny)
     wider = stdtrit(groups - 1, TESTS.interval_chance) / ndtri(TESTS.interval_chance)
     return RobustCovariance(together * wider**2, max(1.0, float(np.median(factors))))
+
+
+def _group_scores(fitted: LikelihoodFit) -> Array:
+    """Of every group (groups, parameters): its score at the fit without it, to first order (Bell and McCaffrey 2002).
+
+    A fit follows a group by its joint leverage. With J the slopes of its rows, w their information and u their scores, leaving it
+    out moves the fit by H⁻¹ Jᵀ (I - w J H⁻¹ Jᵀ)⁻¹ u, or H⁻¹ (I - Jᵀ w J H⁻¹)⁻¹ Jᵀ u, whichever is smaller to solve.
+    """
+    point, loss, inverse, outputs = fitted.point, fitted.used.loss, fitted.inverse.matrix, fitted.used.outputs
+    x, columns = fitted.used.rows.read(0, fitted.used.size)
+    labels = labels_of(columns)
+    each, order = loss.rows(outputs_at(point, x), labels.y), np.argsort(labels.groups, kind="stable")
+    totals = np.zeros((fitted.used.groups, point.size))
+    for rows in np.split(order, np.flatnonzero(np.diff(labels.groups[order])) + 1):
+        J = np.concatenate([output_gradients(point, x[rows], o) for o in range(outputs)])
+        information, score = (
+            (labels.weights[rows, None] * part[rows]).T.ravel() for part in (each.information, each.score))
+        if len(J) <= point.size:
+            left = np.eye(len(J)) - information[:, None] * (J @ inverse @ J.T)
+            moved = J.T @ np.linalg.lstsq(left, score, rcond=ERRORS.min_residual_share)[0]
+        else:
+            left = np.eye(point.size) - (J * information[:, None]).T @ J @ inverse
+            moved = np.linalg.lstsq(left, J.T @ score, rcond=ERRORS.min_residual_share)[0]
+        totals[labels.groups[rows[0]]] = moved
+    return totals
 
 
 def _intervals_claim(fitted: LikelihoodFit, covariance: Array, undetermined: Array) -> Claim:

@@ -28,10 +28,8 @@ from laybare.certificate.challengers import (
     Differences,
     ResidualRows,
     capital_against,
-    ridge_function,
-    single_wave,
+    residual_challengers,
     upper_bound,
-    waves,
 )
 from laybare.numerics.levels import EPS
 from laybare.numerics.shapes import Array
@@ -122,7 +120,7 @@ def meet_by_likelihood(
     met = _together(other, fresh._replace(labels=fresh.labels._replace(groups=fresh.labels.groups + number)))
     each = arena.loss.rows(seen.eta, seen.labels.y)
     left = ResidualRows(seen.x, seen.eta, seen.labels.weights[:, None] * each.score)
-    family = (ridge_function(left, arena.point, rng), single_wave(left, rng), waves(left, rng))
+    family = residual_challengers(left, arena.point, rng)
     return (*found, *(arena.meets(arena.scaled(one, seen), met, seen, terms) for one in family))
 
 

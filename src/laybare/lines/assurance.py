@@ -16,7 +16,7 @@ Source: Berger (1982) for the rejection of every way to be wrong; Waudby-Smith a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log, log1p
 from typing import NamedTuple, TypeAlias
 
@@ -34,6 +34,7 @@ class AssuranceOptions:
 
     level: float = 0.05  # α, the chance that a larger share, or a better challenger, goes unseen. Convention: 95 % confidence.
     kept_for_later: float = 0.2  # share of α that every look leaves to those after it. Convention: the first has four fifths.
+    part_of_level: float = 1.0  # of α that this recovery may spend, with others of the same rows. Derived: all, if it is alone.
     max_share: float = 0.5  # ε from which a network is not called verified. Convention: more right than wrong.
     share: float = 0.01  # ε, the share of wrong inputs to rule out. Convention: one per cent.
     resolution: float = 0.5
@@ -63,7 +64,11 @@ class AssuranceOptions:
 
     def level_of_look(self, before: float) -> float:
         """What a look spends of α after this number of others at the same data: of all looks together at most α."""
-        return float((1.0 - self.kept_for_later) * self.level * self.kept_for_later**before)
+        return float(self.part_of_level * (1.0 - self.kept_for_later) * self.level * self.kept_for_later**before)
+
+    def of_recovery(self, before: int) -> AssuranceOptions:
+        """The same for a recovery after this number of others of the same rows: of all of them together at most α."""
+        return replace(self, part_of_level=(1.0 - self.kept_for_later) * self.kept_for_later**before)
 
 
 class Assured(NamedTuple):

@@ -20,7 +20,6 @@ from scipy.special import betaincinv
 
 from laybare.activations import tanh
 from laybare.certificate import Certificate, StandardErrors
-from laybare.certificate.certificate import RULES as CERTIFICATE_RULES
 from laybare.errors import LaybareError
 from laybare.methods import RandomStart
 from laybare.networks import Layer, Network
@@ -526,16 +525,15 @@ HOSTILE_BOXES = Study(
 admits, or, with noise, from the mean of the answers by more than its resolution; and if there is no one function."""
 
 AGREEMENT_KINDS = (
-    "the first two runs agree", f"three to {CERTIFICATE_RULES.max_runs_weak_unit:.0f} until two agree", "more", "no two agree",
-    "one run is enough")
+    "the first two runs agree", "more runs until two agree", "no two agree", "one run is enough")
 
 
 def agreement_kind(runs: float) -> str:
     """Which of `AGREEMENT_KINDS` it is."""
-    first, some, more, none, one = AGREEMENT_KINDS
+    first, more, none, one = AGREEMENT_KINDS
     if np.isnan(runs):
         return one
-    return first if runs <= 2 else some if runs <= CERTIFICATE_RULES.max_runs_weak_unit else more if np.isfinite(runs) else none
+    return first if runs <= 2 else more if np.isfinite(runs) else none
 
 
 def by_agreement(grid: Any, runs: Mapping[str, list[HostileRun]]) -> dict[str, list[HostileRun]]:
