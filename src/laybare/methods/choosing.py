@@ -386,13 +386,21 @@ def choose(source: Source, width: int | None = None, activation: Activation | No
     return choose_from_summary(summarise_data(some.whitened().kept(), some, rng=rng), width, activation)
 
 
+def first_candidate(outputs: int, activation: Activation | None) -> Candidate | None:
+    """What comes first whatever the data show; None if they decide, which they do for several outputs."""
+    return _candidate("RandomStart", activation or relu) if outputs == 1 else None
+
+
+def _candidate(name: str, unit: Activation) -> Candidate:
+    return Candidate(METHODS[name](unit), f"{name} of {unit.name} units: {REASONS[name]}.")
+
+
 def choose_from_summary(seen: DataSummary, width: int | None, activation: Activation | None) -> Choice:
     """The same for evidence that was gathered already."""
     table = check_suitability(seen, width, activation)
     fitting = {row.method for row in table if row.fits} | {"RandomStart"}
     names = [name for name in _order(seen, activation) if name in fitting]
-    unit = activation or relu
-    candidates = [Candidate(METHODS[name](unit), f"{name} of {unit.name} units: {REASONS[name]}.") for name in names]
+    candidates = [_candidate(name, activation or relu) for name in names]
     if activation is None and seen.constant <= CHOICE.max_smooth_ties:
         candidates += [
             Candidate(RandomStart(activation=other), f"RandomStart of {other.name} units: no activation was given, and it may be "

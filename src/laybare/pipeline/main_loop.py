@@ -275,23 +275,21 @@ def _ended_by_limit(certificate: Certificate, clock: Clock) -> Certificate:
 
 
 def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
-    """Summarise the data, then try the methods that suit them. Methods with biases share the problem that was summarised."""
-    from laybare.methods.choosing import (
-        choose_from_summary,  # imports every method
-        summarise_data,
-    )
+    """Try the methods that suit the data. Methods with biases share the problem that is summarised."""
+    from laybare.methods import choosing  # imports every method
 
-    problem = _pose(call._replace(progress=clock.progress), biases=True)
-    report_progress(clock.progress, "looking")
-    summary = summarise_data(problem.used, call.source, rng=np.random.default_rng(0))
-
-    looks = _looks()
+    problem, looks = _pose(call._replace(progress=clock.progress), biases=True), _looks()
 
     def fit(method: Method) -> Recovery:
         return _recover_from_samples(call._replace(looks=next(looks)), method, problem=problem if method.biases else None)
 
-    choice = choose_from_summary(summary, call.width, call.activation)
-    return try_methods(choice, fit, clock, width_given=call.width is not None, progress=clock.progress)
+    def choose() -> choosing.Choice:
+        report_progress(clock.progress, "looking")
+        summary = choosing.summarise_data(problem.used, call.source, rng=np.random.default_rng(0))
+        return choosing.choose_from_summary(summary, call.width, call.activation)
+
+    first = choosing.first_candidate(problem.used.outputs, call.activation)
+    return try_methods(choose, fit, clock, first=first, width_given=call.width is not None, progress=clock.progress)
 
 
 def _looks() -> Iterator[int]:

@@ -40,60 +40,73 @@ PORTFOLIO = PortfolioOptions()
 
 
 def try_methods(
-    choice: Choice, fit: Callable[[Method], Recovery], clock: Clock, *, width_given: bool = False,
-    progress: Progress | None = None,
+    choose: Callable[[], Choice], fit: Callable[[Method], Recovery], clock: Clock, *, first: Candidate | None = None,
+    width_given: bool = False, progress: Progress | None = None,
 ) -> Recovery:
     """The best of the candidates, with claims that say which were tried and which activations fit as well.
 
-    A method that refuses is passed over; if all do, the first refusal is raised.
+    To `choose` takes a look at the data: that is only done if the `first` candidate, if there is one, leaves something open. A
+    method that refuses is passed over; if all do, the first refusal is raised.
     """
-    tried: list[tuple[Candidate, Recovery]] = []
+    tried: list[Recovery] = []
     notes: list[str] = []
     refusals: list[LaybareError] = []
-    for n, candidate in enumerate(choice.candidates, 1):
-        late = clock.work > PORTFOLIO.method_work or clock.over
-        if tried and (late or not _may_improve([one for _, one in tried], candidate, width_given=width_given)):
-            continue
-        try:
-            report_progress(progress, "method", n, len(choice.candidates), candidate.reason)
-            found = fit(candidate.method)
-        except KeyboardInterrupt:
-            if not tried:
-                raise
-            notes.append(f"{candidate.reason} It was interrupted.")
-            break
-        except LaybareError as refusal:
-            refusals.append(refusal)
-            notes.append(f"{candidate.reason} It refused: {refusal.seen}")
-            continue
-        tried.append((candidate, found))
-        notes.append(f"{candidate.reason} {found.certificate.verdict.capitalize()}, {_left(found)} of the variance left.")
+    choice, waiting = None, [] if first is None else [first]
+    try:
+        while waiting or (choice is None and _is_open(tried, clock)):
+            if not waiting:
+                choice = choose()
+                waiting = [one for one in choice.candidates if one != first]
+                continue
+            candidate = waiting.pop(0)
+            if not _is_open(tried, clock) or not _may_improve(tried, candidate, width_given=width_given):
+                continue
+            report_progress(progress, "method", len(notes) + 1, len(notes) + 1 + len(waiting), candidate.reason)
+            try:
+                tried.append(fit(candidate.method))
+                notes.append(f"{candidate.reason} {_ended(tried[-1])}")
+            except LaybareError as refusal:
+                refusals.append(refusal)
+                notes.append(f"{candidate.reason} It refused: {refusal.seen}")
+    except KeyboardInterrupt:
+        if not tried:
+            raise
+        notes.append("Then it was interrupted.")
     if not tried:
         raise refusals[0]
-    best = min((one for _, one in tried), key=_rank)
+    best = min(tried, key=_rank)
     certificate = best.certificate.with_check(ClaimName.MINIMUM, _chosen(notes, choice, best))
-    return replace(best, certificate=certificate.with_check(ClaimName.FUNCTION, *_activation(best, [one for _, one in tried])))
+    return replace(best, certificate=certificate.with_check(ClaimName.FUNCTION, *_activation(best, tried)))
+
+
+def _is_open(tried: list[Recovery], clock: Clock) -> bool:
+    """Whether a further method may be better, or its activation as good where noise hides which is right, and time is left.
+
+    None is better where the structure that is left may be chance and nothing rivals the fit.
+    """
+    if not tried:
+        return True
+    if was_interrupted(tried[-1]) or clock.work > PORTFOLIO.method_work or clock.over:
+        return False
+    certificate = min(tried, key=_rank).certificate
+    findings, refuted = certificate.findings, certificate.verdict == "refuted"
+    if not refuted and findings.rivals_worse and findings.runs:
+        return False
+    return refuted or findings.structure_left or len({one.network.activation for one in tried}) > 1
 
 
 def _may_improve(tried: list[Recovery], candidate: Candidate, *, width_given: bool) -> bool:
-    """Whether the next candidate may be better, or its activation as good where noise hides which is right.
-
-    No other search for the same units is better where the given width is too small, and none at all where the structure that is
-    left may be chance and nothing rivals the fit.
-    """
-    if was_interrupted(tried[-1]):
-        return False
-    best = min(tried, key=_rank)
+    """Whether this candidate may, where something is open: no other search for the same units is better where the given width is
+    too small."""
+    if not tried:
+        return True
     units = {one.network.activation for one in tried}
-    new = candidate.method.activation not in units
-    refuted = best.certificate.verdict == "refuted"
-    findings = best.certificate.findings
-    if not refuted and findings.rivals_worse and findings.runs:
-        return False
-    if refuted or findings.structure_left:
+    new, certificate = candidate.method.activation not in units, min(tried, key=_rank).certificate
+    findings = certificate.findings
+    if certificate.verdict == "refuted" or findings.structure_left:
         too_narrow = width_given and findings.unit_missing and findings.runs
         return new or (len(units) == 1 and not too_narrow)
-    return new and len(units) > 1 and best.certificate.explained < 1.0 - 1e-12
+    return new and certificate.explained < 1.0 - 1e-12
 
 
 def was_interrupted(found: Recovery) -> bool:
@@ -106,13 +119,14 @@ def _rank(found: Recovery) -> tuple[int, float]:
     return RANKS[found.certificate.verdict], error if np.isfinite(error) else np.inf
 
 
-def _left(found: Recovery) -> str:
-    return f"{1.0 - found.certificate.explained:.2g}"
+def _ended(found: Recovery) -> str:
+    return f"{found.certificate.verdict.capitalize()}, {1.0 - found.certificate.explained:.2g} of the variance left."
 
 
-def _chosen(notes: list[str], choice: Choice, best: Recovery) -> Claim:
-    text = " ".join(notes) + (f" {choice.otherwise}" if best.certificate.verdict == "refuted" else "")
-    return Claim(ClaimName.METHODS_TRIED, float(len(notes)), float(len(choice.candidates)), True, "tested", text)
+def _chosen(notes: list[str], choice: Choice | None, best: Recovery) -> Claim:
+    text = " ".join(notes) + (f" {choice.otherwise}" if choice is not None and best.certificate.verdict == "refuted" else "")
+    known = 1 if choice is None else len(choice.candidates)
+    return Claim(ClaimName.METHODS_TRIED, float(len(notes)), float(known), True, "tested", text)
 
 
 def _activation(best: Recovery, tried: list[Recovery]) -> tuple[Claim, ...]:

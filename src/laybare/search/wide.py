@@ -193,8 +193,9 @@ def _first_runs(
             if not (number and first_fits()):
                 ended[number] = context._replace(progress=report).minimise((start, other)[number], trial.floor)
         except FitInterrupt:
-            if not (number and first_fits()):
-                raise
+            if number and first_fits():
+                return
+            raise
 
     with best_so_far(lambda: min(ended.values(), key=lambda one: one.loss, default=None) or _unrefined(context, start)):
         run_until_interrupted(context.source, context.progress, partial(run, 0), partial(run, 1))

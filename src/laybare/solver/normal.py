@@ -40,13 +40,8 @@ class Fit(NamedTuple):
     rows: Array
 
 
-class Step(NamedTuple):
-    """Sums of one Gauss-Newton step: Gram of [F, Xs], its product with R, the loss, the number of rows."""
-
-    gram: Array
-    moment: Array
-    loss: Array
-    rows: Array
+class Step(Fit):
+    """The same sums of one Gauss-Newton step: Gram of [F, Xs], its product with R."""
 
 
 def step_of(gram: Array) -> Step:

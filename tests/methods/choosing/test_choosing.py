@@ -12,7 +12,15 @@ import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.certificate.certificate import Findings
 from laybare.certificate.rival_activations import are_clearly_worse
-from laybare.methods.choosing import DataSummary, check_suitability, kernels_of_orders, order_signals, summarise_data
+from laybare.methods.choosing import (
+    Choice,
+    DataSummary,
+    check_suitability,
+    first_candidate,
+    kernels_of_orders,
+    order_signals,
+    summarise_data,
+)
 from laybare.numerics.shapes import Array
 from laybare.pipeline.monitor import Clock, SearchLimit
 from laybare.pipeline.portfolio import try_methods
@@ -116,7 +124,7 @@ def test_activations_that_fit_equally_well_are_ties(held_out: float, ties: int, 
     choice = lb.choose(lb.Samples(x, x[:, 0]))
     ends = {"relu": outcome(lb.relu, "refuted", 0.3), "tanh": outcome(lb.tanh, "verified", 0.1),
             "softplus": outcome(lb.softplus, "verified", held_out), "gelu": outcome(lb.gelu, "refuted", 0.1)}
-    found = try_methods(choice, lambda method: ends[method.activation.name], Clock(None, SearchLimit(np.inf)))
+    found = try_methods(lambda: choice, lambda method: ends[method.activation.name], Clock(None, SearchLimit(np.inf)))
     claim = next(one for one in found.certificate.checks if one.name == "activations that fit as well")
     assert claim.value == ties and claim.passed == (ties == 0)
     assert found.network.activation == lb.tanh
@@ -133,7 +141,7 @@ def test_a_fit_that_nothing_rivals_is_not_looked_for_in_other_ways(verdict: str,
     rivals = (lb.Claim(ClaimName.RIVAL_ACTIVATION, gain, 0.0, True, "tested", ""),)
     findings = Findings(runs, rivals_worse=are_clearly_worse(rivals), structure_left=True)
     ended = replace(first, certificate=replace(first.certificate, findings=findings))
-    found = try_methods(choice, lambda method: ended, Clock(None, SearchLimit(np.inf)), width_given=True)
+    found = try_methods(lambda: choice, lambda method: ended, Clock(None, SearchLimit(np.inf)), width_given=True)
     claim = next(one for one in found.certificate.checks if one.name == "methods tried")
     assert min(claim.value, 2.0) == tried
 
@@ -146,9 +154,27 @@ def test_a_told_width_that_is_too_small_is_too_small_for_every_method(given: boo
     assert len(choice.candidates) > 1 and {one.method.activation for one in choice.candidates} == {lb.relu}
     refuted = outcome(lb.relu, "refuted", 0.3)
     ended = replace(refuted, certificate=replace(refuted.certificate, findings=Findings(runs, unit_missing=True)))
-    found = try_methods(choice, lambda method: ended, Clock(None, SearchLimit(np.inf)), width_given=given)
+    found = try_methods(lambda: choice, lambda method: ended, Clock(None, SearchLimit(np.inf)), width_given=given)
     claim = next(one for one in found.certificate.checks if one.name == "methods tried")
     assert min(claim.value, 2.0) == tried
+
+
+@pytest.mark.parametrize(("verdict", "looks"), [("verified", 0), ("doubtful", 0), ("refuted", 1)])
+def test_the_data_are_looked_at_only_if_the_first_method_leaves_something_open(verdict: str, looks: int) -> None:
+    x = np.random.default_rng(0).standard_normal((3000, 20))
+    samples, seen = lb.Samples(x, np.maximum(x @ np.eye(20)[:, :4], 0.0).sum(axis=1)), []
+    first = first_candidate(1, lb.relu)
+    assert first is not None and lb.choose(samples, 4, lb.relu).candidates[0] == first and first_candidate(2, lb.relu) is None
+
+    def choose() -> Choice:
+        seen.append(1)
+        return lb.choose(samples, 4, lb.relu)
+
+    ended = outcome(lb.relu, verdict, 0.3)
+    found = try_methods(choose, lambda method: ended, Clock(None, SearchLimit(np.inf)), first=first)
+    claim = next(one for one in found.certificate.checks if one.name == "methods tried")
+    assert len(seen) == looks and claim.explanation.count("RandomStart") == 1
+    assert (claim.value > 1.0) == (looks == 1)
 
 
 def test_a_refusal_of_every_method_is_raised(rng: np.random.Generator) -> None:
@@ -157,7 +183,7 @@ def test_a_refusal_of_every_method_is_raised(rng: np.random.Generator) -> None:
 
     x = rng.standard_normal((60, 2))
     with pytest.raises(lb.errors.TooFewSamples, match="Few"):
-        try_methods(lb.choose(lb.Samples(x, x[:, 0])), refuse, Clock(None, SearchLimit(np.inf)))
+        try_methods(lambda: lb.choose(lb.Samples(x, x[:, 0])), refuse, Clock(None, SearchLimit(np.inf)))
 
 
 def test_an_end_of_time_hands_over_what_was_found(rng: np.random.Generator) -> None:
