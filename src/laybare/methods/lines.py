@@ -53,7 +53,8 @@ class Lines:
 
     With depth=None (or more than 1) layers are read from the lowest up. Kinks of the lowest layer stay on their hyperplanes far
     away; what lies above the first one is a black box of its features (`laybare.lines.read`). Above the second, and where a layer
-    is wider than its input, surfaces of units are followed across their folds (`laybare.lines.folds`). ReLU units, no box.
+    is wider than its input, surfaces of units are followed across their folds (`laybare.lines.folds`), up to the second layer if
+    answers are coarser than float64. ReLU units, no box.
     What cannot be read is in the certificate, and every layer that was read is a result.
 
     Parameters
