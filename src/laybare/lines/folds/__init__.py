@@ -1,6 +1,6 @@
 """Deep ReLU black boxes of any shape, read by the folds of their units' surfaces.
 
-    read_folds     layer after layer, from float64 answers: `reader`, `surface`, `facts`, `fit`, `probe`, `stack`, `given`, `corners`
+    read_folds     layer after layer, from float64 answers: `reader` and what it uses
     read_coarse    above a lowest layer, from float32 answers: `coarse_surface`, `coarse_reader`, `coarse_network`
 """
 
