@@ -237,6 +237,7 @@ def folds_certificate(
     fresh answers."""
     opened = sum(len(report.open) for report in found.reports)
     undecided = sum(report.units for report in found.reports if np.isinf(report.orientation))
+    size = "the largest answer" if found.rounding.fine else "what rounding allows"
     claims = (
         Claim(
             ClaimName.LAYERS_READ, float(len(found.layers)), float(len(found.reports)), found.complete, "tested",
@@ -251,8 +252,8 @@ def folds_certificate(
           if np.isfinite(found.error_bar) else ()),
         Claim(
             ClaimName.FRESH_ANSWERS, misfit, limit, misfit <= limit, "tested",
-            "largest difference at points that nothing else used, relative to the largest answer; a larger one means that a unit "
-            f"is missing.{_corners_text(found)}", decisive=found.network is not None, of_answers=True))
+            f"largest difference at points that nothing else used, relative to {size}; a larger one means that a unit "
+            f"is missing.{_corners_text(found)}", decisive=found.network is not None and found.rounding.fine, of_answers=True))
     errors, noise = error_bars(found.error_bar, network), _rounding_level(found.rounding, network)
     return Certificate(claims, errors, noise, assurance=assurance)
 
