@@ -132,14 +132,37 @@ SCALES = {"m": np.array([1.0, -2.0, 3.0], dtype=np.float32), "s": np.array([2.0,
     [CHAIN[0], ("Clip", ["u", "zero", "six"], ["h"]), *CHAIN[2:]],
     [CHAIN[0], ("Clip", ["u", "low", "six"], ["k"]), ("Mul", ["k", "g"], ["h"]), *CHAIN[2:]],
     [("Reshape", ["x", "shape"], ["f"]), ("Gemm", ["f", "W", "b"], ["u"], {"transB": 1}), *CHAIN[1:]],
-], ids=["standard", "min-max", "batch-norm", "relu6", "clip", "reshape"])
+    [("Identity", ["x"], ["i"]), ("MatMul", ["i", "V"], ["t"]), ("Add", ["t", "b"], ["u"]), ("Relu", ["u"], ["h"]),
+     ("MatMul", ["h", "A"], ["v"]), ("Add", ["v", "c"], ["z"]), ("Identity", ["z"], ["y"])],
+    [("Flatten", ["x"], ["f"], {"axis": 1}), ("Gemm", ["f", "W", "b"], ["t"], {"transB": 1, "alpha": 1.0, "beta": 1.0}),
+     ("BatchNormalization", ["t", "g", "o", "b", "g"], ["u"], {"epsilon": 1e-3}), ("Relu", ["u"], ["h"]),
+     ("Gemm", ["h", "T", "c"], ["y"], {"transB": 1})],
+    [("Cast", ["x"], ["k"], {"to": 1}), ("Sub", ["k", "m"], ["p"]), ("Div", ["p", "s"], ["q"]), ("MatMul", ["q", "V"], ["t"]),
+     ("Add", ["t", "b"], ["u"]), ("Relu", ["u"], ["h"]), ("MatMul", ["h", "A"], ["v"]), ("Add", ["v", "c"], ["z"]),
+     ("Reshape", ["z", "column"], ["y"])],
+], ids=["standard", "min-max", "batch-norm", "relu6", "clip", "reshape", "as Keras", "as PyTorch", "as scikit-learn"])
 def test_what_exporters_put_around_the_layers_is_folded_into_them(nodes, tmp_path, rng):
     path = tmp_path / "net.onnx"
-    onnx.save(model(nodes, ARRAYS | SCALES | {"shape": np.array([-1, 3])}), path)
+    shapes = {"shape": np.array([-1, 3]), "column": np.array([-1, 1]), "V": ARRAYS["W"].T.copy(), "T": ARRAYS["A"].T.copy()}
+    onnx.save(model(nodes, ARRAYS | SCALES | shapes), path)
     x = (3.0 * rng.standard_normal((50, 3))).astype(np.float32)
     net = lb.from_onnx(path)
     assert net.activation == lb.relu
     assert_allclose(net(x.astype(float)), run(path, x)[:, 0], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("slope", [[0.25], [0.25, 0.25]], ids=["PyTorch", "Keras"])
+def test_a_prelu_with_one_slope_is_a_leaky_relu(slope, tmp_path, rng):
+    path, x = tmp_path / "net.onnx", (3.0 * rng.standard_normal((50, 3))).astype(np.float32)
+    onnx.save(model([CHAIN[0], ("PRelu", ["u", "a"], ["h"]), *CHAIN[2:]],
+                    ARRAYS | {"a": np.array(slope, dtype=np.float32)}), path)
+    net = lb.from_onnx(path)
+    assert net.activation == lb.leaky_relu(0.25)
+    assert_allclose(net(x.astype(float)), run(path, x)[:, 0], rtol=1e-5, atol=1e-4)
+    onnx.save(model([CHAIN[0], ("PRelu", ["u", "a"], ["h"]), *CHAIN[2:]],
+                    ARRAYS | {"a": np.array([0.25, 0.5], dtype=np.float32)}), path)
+    with pytest.raises(lb.errors.InvalidInput, match="an operator PRelu"):
+        lb.from_onnx(path)
 
 
 def test_maps_without_biases(tmp_path):

@@ -194,3 +194,17 @@ def test_a_wrong_normal_is_refused():
     x = profile.line(profile.kinks[place].t)[0]
     surface = CoarseSurface(reader.context, reader.known, reader.errors, 1.0, 3.0, wrong, x, CoarseOptions())
     assert not (surface.explore() and surface.is_supported())
+
+
+def test_an_ended_budget_keeps_the_layers_that_were_read():
+    truth, rng = drawn((5, 9, 4, 1), 702), np.random.default_rng(702)
+    weights, biases, _ = lowest(truth, rng)
+    context = context_of(truth, rng)
+    context.queries.budget = context.queries.total + 2500
+    found = read_coarse(context, GivenLayer(weights, biases), np.full(len(biases), ERROR))
+    assert found.ended
+    assert not found.complete
+    assert found.network is None
+    assert [layer.width for layer in found.layers][:1] == [9]
+    assert 1 < len(found.layers[1].weights) <= 4
+    assert "queries" in found.failure

@@ -183,6 +183,29 @@ def test_onnx_files_and_sessions(fixed: int | None, tmp_path: Path, rng: np.rand
         lb.Oracle(path)
 
 
+@pytest.mark.parametrize(("shape", "where"), [([1, 3], "inputs"), ([5, -1], "inputs"), ([5, 2], "outputs"), ([1, -1], "outputs")])
+def test_a_graph_traced_with_a_fixed_batch_is_asked_by_that_many_rows(
+    shape: list[int], where: str, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """Its inputs say any number of rows, and a reshape inside says one, or five."""
+    onnx = pytest.importorskip("onnx", reason="part of the onnx extra")
+    pytest.importorskip("onnxruntime", reason="part of the onnx extra")
+    node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    weights = rng.standard_normal((3, 2)).astype(np.float32)
+    inside = [node("Reshape", ["x", "shape"], ["r"]), node("MatMul", ["r", "w"], ["y"])] if where == "inputs" else [
+        node("MatMul", ["x", "w"], ["r"]), node("Reshape", ["r", "shape"], ["y"])]
+    ends = [onnx.helper.make_tensor_value_info(name, kind, size) for name, size in (("x", ["n", 3]), ("y", None))]
+    graph = onnx.helper.make_graph(
+        inside, "g", ends[:1], ends[1:],
+        [onnx.numpy_helper.from_array(weights, "w"), onnx.numpy_helper.from_array(np.array(shape), "shape")])
+    path = tmp_path / "net.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    x = rng.standard_normal((13, 3))
+    oracle = lb.Oracle(path)
+    assert_allclose(oracle.ask(x), x.astype(np.float32) @ weights, rtol=1e-5)
+    assert_allclose(oracle.ask(x[:2]), x[:2].astype(np.float32) @ weights, rtol=1e-5)
+
+
 @pytest.mark.parametrize("operator", ["Transpose", "ReduceSum"])
 def test_an_onnx_graph_without_a_row_for_every_input_is_refused(operator: str, tmp_path: Path) -> None:
     """Its numbers were once put into rows as they came."""

@@ -14,6 +14,7 @@ chain so far. What exporters put between them is folded into the maps:
 
     s·z + t (Sub, Div, Mul, Add, BatchNormalization), after a map: (sW)x + sb + t; before one: (Ws)x + Wt + b
     clip(z, l, h) = l + relu(z - l) - relu(z - h): two units per unit, and the map above reads their difference
+    PRelu with one slope: a leaky ReLU
 
 Anything else is refused with the operator's name.
 """
@@ -48,6 +49,8 @@ def activation_of(node: Any, parameter: float | None) -> Activation | None:
     attributes = {given.name: given for given in node.attribute}
     if node.op_type == "LeakyRelu":
         return leaky_relu(attributes["alpha"].f if "alpha" in attributes else float(np.float32(0.01)))
+    if node.op_type == "PRelu":
+        return None if parameter is None else leaky_relu(parameter)
     if node.op_type == "Gelu" and "approximate" in attributes and attributes["approximate"].s != b"none":
         return None
     names = {operator: name for name, operator in STANDARD_OPERATORS.items()}
@@ -124,7 +127,7 @@ def _follow_node(node: Any, paths: list[TensorPath], constants: dict[str, Array]
     scaling = _scaling(node, given, constants)
     if scaling is not None and len(node.input) == len(given) + 1:
         return _scaled(path, *scaling, where)
-    scalars = [float(array.item()) for array in given if array.size == 1]
+    scalars = [float(array.flat[0]) for array in given if array.size and (array == array.flat[0]).all()]
     found = activation_of(node, scalars[0] if scalars else None) if path.ends_in_map else None
     if found is None:
         raise _refusal(where, f"an operator {node.op_type}", "It is no part of a chain of linear maps and known activations.")

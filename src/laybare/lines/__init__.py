@@ -11,7 +11,7 @@
     observations     surfaces and gradients in a feature space; surfaces tests which are hyperplanes
     layer            one layer from them; always_active for a unit that never bends
     read             the loops over lines and layers: `read_network`, `read_deep` for two layers that are not wider than inputs
-    folds            any layer of any width, by following the surfaces of its units: `read_folds`
+    folds            any layer of any width, by following the surfaces of its units: `read_folds`, `read_coarse`
 """
 
 from typing import TYPE_CHECKING

@@ -304,9 +304,12 @@ def _read_coarse(
     oracle: Oracle, method: Lines, below: DeepReadResult, *, rng: Generator, progress: Progress | None
 ) -> BlackBoxReading | None:
     """What coarse answers tell of the layers above the lowest; None if that is no more than it."""
-    if method.depth == 1 or not len(below.layers[0].weights):
+    if method.depth == 1 or oracle.dim == 1 or not len(below.layers[0].weights):
         return None
-    found = method.read_coarse(oracle, below, rng=rng, progress=progress)
+    try:
+        found = method.read_coarse(oracle, below, rng=rng, progress=progress)
+    except NotSeparated:
+        return None  # a class is certain to rounding wherever it was asked
     if found.network is None:
         return _layers_without_readout(oracle, method, found, below)
     start = oracle.on_given_inputs(found.network)

@@ -53,7 +53,8 @@ class Lines:
 
     With depth=None (or more than 1) layers are read from the lowest up. Kinks of the lowest layer stay on their hyperplanes far
     away; what lies above the first one is a black box of its features (`laybare.lines.read`). Above the second, and where a layer
-    is wider than its input, surfaces of units are followed across their folds (`laybare.lines.folds`). ReLU units, no box.
+    is wider than its input, surfaces of units are followed across their folds (`laybare.lines.folds`), up to the second layer if
+    answers are coarser than float64. ReLU units, no box.
     What cannot be read is in the certificate, and every layer that was read is a result.
 
     Parameters
@@ -236,6 +237,7 @@ def folds_certificate(
     fresh answers."""
     opened = sum(len(report.open) for report in found.reports)
     undecided = sum(report.units for report in found.reports if np.isinf(report.orientation))
+    size = "the largest answer" if found.rounding.fine else "what rounding allows"
     claims = (
         Claim(
             ClaimName.LAYERS_READ, float(len(found.layers)), float(len(found.reports)), found.complete, "tested",
@@ -250,8 +252,8 @@ def folds_certificate(
           if np.isfinite(found.error_bar) else ()),
         Claim(
             ClaimName.FRESH_ANSWERS, misfit, limit, misfit <= limit, "tested",
-            "largest difference at points that nothing else used, relative to the largest answer; a larger one means that a unit "
-            f"is missing.{_corners_text(found)}", decisive=found.network is not None, of_answers=True))
+            f"largest difference at points that nothing else used, relative to {size}; a larger one means that a unit "
+            f"is missing.{_corners_text(found)}", decisive=found.network is not None and found.rounding.fine, of_answers=True))
     errors, noise = error_bars(found.error_bar, network), _rounding_level(found.rounding, network)
     return Certificate(claims, errors, noise, assurance=assurance)
 

@@ -191,14 +191,16 @@ class _Reading:
     def result(self) -> FoldsResult:
         """What is known, and what is missing in a sentence."""
         reader, queries, rounding = self.reader, self.reader.context.queries, self.reader.context.rounding
-        layers, second, fitted = [Layer(reader.known.weights[0], reader.known.biases[0])], self.second, self.fitted
+        layers, fitted = [Layer(reader.known.weights[0], reader.known.biases[0])], self.fitted
+        second = self.second or assemble(reader)  # asks nothing
         network, fresh, bar, complete, failure = None, np.nan, np.nan, False, ""
         lowest = LayerReport(layers[0].width, 0, np.nan, np.inf, (), 0, self.false)
         reports = [lowest]
         if second is not None:
             layers = [Layer(w, b) for w, b in second.known.layers]
-            told = float(np.sqrt(np.diagonal(second.scaled.covariances, axis1=1, axis2=2)[:, :-1]).max(axis=1).max())
-            opened = tuple((int(m), int(k)) for m, k in np.argwhere(second.open(reader.options.told)))
+            sds, untold = second.weight_sds, second.weight_sds > reader.options.told
+            told = float(sds[~untold].max(initial=0.0))
+            opened = tuple((int(m), int(k)) for m, k in np.argwhere(untold))
             reports = [
                 replace(lowest, orientation=float(second.bits.sds.max(initial=0.0))),
                 LayerReport(layers[1].width, 0, told, np.nan, opened, reader.lines, reader.refused)]

@@ -323,9 +323,10 @@ class SecondLayer:
         size = np.linalg.norm(self.rows.values[:, :-1], axis=1)
         return Rows(self.rows.values / size[:, None], self.rows.covariances / size[:, None, None] ** 2)
 
-    def open(self, level: float) -> Array:
-        """Weights (units, width) that no place of the surface tells up to `level` of the row's length."""
-        return np.array([np.sqrt(np.maximum(np.diag(cov)[:-1], 0.0)) > level for cov in self.scaled.covariances])
+    @property
+    def weight_sds(self) -> Array:
+        """Standard deviations (units, width) of the weights, relative to their rows."""
+        return np.asarray(np.sqrt(np.maximum(np.diagonal(self.scaled.covariances, axis1=1, axis2=2)[:, :-1], 0.0)))
 
     def value_sds(self, x: Array) -> Array:
         """Standard deviations (n, units) of the pre-activations."""

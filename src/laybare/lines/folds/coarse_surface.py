@@ -178,17 +178,13 @@ class CoarseSurface:
         """A located place."""
         self.x.append(x)
         self.sds.append(sd)
-        self._count(x, sd, 1.0)
+        self._count(x, sd)
         self._solve()
 
-    def _equation(self, x: Array, sd: float) -> tuple[Array, float]:
-        features = surface_features(self.known, self.side, x[None])[0]
-        slope = float(np.linalg.norm(self.gradients(x[None])[0][0]))
-        return features, float(np.hypot(sd * max(slope, 1e-3), self._from_below(features[None], x[None])[0]))
-
-    def _count(self, x: Array, sd: float, weight: float) -> None:
-        features, error = self._equation(x, sd)
-        self.precision += weight * np.outer(features, features) / error**2
+    def _count(self, x: Array, sd: float) -> None:
+        features = surface_features(self.known, self.side, x[None])
+        error = np.hypot(sd * max(self._slope(x), 1e-3), self._from_below(features, x[None])[0])
+        self.precision += np.outer(features, features) / error**2
 
     def _solve(self) -> None:
         size = 1.0 / np.sqrt(np.diag(self.precision))
@@ -265,7 +261,7 @@ class CoarseSurface:
         return bool(bounded and held and self.freedom >= o.spare and self.rms <= o.max_rms)
 
     def value(self, x: Array) -> Array:
-        """Z (n,) of the mean row."""
+        """The mean row at inputs, (n,)."""
         return self.gradients(x)[1]
 
     def value_sd(self, x: Array) -> Array:
@@ -441,7 +437,7 @@ class CoarseSurface:
                 self.support.append(0)
                 self.x.append(new)
                 self.sds.append(found.kink.sd * float(pool.slope[i]) / self._slope(new))
-                self._count(new, self.sds[-1], 1.0)
+                self._count(new, self.sds[-1])
                 added = True
             elif found.kind == "miss":
                 self.misses += 1

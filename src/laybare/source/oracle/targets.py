@@ -92,12 +92,32 @@ def open_file(path: Path) -> OnnxModel:
             "It is damaged, no ONNX model, or written for an operator set that this onnxruntime no longer runs.",
             "Export it again; lb.from_onnx(path) reads the weights of a chain of layers without running it.",
             path=str(path)) from None
-    opened = open_session(session, f"{path.name} {blake2b(path.read_bytes(), digest_size=8).hexdigest()}")
+    name = f"{path.name} {blake2b(path.read_bytes(), digest_size=8).hexdigest()}"
+    opened = open_session(session, name, _traced_batches(path))
     return opened._replace(**read_graph(path, opened.dim)._asdict())
 
 
-def open_session(session: Any, name: str | None = None) -> OnnxModel:
-    """A session with one input, whose rows are flattened; of several outputs the last real one (probabilities follow labels)."""
+def _traced_batches(path: Path) -> tuple[int, ...]:
+    """Numbers of rows that reshapes of a graph ask for: those it was traced with; none if onnx is not installed."""
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError:
+        return ()
+    graph = onnx.load(str(path), load_external_data=False).graph
+    constants = {tensor.name: tensor for tensor in graph.initializer} | {
+        node.output[0]: attribute.t for node in graph.node if node.op_type == "Constant"
+        for attribute in node.attribute if attribute.name == "value"}
+    shapes = [numpy_helper.to_array(constants[node.input[1]]).ravel() for node in graph.node
+              if node.op_type == "Reshape" and len(node.input) > 1 and node.input[1] in constants]
+    return tuple(sorted({int(shape[0]) for shape in shapes if len(shape) and shape[0] > 0}))
+
+
+def open_session(session: Any, name: str | None = None, batches: tuple[int, ...] = ()) -> OnnxModel:
+    """A session with one input, whose rows are flattened; of several outputs the last real one (probabilities follow labels).
+
+    Where it does not answer every row of a call it was traced with another number of rows: it is asked by one of `batches`.
+    """
     inputs = session.get_inputs()
     outputs = [output for output in session.get_outputs() if output.type in ONNX_TYPES]
     if len(inputs) != 1 or inputs[0].type not in ONNX_TYPES or not outputs:
@@ -110,13 +130,36 @@ def open_session(session: Any, name: str | None = None) -> OnnxModel:
     known = len(sizes) > 1 and None not in sizes[1:]
     shape, batch = tuple(sizes[1:]) if known else (-1,), sizes[0] if sizes else None
 
+    def run(rows: Array, size: int | None) -> Array:
+        """Answers to rows, filled up to a number that the graph takes, no fewer."""
+        missing = 0 if size is None else max(0, size - len(rows))
+        filled = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
+        given = np.asarray(session.run([answer], {input_name: filled})[0])
+        whole = given.ndim > 0 and len(given) == len(filled)  # what has no row for every input is not put into one
+        return given[: len(rows)].reshape(len(rows), -1) if whole else given
+
+    traced = list[int]()
+
     def ask(x: Array) -> Array:
-        rows = x.astype(precision).reshape(len(x), *shape)
-        if batch is not None and len(rows) < batch:  # a graph that takes so many rows, no fewer
-            rows = np.concatenate([rows, np.repeat(rows[-1:], batch - len(rows), axis=0)])
-        given = np.asarray(session.run([answer], {input_name: rows})[0])
-        whole = given.ndim > 0 and len(given) == len(rows)  # what has no row for every input is not put into one
-        return given[: len(x)].reshape(len(x), -1) if whole else given
+        rows, failed = x.astype(precision).reshape(len(x), *shape), None
+        if not traced:
+            try:
+                given = run(rows, batch)
+            except Exception as error:  # its exceptions have no common public base
+                given, failed = np.empty(0), error
+            if given.ndim > 0 and len(given) == len(rows):
+                return given
+        for size in traced or (batches if batch is None else ()):
+            try:
+                parts = [run(rows[i : i + size], size) for i in range(0, len(rows), size)]
+            except Exception:  # the same
+                continue
+            if all(part.ndim > 0 and len(part) == len(rows[i * size : (i + 1) * size]) for i, part in enumerate(parts)):
+                traced[:] = [size]
+                return np.concatenate(parts)
+        if failed is not None:
+            raise failed
+        return given
 
     dim = int(np.prod([size for size in sizes[1:] if size is not None])) if known else None
     return OnnxModel(ask, name or f"ONNX session {input_name} -> {answer}", dim, batch)
