@@ -487,8 +487,8 @@ def _quiet_lines_of_coarse(observed: LayerObservations) -> int:
 
 
 def _is_left_to_folds(observed: LayerObservations, most: int) -> bool:
-    """Whether no more lines are laid: all were, or layers above show whose surfaces have to be followed anyway."""
-    deeper = bool(observed.space.layers) and bool(observed.curved)
+    """Whether no more lines are laid: all were, or most surfaces are of layers above, and have to be followed anyway."""
+    deeper = bool(observed.space.layers) and len(observed.curved) > len(observed.known)
     return observed.lines >= most or (deeper and observed.quiet >= DEEP.quiet_before_choice)
 
 
