@@ -9,7 +9,7 @@ import pytest
 
 import laybare as lb
 from laybare.lines.folds import FoldOptions, GivenLayer, read_folds
-from laybare.lines.folds.corners import find_corners
+from laybare.lines.folds.corners import find_corners, find_extremes
 from laybare.lines.folds.facts import (
     RowsAbove,
     cell_matrix,
@@ -26,6 +26,7 @@ from laybare.lines.folds.facts import (
 from laybare.lines.folds.fit import FreeRows, fit_free_rows, fit_readout
 from laybare.lines.folds.given import located_row, surface_points
 from laybare.lines.folds.probe import BentPlace, SurfaceProbe
+from laybare.lines.folds.reader import FoldReader
 from laybare.lines.folds.stack import KnownLayers, flipped, next_crossing
 from laybare.lines.folds.surface import FoldedSurface
 from laybare.lines.line import random_line
@@ -344,6 +345,86 @@ def test_share_of_places_at_which_a_hyperplane_is_met_tells_the_first_layer() ->
     assert len(other) > 20
     assert min(first) >= 0.4
     assert max(other) <= 0.3
+
+
+def test_share_of_looks_near_a_wall_tells_the_layer() -> None:
+    """The numbers behind `flat_hits`: surfaces of the second and third layer above a known first one, 20 looks each."""
+    network, rng = planted((5, 20, 20, 20, 2), 101), np.random.default_rng(0)
+    probe, below, met = surface_probe(network, rng), known(network, 1), list[list[float]]()
+    for level in (1, 2):
+        met.append([])
+        for unit in range(20):
+            for x in bisected_points(network, level, unit, 3, rng):
+                normal = known(network, level).pulled_back(
+                    known(network, level).preactivations(x[None]), level, network.layers[level].weights[unit][None])[0]
+                surface = FoldedSurface(probe, below, BentPlace(x, normal / np.linalg.norm(normal), 1e-12, 1.0))
+                if probe.hits(x, surface.base.normal, 1e-4) is not None:  # a place where it is seen
+                    met[-1].append(np.mean([surface.place_near_wall() is not None for _ in range(20)]))
+    mine, other = map(np.mean, met)
+    print(f"hits near walls: {mine:.2f} of the layer, {other:.2f} of the next")
+    assert mine >= FoldOptions().flat_hits[0]
+    assert other <= 0.6
+
+
+def test_places_with_large_errors_do_not_spoil_a_row(rng: np.random.Generator) -> None:
+    row = rng.standard_normal(6)
+    x = rng.standard_normal((40, 5))
+    x[:, 0] -= (x @ row[:-1] + row[-1]) / row[0]
+    errors = np.full(40, 1e-15)
+    errors[20:] = 1e-4
+    x[20:] += 1e-4 * rng.standard_normal((20, 5))
+    features = np.hstack([x, np.ones((40, 1))])
+    off = [np.abs(null.row - row / np.linalg.norm(row) * np.sign(null.row @ row)).max()
+           for null in (null_vector(features, errors), null_vector(features))]
+    assert off[0] < 1e-12 < 1e-6 < off[1]
+
+
+def test_units_that_are_hardly_ever_off_are_off_where_mixtures_of_features_are_large() -> None:
+    network, rng = lb.random_network(20, widths=(14, 10, 8, 6), outputs=1, rng=4002), np.random.default_rng(0)
+    below, top = known(network, 3), network.layers[3]
+
+    def share(x: Array) -> Array:
+        on = (top.before(below.features(x, 3)) > 0.0).mean(axis=0)
+        return np.asarray(np.minimum(on, 1.0 - on))
+
+    usual, extreme = share(rng.standard_normal((40_000, 20))), share(find_extremes(below, 7.5 * np.sqrt(20), 1500, rng))
+    rare = usual < 0.02
+    assert rare.sum() >= 2
+    assert (extreme[rare] > 5.0 * usual[rare]).all()
+
+
+def test_above_a_layer_that_narrows_only_what_it_reads_is_asked_for_and_all_inputs_are_fitted(rng: np.random.Generator) -> None:
+    network = planted((30, 5, 6, 4, 1), 2)
+    rows, asked = network.layer.weights + 1e-9 * rng.standard_normal((5, 30)), list[Array]()
+
+    def ask(x: Array) -> Array:
+        asked.append(x)
+        return network(x)
+
+    found = read_folds(ask, 30, given=(GivenLayer(rows, np.asarray(network.layer.biases)),), rng=np.random.default_rng(1))
+    span = np.linalg.qr(rows.T)[0]
+    outside = [np.abs(x - x @ span @ span.T).max() > 1e-9 for x in asked]
+    assert np.mean(outside) < 0.05  # fits and fresh answers
+    assert found.complete
+    assert found.network is not None
+    x = rng.standard_normal((5000, 30))
+    assert np.abs(found.network(x) - network(x).ravel()).max() < 1e-11 * np.abs(network(x)).max()
+    assert sum(found.queries.values()) == sum(len(x) for x in asked)
+
+
+def test_a_unit_that_the_layer_below_lacks_is_found_between_points_of_rows_that_do_not_close() -> None:
+    network = planted((4, 10, 10, 10, 1), 104)
+    rng = np.random.default_rng(0)
+    reader = FoldReader(surface_probe(network, rng), KnownLayers(4))
+    assert reader.climb()
+    assert reader.climb()
+    level = reader.levels[1]
+    known_units = len(level.units)
+    level.units.pop(0)
+    reader.rebuild(1)
+    assert reader.climb()
+    assert len(reader.levels[1].units) >= known_units
+    assert reader.levels[-1].closes.max() <= reader.probe.options.oriented
 
 
 @pytest.mark.parametrize("shape", [(5, 9, 4, 1), (5, 12, 12, 3)])

@@ -11,8 +11,11 @@ import laybare as lb
 from laybare.lines import observations, read
 from laybare.lines.feature_space import input_space
 from laybare.lines.observations import LayerObservations, line_across, one_sided_surfaces
+from laybare.lines.query import QueryContext, QueryCounter
 from laybare.lines.read import read_deep
-from laybare.lines.surfaces import PieceGradient, Surface
+from laybare.lines.surfaces import PieceGradient, Surface, classify_surface
+from laybare.networks import Layer, Network
+from laybare.source.rounding import Rounding
 
 
 def _surface(row: np.ndarray, x: np.ndarray) -> Surface:
@@ -63,3 +66,22 @@ def test_answers_that_contradict_bring_a_known_unit_back_that_was_left_out(seed:
     found = read_deep(network, 12, rng=np.random.default_rng(seed))
     assert found.complete, found.failure
     assert lb.compare(found.network, network).max_error < 1e-10
+
+
+def test_a_surface_above_units_that_bend_far_out_is_told_from_a_hyperplane_where_kinks_are() -> None:
+    """Near the centre of the inputs all of the layer below is on: there a surface of the second layer is a hyperplane."""
+    rng = np.random.default_rng(0)
+    rows = np.linalg.qr(rng.standard_normal((40, 8)))[0].T
+    top = rng.standard_normal((6, 8))
+    biases = -20.0 * top.sum(axis=1)
+    network = Network((Layer(rows, np.full(8, 20.0)), Layer(top, biases)), rng.standard_normal(6))
+    queries = QueryCounter(network)
+    queries.ask(rng.standard_normal((4, 40)), "recognise")
+    context = QueryContext(queries, Rounding("float64", 1.1e-16, 1.1e-16), rng)
+    normal = top[0] @ rows
+    bent = Surface(normal / np.linalg.norm(normal), 0.0, 1e-12, np.zeros(40), (np.zeros(40), np.zeros(40)))
+    flat = Surface(rows[0], 20.0, 1e-12, -20.0 * rows[0], (np.zeros(40), np.zeros(40)), 20.0)
+    space = input_space(40, 1.0)
+    assert classify_surface(context, space, bent) == "hyperplane"  # at places as far out as inputs spread
+    assert classify_surface(context, space, bent._replace(far=20.0)) == "curved"
+    assert classify_surface(context, space, flat) == "hyperplane"

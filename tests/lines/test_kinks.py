@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from laybare.errors import AssumptionViolated, NotSeparated
-from laybare.lines.kinks import end_piece, find_kinks
+from laybare.lines.kinks import _Gap, _next_point, end_piece, find_kinks
 from laybare.lines.line import Line, LinearPiece, LineValues, intersect, on_same_line, separation
 
 
@@ -113,3 +113,14 @@ def test_points_in_one_place_tell_a_value_and_no_slope():
     assert one.value(0.3) == 7.0 and one.sd_at(0.3) < 1e-9 and one.sd_at(0.4) == np.inf
     assert on_same_line(one, linear([0.3, 0.5, 0.9], lambda t: 7.0 + 2.0 * (t[:, None] - 0.3)))
     assert not on_same_line(one, linear([0.3, 0.5, 0.9], lambda t: 8.0 + 2.0 * (t[:, None] - 0.3)))
+
+
+@pytest.mark.parametrize("width", [1e-14, 1e-3])
+def test_nothing_more_is_asked_in_a_gap_that_is_narrower_than_rounding(width):
+    """A second place beside a point of such a gap would be the point itself, and be asked for ever."""
+    line, at = Line(np.zeros(1), np.ones(1), -10.0, 10.0, 1.0), 3.0
+    left, right = linear([0.0, at], np.abs), linear([at + width, 5.0], lambda t: 2.0 * t)
+    gap = _Gap([(at + 0.5 * width, np.array([at + 1e-10]), 1e-15)])
+    place = _next_point(line, left, right, gap)
+    assert gap.closed == (width < 1e-12)
+    assert (place is None) == gap.closed

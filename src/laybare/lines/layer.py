@@ -71,7 +71,9 @@ def estimate_layer(observed: LayerObservations) -> LayerEstimate:
     else:
         tried = ((*planes, *chosen) for chosen in subsets_to_try(observed.undecided))
     layers = (decide_sides(layer_without_sides(observed, surfaces)) for surfaces in tried)
-    return next((layer for layer in layers if not layer.failure), first)
+    every = layer_without_sides(observed, observed.known)  # if none was refused, those that could not be tested are units too
+    wide = not observed.curved and len(every.biases) > observed.space.width
+    return next((layer for layer in layers if not layer.failure), every if wide else first)
 
 
 def subsets_to_try(items: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:

@@ -7,7 +7,7 @@ smooth function fall to 1/256 and stay equal to each other, and those of noise d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -175,3 +175,10 @@ def _smooth_error(queries: QueryCounter, bent: int) -> AssumptionViolated:
         "Smooth units (tanh, sigmoid, GELU, ...) have no kinks to be found by lines.",
         "Give the activation and use a method for samples, for instance recover(oracle, RandomStart(activation=tanh)).",
         kind="smooth", bent=bent)
+
+
+def with_steepness(queries: QueryCounter, rounding: Rounding, x: Array) -> Rounding:
+    """The steepest slope between neighbours among random inputs: a line where hardly a unit is on shows too little."""
+    y, far = queries.ask(x, "recognise"), np.roll(x, 1, axis=0)
+    slopes = np.abs(y - np.roll(y, 1, axis=0)).max(axis=1) / np.linalg.norm(x - far, axis=1)
+    return replace(rounding, steepness=max(rounding.steepness, float(slopes.max()) * np.sqrt(x.shape[1])))

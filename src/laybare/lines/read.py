@@ -58,7 +58,7 @@ from laybare.lines.observations import (
     without_unshown,
 )
 from laybare.lines.partial_network import PartialNetwork, decide_activation_and_signs
-from laybare.lines.piecewise_linear import check_piecewise_linear
+from laybare.lines.piecewise_linear import check_piecewise_linear, with_steepness
 from laybare.lines.query import BlackBox, PurposeContext, QueryBox, QueryContext, QueryCounter, Resolution
 from laybare.lines.remeasure import remeasure_units
 from laybare.lines.single_layer import LineReader, ReaderOptions, SingleLayerState, estimate_queries
@@ -86,6 +86,7 @@ class DeepOptions:
     """Read in feature spaces. Derived: above two layers there need not be inputs at which all units are active; surfaces are
     followed there (`laybare.lines.folds`)."""
     boundary_distance: float = 1e-3  # of the start of lines, in inputs' scales. Checked by `laybare reproduce deep-cases`.
+    steep: int = 40  # inputs between which slopes are taken. Checked by `pytest tests/lines/test_deep.py`.
     max_returns: int = 6  # from contradicting answers to further lines. Checked by `laybare reproduce deep-cases`.
 
 
@@ -291,6 +292,8 @@ def read_deep(
     queries = QueryCounter(black_box, budget=budget, purpose=purpose, assurance=assurance, resolution=resolution)
     space = input_space(dim, spread)
     rounding = check_piecewise_linear(queries, within_answers(queries, space.line(0, rng))).rounding
+    if not rounding.steepness and resolution is None:  # a line on which the answers are constant
+        rounding = with_steepness(queries, rounding, spread * rng.standard_normal((DEEP.steep, dim)))
     reader = DeepReader(QueryContext(queries, rounding, rng), min(depth or DEEP.max_layers, DEEP.max_layers), spread)
     return reader.read(DeepState((LayerObservations(space, located),), ()))
 
@@ -484,8 +487,8 @@ def _quiet_lines_of_coarse(observed: LayerObservations) -> int:
 
 
 def _is_left_to_folds(observed: LayerObservations, most: int) -> bool:
-    """Whether no more lines are laid: all were, or layers above show whose surfaces have to be followed anyway."""
-    deeper = bool(observed.space.layers) and bool(observed.curved)
+    """Whether no more lines are laid: all were, or most surfaces are of layers above, and have to be followed anyway."""
+    deeper = bool(observed.space.layers) and len(observed.curved) > len(observed.known)
     return observed.lines >= most or (deeper and observed.quiet >= DEEP.quiet_before_choice)
 
 

@@ -36,7 +36,7 @@ class FoldOptions:
     refuse: float = -3.6  # that refuses. Derived: six misses, 6 log(0.5 / 0.92).
     flat_share: float = 0.9  # of the way to a wall, where a surface is looked at first. Convention: most of the way.
     flat_looks: int = 6  # of that kind. Derived: of surfaces that fold in half of cells one in sixty passes.
-    flat_hits: tuple[float, float] = (0.8, 0.4)
+    flat_hits: tuple[float, float] = (0.9, 0.5)
     """Wald's test there: hits of a unit of the layer, which what lies above hides less near a place where it was met, and of any
     other surface. Measured: `pytest -s tests/lines/test_folds.py -k share`"""
     flat_refuse: float = -2.0  # log-likelihood ratio. Derived: two misses more than hits; a unit is met again on other lines.

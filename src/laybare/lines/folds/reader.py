@@ -45,7 +45,7 @@ from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.folds.surface import FoldedSurface
 from laybare.lines.line import Line, line_through, random_line
 from laybare.lines.model_fit import FIT
-from laybare.lines.piecewise_linear import check_piecewise_linear
+from laybare.lines.piecewise_linear import check_piecewise_linear, with_steepness
 from laybare.lines.query import Answers, BlackBox, PurposeContext, QueryCounter
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array, Progress, report_progress
@@ -809,7 +809,7 @@ def read_folds(
         return _fitted_to_all_inputs(found.above(basis), probe)
     queries = QueryCounter(ask, budget=budget, purpose=purpose)
     rounding = _rounding(queries, random_line(dim, options.reach * scale * np.sqrt(dim), scale, rng=rng), rng)
-    rounding = _with_steepness(queries, rounding, scale * rng.standard_normal((options.steep, dim)))
+    rounding = with_steepness(queries, rounding, scale * rng.standard_normal((options.steep, dim)))
     until = np.inf if seconds is None else monotonic() + seconds
     reader = FoldReader(SurfaceProbe(queries, rounding, options, dim, scale, rng, until), KnownLayers(dim), progress)
     network, fresh, failure, ended = None, np.nan, "", False
@@ -925,13 +925,6 @@ def _rounding(queries: QueryCounter, line: Line, rng: Generator) -> Rounding:
         except AssumptionViolated:
             line = random_line(len(line.point), line.high, line.scale / np.sqrt(len(line.point)), rng=rng)
     return check_piecewise_linear(queries, line).rounding
-
-
-def _with_steepness(queries: QueryCounter, rounding: Rounding, x: Array) -> Rounding:
-    """The steepest slope between neighbours among random inputs: a line where hardly a unit is on shows too little."""
-    y, far = queries.ask(x, "recognise"), np.roll(x, 1, axis=0)
-    slopes = np.abs(y - np.roll(y, 1, axis=0)).max(axis=1) / np.linalg.norm(x - far, axis=1)
-    return replace(rounding, steepness=max(rounding.steepness, float(slopes.max()) * np.sqrt(x.shape[1])))
 
 
 def _chord(start: Array, end: Array) -> Line:

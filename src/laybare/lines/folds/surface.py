@@ -171,20 +171,24 @@ class FoldedSurface:
         A unit of the layer folds at walls that are known and nowhere else; a surface further up folds inside, at units that are
         not known. Wald's test of places near the walls, in random directions; a normal too poor to predict them is not tested.
         """
-        options, score, n = self.probe.options, 0.0, self.base.normal
+        options, score = self.probe.options, 0.0
         if not self.known.depth or self.base.sd > 0.1 * options.on_surface * options.window:
             return True
-        maps = self.known.maps(self.cell)
         for _ in range(options.flat_looks):
-            t = _tangent(self.probe.rng.standard_normal(self.known.dim), n)
-            distance = min(next_crossing(maps, self.cell, self.base.x, t).distance, self.probe.scale)
-            place = self._hit(self.base.x + options.flat_share * distance * t, self.cell, maps, n, np.inf)
+            place = self.place_near_wall()
             if place is None and self.probe.was_constant:
                 continue
             score += options.flat_ratio(hit=place is not None)
             if score <= options.flat_refuse:
                 return False
         return True
+
+    def place_near_wall(self) -> Place | None:
+        """The surface near a wall of its first cell, in a random direction, if it is where it is when it is flat."""
+        maps, n = self.known.maps(self.cell), self.base.normal
+        t = _tangent(self.probe.rng.standard_normal(self.known.dim), n)
+        distance = min(next_crossing(maps, self.cell, self.base.x, t).distance, self.probe.scale)
+        return self._hit(self.base.x + self.probe.options.flat_share * distance * t, self.cell, maps, n, np.inf)
 
     def explore(self) -> bool:
         """Measure fold after fold until nothing free can be met; False if the surface is not where it should be too often."""
