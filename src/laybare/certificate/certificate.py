@@ -128,6 +128,9 @@ class CertificateRules:
     """... and where, of all rows with outputs within this share of that spread, ... Checked by `laybare reproduce hostile`."""
     min_tied_share: float = 0.8  # ... at least this share ties. Checked by `laybare reproduce hostile`.
 
+    other_minimum: float = 9.2
+    """LR by which the next minimum must be worse. Derived: 2 log 100, so that it is no more than a hundredth as likely."""
+
     simultaneous_draws: int = 20_000
     """Draws of all parameters for simultaneous intervals. Derived: the quantile is then known to one per cent."""
     rounding_share: float = 1e-12

@@ -209,9 +209,9 @@ def ridge_function(seen: ResidualRows, point: Point, rng: Generator) -> Challeng
     """The profile along one direction that explains most of the residual: of units, inputs, curvature or chance, then moved by
     Gauss-Newton steps."""
     few = ResidualRows(*(part[: OPTIONS.screened_rows] for part in seen))
-    fits = sorted((_Profile.fit(few, row) for row in _first_directions(seen, point, rng)), key=lambda one: one.loss(few))
+    fits = sorted((_Profile.fit(few, row) for row in _first_directions(seen, point, rng)), key=lambda one: one.loss)
     ended = [_moved(seen, _Profile.fit(seen, one.row)) for one in fits[: OPTIONS.followed]]
-    best = min(ended, key=lambda one: one.loss(seen))
+    best = min(ended, key=lambda one: one.loss)
     return Challenger("a function of one direction (parallel units, another bend)", lambda x, outputs: best(x))
 
 
@@ -223,7 +223,7 @@ def single_wave(seen: ResidualRows, rng: Generator) -> Challenger:
     phases, residual = few.x.astype(np.float32) @ rows.T.astype(np.float32), few.residual.astype(np.float32)
     power = np.sum((np.cos(phases).T @ residual) ** 2 + (np.sin(phases).T @ residual) ** 2, axis=1)
     ended = [_moved(seen, _Wave.fit(seen, rows[i])) for i in np.argsort(-power)[: OPTIONS.followed]]
-    best = min(ended, key=lambda one: one.loss(seen))
+    best = min(ended, key=lambda one: one.loss)
     return Challenger("a wave along one direction", lambda x, outputs: best(x))
 
 
@@ -234,11 +234,12 @@ class _Ridge(Protocol):
     @property
     def row(self) -> Array: ...
 
+    @property
+    def loss(self) -> float: ...
+
     def refit(self, rows: ResidualRows, row: Array) -> Self:
         """Along another direction."""
         ...
-
-    def loss(self, rows: ResidualRows) -> float: ...
 
     def step(self, rows: ResidualRows) -> Array:
         """How the direction moves."""
@@ -250,13 +251,17 @@ Ridge = TypeVar("Ridge", bound=_Ridge)
 
 def _moved(rows: ResidualRows, here: Ridge) -> Ridge:
     """The function after Gauss-Newton steps of its direction."""
-    loss = here.loss(rows)
     for _ in range(OPTIONS.steps):
         ahead = here.refit(rows, here.row + here.step(rows))
-        if not (now := ahead.loss(rows)) < loss:
+        if not ahead.loss < here.loss:
             break
-        here, loss = ahead, now
+        here = ahead
     return here
+
+
+def _loss(residual: Array, gram: Array, moment: Array, values: Array) -> float:
+    """What a function leaves, from the sums of its fit."""
+    return float(np.sum(residual**2) - np.sum(values * (2.0 * moment - gram @ values)))
 
 
 def _row_step(z: Array, slope: Array, rest: Array) -> Array:
@@ -267,25 +272,25 @@ def _row_step(z: Array, slope: Array, rest: Array) -> Array:
 
 
 class _Wave(NamedTuple):
-    """A cosine and a sine of row·x: the row, and their heights (2, outputs)."""
+    """A cosine and a sine of row·x: the row, their heights (2, outputs), and what they leave."""
 
     row: Array
     heights: Array
+    loss: float
 
     @staticmethod
     def fit(rows: ResidualRows, row: Array) -> _Wave:
         """Least squares for the residual."""
         columns = _cosine_and_sine(rows.x @ row)
-        return _Wave(row, solve_spd(columns.T @ columns + np.eye(2), columns.T @ rows.residual))
+        gram, moment = columns.T @ columns, columns.T @ rows.residual
+        heights = solve_spd(gram + np.eye(2), moment)
+        return _Wave(row, heights, _loss(rows.residual, gram, moment, heights))
 
     def refit(self, rows: ResidualRows, row: Array) -> _Wave:
         return _Wave.fit(rows, row)
 
     def __call__(self, x: Array) -> Array:
         return np.asarray(_cosine_and_sine(x @ self.row) @ self.heights)
-
-    def loss(self, rows: ResidualRows) -> float:
-        return float(np.sum((rows.residual - self(rows.x)) ** 2))
 
     def step(self, rows: ResidualRows) -> Array:
         """How the frequency moves."""
@@ -310,11 +315,12 @@ def _first_directions(rows: ResidualRows, point: Point, rng: Generator) -> Array
 
 
 class _Profile(NamedTuple):
-    """A piecewise linear function of one direction: unit row, places of its knots, values there (knots, outputs)."""
+    """A piecewise linear function of one direction: unit row, knots, values there (knots, outputs), and what it leaves."""
 
     row: Array
     knots: Array
     values: Array
+    loss: float
 
     @staticmethod
     def fit(rows: ResidualRows, row: Array) -> _Profile:
@@ -329,11 +335,12 @@ class _Profile(NamedTuple):
         def total(at: Array, weights: Array) -> Array:
             return np.bincount(at, weights, count)
 
-        gram = np.diag(total(left, (1.0 - share) ** 2) + total(right, share**2) + 1.0)  # one row of zeros per knot: shrinkage
+        gram = np.diag(total(left, (1.0 - share) ** 2) + total(right, share**2))
         between = total(left, share * (1.0 - share))
         gram += np.diag(between[:-1], 1) + np.diag(between[:-1], -1)
         moment = np.stack([total(left, (1.0 - share) * r) + total(right, share * r) for r in rows.residual.T], axis=1)
-        return _Profile(row, knots, solve_spd(gram, moment))
+        values = solve_spd(gram + np.eye(count), moment)  # one row of zeros per knot: shrinkage
+        return _Profile(row, knots, values, _loss(rows.residual, gram, moment, values))
 
     def refit(self, rows: ResidualRows, row: Array) -> _Profile:
         return _Profile.fit(rows, row)
@@ -342,9 +349,6 @@ class _Profile(NamedTuple):
         left, share = _place(self.knots, x @ self.row)
         right = np.minimum(left + 1, len(self.knots) - 1)
         return np.asarray((1.0 - share)[:, None] * self.values[left] + share[:, None] * self.values[right])
-
-    def loss(self, rows: ResidualRows) -> float:
-        return float(np.sum((rows.residual - self(rows.x)) ** 2))
 
     def step(self, rows: ResidualRows) -> Array:
         """How the direction moves."""

@@ -4,7 +4,7 @@ With noise no fit says by itself that it is the best one; two runs that began el
 needed least gains little, another place for it may gain as much: a unit that follows noise was chosen among many. So the network
 without that unit, or the next, is given another one, at the places where one is likeliest, and refitted. An ending whose outputs
 differ by more than `CertificateRules.clear_gain` in all (squares, in variances of the noise) is another network; unless it is
-clearly worse, by the same number, the matter is open.
+less than a hundredth as likely, the matter is open.
 
 Standard errors describe one minimum of the squared error. At the kinks of ReLU the error is rough, and with few rows per
 parameter there are several minima within a few standard errors, which fit nearly as well. So the network is moved at random by
@@ -84,11 +84,11 @@ class Ending(NamedTuple):
 
 
 def other_minima_claim(endings: Sequence[Ending], design_effect: float = 1.0) -> Claim:
-    """That every other network of this width is clearly worse; dependent rows count as fewer."""
+    """That every other network of this width is much less likely; dependent rows count as fewer."""
     others = [one.ratio for one in endings if one.apart > RULES.clear_gain * design_effect]
     value = min(others, default=np.inf) / design_effect
     return Claim(
-        ClaimName.OTHER_MINIMA, value, RULES.clear_gain, value >= RULES.clear_gain, "tested" if endings else "assumed",
+        ClaimName.OTHER_MINIMA, value, RULES.other_minimum, value >= RULES.other_minimum, "tested" if endings else "assumed",
         f"how much less likely the used samples are with another network of this width, at the best of {len(endings)} ends of "
         "refits from other places; where it is small, or negative, two networks fit as well." if endings else
         "other minima were not looked for: every unit is clearly needed, and there are many rows per parameter, or too many "
