@@ -6,7 +6,6 @@ import time
 
 import numpy as np
 import pytest
-from changed_options import change_options
 from interrupted_fits import best_when_interrupted
 from numpy.testing import assert_allclose, assert_array_equal
 from planted_problems import full_point, perturbed, planted
@@ -14,7 +13,6 @@ from planted_problems import full_point, perturbed, planted
 import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.errors import TooFewSamples
-from laybare.search import settings
 from laybare.search.hops import _Chain, search_by_hops
 from laybare.search.settings import SearchContext
 from laybare.solver import Effort
@@ -199,15 +197,3 @@ def test_readouts_are_penalised_only_where_equations_are_few(per_degree, penalis
     assert (chain.penalised.penalty > 0.0) == penalised
     fit = chain.minimise(context.draw_units(5))
     assert (chain.without_penalty(fit) is fit) != penalised
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_hops_end_where_two_chains_come_to_the_same_loss(noise, rng, monkeypatch):
-    """With noise nothing fits exactly, and further chains come to the same loss; an exact fit needs none."""
-    change_options(monkeypatch, settings, "SEARCH", stale_hops=8)
-    problem, stages = planted(4, 2, 60, rng, noise=noise), []
-    context = SearchContext.of(problem.source, SIGN_FREE, rng=rng, progress=lambda event: stages.append(event.stage))
-    found = search_by_hops(context, context.draw_units(2), 2000)
-    assert context.is_solved(found) == (noise == 0.0)
-    assert (stages.count("hopping") > 8) == (noise > 0.0)
-    assert stages.count("hopping") < 200

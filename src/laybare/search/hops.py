@@ -13,9 +13,8 @@ small penalty on squared readouts, `hop_penalty` per row, makes such minima expe
 Minima near the lowest so far are minimised again without it. With more equations there is none: beside bad minima that leave a
 thousandth of the variation it would be what the hops minimise.
 
-Noise: no loss is rounding then. A chain that makes no progress begins anew from other units, and hops end if it comes to the
-loss of an earlier one, or after a number (`search_few_equations` in `wide.py`). Hops follow each other on one core: the same bits
-for any number of workers. An interrupt carries the best so far.
+Noise: no loss is rounding then, and hops end after a number (`search_few_equations` in `wide.py`). They follow each other on one
+core: the same bits for any number of workers. An interrupt carries the best so far.
 """
 
 from __future__ import annotations
@@ -41,16 +40,14 @@ def search_by_hops(context: SearchContext, units: Array, hops: int) -> FittedPoi
     chain, rules = _Chain.of(context, len(units)), settings.SEARCH
     with best_so_far(view=chain.result):
         here = chain.minimise(units)
-        best, lowest, stale, earlier = chain.without_penalty(here), here.best.loss, 0, np.inf
+        best, lowest, stale = chain.without_penalty(here), here.best.loss, 0
     with best_so_far(lambda: chain.result(best), chain.result):
         for hop in range(hops):
-            again = stale >= rules.stale_hops
-            met_again = again and max(lowest, earlier) * rules.hop_progress <= min(lowest, earlier)
-            if best.best.loss <= SOLVED_LOSS * context.scale or met_again:
+            if best.best.loss <= SOLVED_LOSS * context.scale:
                 break
             detail = f"relative loss {best.best.loss / context.scale:.1e}"
             report_progress(context.progress, "hopping", hop + 1, hops, detail)
-            earlier = min(earlier, lowest) if again else earlier
+            again = stale >= rules.stale_hops
             new = chain.minimise(context.draw_units(len(units)) if again else redraw_units(context, here.best))
             if again or new.best.loss < here.best.loss * (1.0 + rules.hop_temperature * context.rng.exponential()):
                 here = new

@@ -45,7 +45,7 @@ class SearchSettings:
     few_equations: float = 4.0  # per wide parameter: fewer, hops first. Checked by `pytest -m slow tests/search/test_hops.py`.
     hops_at_double: int = 20  # hops per unit at 2 equations each, ... Checked by `pytest -m slow tests/search/test_hops.py`.
     most_hops: int = 300  # ... per unit near one, ... Checked by `pytest -m slow tests/search/test_hops.py`.
-    hop_seconds: float = 120.0  # ... and seconds of a step that they add up to. Convention: ten minutes on one core.
+    hop_seconds: float = 60.0  # ... and seconds of a step that they add up to. Convention: some minutes on one core.
     equations_to_hop: float = 1.4  # per parameter, to look for the width. Checked by `pytest -m slow tests/search/test_hops.py`.
     seconds_per_width: float = 20.0  # of a step, that hops at a width may add up to then. Convention: a minute on one core.
     hops_per_width: int = 25  # hops at each width if it is not given. Checked by `pytest -m slow tests/search/test_hops.py`.
