@@ -9,8 +9,8 @@ import pytest
 
 import laybare as lb
 from laybare.lines.folds import GivenLayer, read_coarse
-from laybare.lines.folds.coarse_reader import CoarseReader, Rows, orient, without_linear_part
-from laybare.lines.folds.coarse_surface import CoarseOptions, CoarseSurface
+from laybare.lines.folds.coarse_reader import CoarseReader, RowEstimates, orient, without_linear_part
+from laybare.lines.folds.coarse_surface import CoarseDomain, CoarseOptions, CoarseSurface
 from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.hyperplanes import SlopesAcross, usable_line
 from laybare.lines.piecewise_linear import check_piecewise_linear
@@ -20,7 +20,7 @@ ERROR = 1e-6
 
 
 def drawn(sizes, seed):
-    """Rows N(0, 2 / fan-in), biases 0.5 N(0, 1), readouts N(0, 1 / width)."""
+    """RowEstimates N(0, 2 / fan-in), biases 0.5 N(0, 1), readouts N(0, 1 / width)."""
     rng = np.random.default_rng(seed)
     layers = [
         lb.Layer(rng.normal(size=(k, d)) * np.sqrt(2.0 / d), 0.5 * rng.normal(size=k))
@@ -170,11 +170,11 @@ def test_orientation_weighs_rows_by_their_errors(seed):
     cov = np.repeat(1e-8 * np.eye(14)[None], 6, axis=0)
     values[0, 3] += 1.5
     cov[0, 3, 3] = 4.0
-    bits = orient(Rows(values, cov), weights, np.full(8, 1e-6))
+    bits = orient(RowEstimates(values, cov), weights, np.full(8, 1e-6))
     assert (bits.turned == turned).all()
     assert bits.misfit < 3.0
-    assert orient(Rows(values, np.repeat(cov[1:2], 6, axis=0)), weights, np.full(8, 1e-6)).misfit > 10.0
-    right = without_linear_part(Rows(values, cov), weights, np.zeros(8), np.full(8, 1e-6), bits.turned.astype(float))
+    assert orient(RowEstimates(values, np.repeat(cov[1:2], 6, axis=0)), weights, np.full(8, 1e-6)).misfit > 10.0
+    right = without_linear_part(RowEstimates(values, cov), weights, np.zeros(8), np.full(8, 1e-6), bits.turned.astype(float))
     assert np.abs(right.values[:, :8] - c)[1:].max() < 1e-3
 
 
@@ -192,7 +192,8 @@ def test_a_wrong_normal_is_refused():
     normal = rough.normal + 0.3 * rng.standard_normal(4)
     wrong = rough._replace(normal=normal / np.linalg.norm(normal), normal_sd=1e-3)
     x = profile.line(profile.kinks[place].t)[0]
-    surface = CoarseSurface(reader.context, reader.known, reader.errors, 1.0, 3.0, wrong, x, CoarseOptions())
+    domain = CoarseDomain(reader.context, reader.known, reader.errors, 1.0, 3.0, CoarseOptions())
+    surface = CoarseSurface(domain, wrong, x)
     assert not (surface.explore() and surface.is_supported())
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from laybare.errors import BudgetExhausted
 from laybare.lines.deep_fit import DeepFit, DeepParameters, fit_all_layers, weight_errors
 from laybare.lines.feature_space import Layers
-from laybare.lines.folds.coarse_reader import CoarseReader, Rows, SecondLayer, assemble
+from laybare.lines.folds.coarse_reader import CoarseReader, RowEstimates, SecondLayer, assemble
 from laybare.lines.folds.coarse_surface import CoarseOptions
 from laybare.lines.folds.facts import RowsAbove, solve_orientation
 from laybare.lines.folds.given import GivenLayer
@@ -61,7 +61,7 @@ class _Fitted(NamedTuple):
 class _ReadOut(NamedTuple):
     """A, B and c with covariances, the answers they were fitted to, others all over the domain, and which of these are missed."""
 
-    rows: Rows
+    rows: RowEstimates
     asked: Answers
     domain: Answers
     missed: Array
@@ -134,7 +134,7 @@ class _Reading:
         best = [np.argsort(part, kind="stable")[:count] for part in np.split(doubt, 2)]
         return np.asarray(np.vstack([part[i] for part, i in zip(np.split(x, 2), best, strict=True)]))
 
-    def _oriented(self, rows: Rows, second: SecondLayer) -> tuple[Layers, Array, float]:
+    def _oriented(self, rows: RowEstimates, second: SecondLayer) -> tuple[Layers, Array, float]:
         """The layers with the second one oriented by the outputs, standard deviations of its rows, and the distance of the bits.
 
         What turned units do not explain of the part that is linear below is added as units that are always on.
@@ -241,7 +241,7 @@ class _Reading:
         return weight_errors(network, self.answers, self.reader.context.rounding.sd).open[1]
 
 
-def _readout(known: KnownLayers, asked: Answers, context: QueryContext, doubt: Array) -> Rows | None:
+def _readout(known: KnownLayers, asked: Answers, context: QueryContext, doubt: Array) -> RowEstimates | None:
     """A, B and c (outputs, widths + 1) with their covariances, if most answers are affine in both layers; by reweighting."""
     features = _features(known, asked.x)
     size = np.maximum(np.abs(features).max(axis=0), 1e-12)
@@ -263,7 +263,7 @@ def _readout(known: KnownLayers, asked: Answers, context: QueryContext, doubt: A
     weighed = scaled / error[:, None]
     cov = np.linalg.pinv(weighed.T @ weighed, rcond=1e-12, hermitian=True) / np.outer(size, size)
     values = (solution / size[:, None]).T
-    return Rows(values, np.repeat(cov[None], len(values), axis=0))
+    return RowEstimates(values, np.repeat(cov[None], len(values), axis=0))
 
 
 def _features(known: KnownLayers, x: Array) -> Array:

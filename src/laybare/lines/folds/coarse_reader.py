@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laybare.errors import AssumptionViolated, NotSeparated
-from laybare.lines.folds.coarse_surface import CoarseOptions, CoarseSurface
+from laybare.lines.folds.coarse_surface import CoarseDomain, CoarseOptions, CoarseSurface
 from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.hyperplanes import HYPERPLANE, WINDOW, SlopesAcross, is_straight, kink_of, usable_line
 from laybare.lines.kinks import LineProfile, answers_along, end_piece, find_kinks
@@ -27,7 +27,7 @@ from laybare.lines.query import QueryContext
 from laybare.numerics.shapes import Array, Progress, report_progress
 
 
-class Rows(NamedTuple):
+class RowEstimates(NamedTuple):
     """Rows (units, unknowns) in the features [relu(z), h_below, 1], with their covariances (units, unknowns, unknowns)."""
 
     values: Array
@@ -183,8 +183,9 @@ class CoarseReader:
             rough = across.rough_hyperplane(i)
             if rough is None:
                 continue
-            surface = CoarseSurface(
-                self.context, self.known, self.errors, self.scale, max(self.density, 1.0 / near), rough, x, self.options)
+            density = max(self.density, 1.0 / near)
+            domain = CoarseDomain(self.context, self.known, self.errors, self.scale, density, self.options)
+            surface = CoarseSurface(domain, rough, x)
             self.refused += not self._accept(surface)
 
     def is_explained(self, x: Array, u: Array, sd: float) -> bool:
@@ -217,7 +218,7 @@ class CoarseReader:
                 self.refused += 1
 
 
-def global_rows(known: KnownLayers, units: Sequence[CoarseSurface]) -> Rows:
+def global_rows(known: KnownLayers, units: Sequence[CoarseSurface]) -> RowEstimates:
     """Rows in the features [relu(z), h_below, 1]: relu(-z) = relu(z) - z where a base is on the positive side."""
     width, (weights,), (biases,) = len(known.biases[-1]), known.weights[-1:], known.biases[-1:]
     values, covariances = [], []
@@ -228,7 +229,7 @@ def global_rows(known: KnownLayers, units: Sequence[CoarseSurface]) -> Rows:
         change[-1, :width] -= on * biases
         values.append(change @ unit.row)
         covariances.append(change @ unit.cov @ change.T)
-    return Rows(np.array(values), np.array(covariances))
+    return RowEstimates(np.array(values), np.array(covariances))
 
 
 class Bits(NamedTuple):
@@ -239,7 +240,7 @@ class Bits(NamedTuple):
     misfit: float
 
 
-def orient(rows: Rows, weights: Array, errors: Array, *, rounds: int = 3) -> Bits:
+def orient(rows: RowEstimates, weights: Array, errors: Array, *, rounds: int = 3) -> Bits:
     """The orientation of a layer, from rows above it: Σ_k t_k c_mk W_k = -ℓ_m with bits t_k, weighted by the rows' covariances
     and the errors of W.
 
@@ -265,7 +266,7 @@ def orient(rows: Rows, weights: Array, errors: Array, *, rounds: int = 3) -> Bit
     return Bits(turned > 0.5, sds, float(np.sqrt(_bit_equations(rows, weights, errors, turned)[2])))
 
 
-def _bit_equations(rows: Rows, weights: Array, errors: Array, turned: Array) -> tuple[Array, Array, float]:
+def _bit_equations(rows: RowEstimates, weights: Array, errors: Array, turned: Array) -> tuple[Array, Array, float]:
     """Normal matrix and right side of the bits, and the mean square misfit at `turned`."""
     width, below = weights.shape
     normal, right, square = np.zeros((width, width)), np.zeros(width), 0.0
@@ -289,7 +290,7 @@ def _linear_part(row: Array, cov: Array, weights: Array, errors: Array, turned: 
     return left, noise + from_weights * np.eye(below)
 
 
-def without_linear_part(rows: Rows, weights: Array, biases: Array, errors: Array, turned: Array) -> Rows:
+def without_linear_part(rows: RowEstimates, weights: Array, biases: Array, errors: Array, turned: Array) -> RowEstimates:
     """Rows in [relu(z), 1] of the oriented layer: conditioned on having no linear part."""
     width, below = weights.shape
     values, covariances = [], []
@@ -301,7 +302,7 @@ def without_linear_part(rows: Rows, weights: Array, biases: Array, errors: Array
         gain = cov @ left.T @ np.linalg.inv(noise)
         values.append(keep @ (row - gain @ (left @ row)))
         covariances.append(keep @ (cov - gain @ left @ cov) @ keep.T)
-    return Rows(np.array(values), np.array(covariances))
+    return RowEstimates(np.array(values), np.array(covariances))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +310,7 @@ class SecondLayer:
     """Both layers as far as they are known: the lowest one oriented, rows (units, width + 1) above it with their covariances."""
 
     lowest: tuple[Array, Array]
-    rows: Rows
+    rows: RowEstimates
     bits: Bits
 
     @property
@@ -319,9 +320,9 @@ class SecondLayer:
         return KnownLayers(weights.shape[1], (weights, rows[:, :-1]), (biases, rows[:, -1]))
 
     @property
-    def scaled(self) -> Rows:
+    def scaled(self) -> RowEstimates:
         size = np.linalg.norm(self.rows.values[:, :-1], axis=1)
-        return Rows(self.rows.values / size[:, None], self.rows.covariances / size[:, None, None] ** 2)
+        return RowEstimates(self.rows.values / size[:, None], self.rows.covariances / size[:, None, None] ** 2)
 
     @property
     def weight_sds(self) -> Array:
@@ -348,7 +349,7 @@ def assemble(reader: CoarseReader) -> SecondLayer | None:
                 (weights * turn[:, None], biases * turn),
                 without_linear_part(rows, weights, biases, reader.errors, bits.turned), bits)
         turned = bits.turned.astype(float)
-        alone = (Rows(row[None], cov[None]) for row, cov in zip(*rows, strict=True))
+        alone = (RowEstimates(row[None], cov[None]) for row, cov in zip(*rows, strict=True))
         off = [_bit_equations(row, weights, reader.errors, turned)[2] for row in alone]
         if len(units) <= (1.0 - o.most_outliers) * len(reader.units):
             return None

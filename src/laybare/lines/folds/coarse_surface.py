@@ -115,7 +115,7 @@ class CoarseOptions:
     given_up: float = 0.05  # share of missed answers. Derived: as `FoldOptions.given_up`.
 
 
-class Prediction(NamedTuple):
+class PredictedPlaces(NamedTuple):
     """Places (n, dim) on the mean surface, the unit normal and the direction in which to look, and the slope (n,) of z along it.
 
     `sd`, of the distance along it, from the row's covariance; `below`, from the layers below. `room`: along it, to the nearest
@@ -140,17 +140,26 @@ class Found(NamedTuple):
     kink: LocatedKink | None = None
 
 
+class CoarseDomain(NamedTuple):
+    """Where surfaces are followed: the known layers with the errors of the highest one's rows, the scale of the inputs, and the
+    number of kinks per length of a line."""
+
+    context: QueryContext
+    known: KnownLayers
+    errors: Array
+    scale: float
+    density: float
+    options: CoarseOptions
+
+
 class CoarseSurface:
     """The surface of one unit of the layer above known ones."""
 
-    def __init__(
-        self, context: QueryContext, known: KnownLayers, errors: Array, scale: float, density: float, rough: Hyperplane,
-        x0: Array, options: CoarseOptions,
-    ) -> None:
-        self.context, self.known, self.errors, self.scale, self.options = context, known, errors, scale, options
-        self.chance_sd = options.chance / (2.0 * density) / options.sds
-        self.rough, self.x0, self.density = rough, x0, density
-        self.side = np.where(known.cell(x0)[-1], 1.0, -1.0)
+    def __init__(self, domain: CoarseDomain, rough: Hyperplane, x0: Array) -> None:
+        self.context, self.known, self.errors, self.scale, self.density, self.options = domain
+        self.chance_sd = self.options.chance / (2.0 * self.density) / self.options.sds
+        self.rough, self.x0 = rough, x0
+        self.side = np.where(self.known.cell(x0)[-1], 1.0, -1.0)
         self.hits = self.misses = self.unclear = 0
         self.jumps: list[Array] = []
         self.x: list[Array] = []
@@ -217,7 +226,7 @@ class CoarseSurface:
         values = (c * z[-1]).sum(axis=1) + below @ row[width:-1] + row[-1]
         return known.pulled_back(z, known.depth - 1, c @ known.weights[-1] + row[width:-1]), values
 
-    def predict(self, x: Array, steps: int) -> tuple[Prediction, Array]:
+    def predict(self, x: Array, steps: int) -> tuple[PredictedPlaces, Array]:
         """Places of the mean surface near inputs, and where Newton's method has met it."""
         for _ in range(steps):
             g, z = self.gradients(x)
@@ -231,7 +240,7 @@ class CoarseSurface:
         sd = np.sqrt(np.maximum(((features @ self.cov) * features).sum(axis=1), 0.0)) / size
         normal = g / size[:, None]
         below, none = self._from_below(features, x) / size, np.zeros(len(x))
-        return Prediction(x, normal, normal, size, sd, below, features, none, none > 0.0), ok
+        return PredictedPlaces(x, normal, normal, size, sd, below, features, none, none > 0.0), ok
 
     def _from_below(self, features: Array, x: Array) -> Array:
         """What errors of the rows below add to z at inputs, (n,)."""
@@ -364,7 +373,7 @@ class CoarseSurface:
         near = np.linalg.norm(end[:, None] - located[None], axis=2).argmin(axis=1)
         return located[near], end - located[near]
 
-    def _pool(self, limit: float, beyond: tuple[Array, Array] | None = None) -> Prediction | None:
+    def _pool(self, limit: float, beyond: tuple[Array, Array] | None = None) -> PredictedPlaces | None:
         """Places on the way from located ones to random ones, as far as the prediction is good enough."""
         o, rng = self.options, self.context.rng
         start = np.array(self.x)[rng.integers(len(self.x), size=o.pairs)]
@@ -384,9 +393,9 @@ class CoarseSurface:
         place = self._across_walls(place._replace(capped=(low < 1.0) & (place.sd > o.enough * limit)))
         needed = np.maximum(1.5 * o.sds * place.sd / o.inner, o.windows[-1] * self.scale)
         ok &= (place.sd <= limit) & (place.room >= needed) & (low > 0.0)
-        return Prediction(*(part[ok] for part in place)) if ok.any() else None
+        return PredictedPlaces(*(part[ok] for part in place)) if ok.any() else None
 
-    def _across_walls(self, place: Prediction) -> Prediction:
+    def _across_walls(self, place: PredictedPlaces) -> PredictedPlaces:
         """Look along the nearest known surface, not across it: the direction within it that is nearest to the normal."""
         slopes, z = self._walls(place.x)
         rate, rows = np.abs(np.einsum("nkd,nd->nk", slopes, place.normal)), np.arange(len(z))
@@ -410,7 +419,7 @@ class CoarseSurface:
         z, slopes = known.unit_values(x, np.broadcast_to(level, (n, len(level))), np.broadcast_to(unit, (n, len(unit))))
         return slopes, z
 
-    def _choose(self, pool: Prediction) -> list[int]:
+    def _choose(self, pool: PredictedPlaces) -> list[int]:
         """The places that tell most, one after the other."""
         chosen: list[int] = []
         features, cov, loc = pool.features, self.cov.copy(), self.location_sd()
@@ -424,7 +433,7 @@ class CoarseSurface:
             cov -= np.outer(f, f) / (features[i] @ f + (loc * pool.slope[i]) ** 2)
         return chosen
 
-    def _look(self, pool: Prediction, chosen: list[int]) -> None:
+    def _look(self, pool: PredictedPlaces, chosen: list[int]) -> None:
         added = False
         for i in chosen:
             found = self.look(pool, i)
@@ -465,7 +474,7 @@ class CoarseSurface:
         for column in (self.x, self.sds, self.jumps, self.support):
             del column[i]
 
-    def look(self, place: Prediction, i: int) -> Found:
+    def look(self, place: PredictedPlaces, i: int) -> Found:
         """The kink at a predicted place; wide windows first, as they are the most exact."""
         o, rounding = self.options, self.context.rounding
         x, v, slope, room = place.x[i], place.direction[i], float(place.slope[i]), float(place.room[i])
