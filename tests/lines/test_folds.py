@@ -451,7 +451,8 @@ def wrong_weights(found: Network, truth: Network) -> set[tuple[int, int, int]]:
         pairs = (mine / size).T @ (theirs / true_size)
         share, now = (theirs > 0.0).mean(axis=0), pairs.argmax(axis=0)
         for unit in np.flatnonzero((share > 1e-3) & (share < 1.0 - 1e-3)):
-            row, true = one.weights[now[unit]][places] * factors * true_size[unit] / size[now[unit]], other.weights[unit]
+            row, true = one.weights[now[unit]][places] * factors, other.weights[unit]
+            row = row * np.median(true / row)  # not of outputs, which wrong weights change
             off = np.flatnonzero(np.abs(row - true) > 1e-6 * np.abs(true).max())
             wrong |= {(level, int(now[unit]), int(places[k])) for k in off}
         places, factors = now, size[now] / true_size
