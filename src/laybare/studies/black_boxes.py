@@ -383,7 +383,8 @@ DEEP_WIDE = Study(
     "deep-wide", "deep ReLU networks with wide or many layers, read by folds: queries, seconds, units",
     "No published attack reads a layer that is wider than its input.",
     quick=((5, 9, 4, 1), (5, 12, 12, 3)),
-    full=((8, 6, 10, 1), (16, 12, 8, 6, 1), (20, 14, 10, 8, 6, 1), (5, 20, 20, 2), (4, 10, 10, 10, 1)),
+    full=((8, 6, 10, 1), (16, 12, 8, 6, 1), (20, 14, 10, 8, 6, 1), (5, 20, 20, 2), (4, 10, 10, 10, 1),
+          (6, 16, 16, 16, 4), (5, 50, 50, 5)),
     run_cell=read_wide,
     table=table(
         network=lambda shape, runs: "-".join(map(str, shape)), networks=col.count, function_right=col.total("function_right"),
