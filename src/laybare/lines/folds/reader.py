@@ -841,8 +841,8 @@ def _fitted_to_all_inputs(found: FoldsResult, probe: SurfaceProbe) -> FoldsResul
     if found.network is None:
         return found
     network, options = found.network, probe.options
-    layers = tuple((layer.weights, np.asarray(layer.biases)) for layer in network.layers)
-    read = DeepParameters(layers, network.readout.reshape(len(network.readout), -1), np.atleast_1d(network.offset))
+    rows = tuple((layer.weights, np.asarray(layer.biases)) for layer in network.layers)
+    read = DeepParameters(rows, network.readout.reshape(len(network.readout), -1), np.atleast_1d(network.offset))
     try:
         x = probe.inputs(int(options.fit_share * read.size / len(read.offset)) + 50)
         answers = Samples(x, probe.answers(x, "polish").y, Unknown())

@@ -105,7 +105,8 @@ class FoldedSurface:
     @property
     def errors(self) -> Array:
         """Relative errors (n,) of the points' places: where what lies above hardly passes the unit on, they are large."""
-        return np.array(self.sds) / (self.probe.scale + np.linalg.norm(np.array(self.points), axis=1)) + np.finfo(float).eps
+        away = np.linalg.norm(np.array(self.points), axis=1)
+        return np.asarray(np.array(self.sds) / (self.probe.scale + away) + np.finfo(float).eps)
 
     def solve(self) -> RowSolution:
         """The row from the base normal and all points that were located."""
