@@ -56,7 +56,8 @@ class ChallengerOptions:
     octaves: tuple[float, float] = (-1.0, 5.0)
     """Of their lengths, in white inputs. Derived: half a period to dozens between the largest and smallest of an input."""
     steps: int = 8  # Of directions, frequencies and factors. Checked by `pytest tests/certificate/test_challengers.py`.
-    waves: int = 192  # And random units of a second layer. Checked by `make bench`.
+    waves: int = 192  # Checked by `make bench`.
+    upper_units: int = 64  # Random units of a second layer. Checked by `pytest tests/certificate/test_challengers.py`.
     trees: int = 20  # Checked by `pytest tests/certificate/test_challengers.py`.
     tree_levels: int = 2  # Of splits: interactions of two inputs. Convention: small trees, many of them.
     tree_share: float = 0.3  # Of its best fit that a tree adds. Checked by `pytest tests/certificate/test_challengers.py`.
@@ -367,7 +368,7 @@ def _place(knots: Array, t: Array) -> tuple[Array, Array]:
 
 def waves(seen: ResidualRows, rng: Generator) -> Challenger:
     """Cosines of random frequencies at every scale."""
-    d, count = seen.x.shape[1], _feature_count(seen)
+    d, count = seen.x.shape[1], _feature_count(seen, OPTIONS.waves)
     scales = np.resize(np.array(OPTIONS.scales), count) / np.sqrt(d)
     rows, phases = scales[:, None] * rng.standard_normal((count, d)), rng.uniform(0.0, 2.0 * np.pi, count)
     single, shifts = rows.astype(np.float32), phases.astype(np.float32)  # five digits are plenty
@@ -378,7 +379,8 @@ def second_layer(seen: ResidualRows, point: Point, rng: Generator) -> Challenger
     """Random units on top of those that were found."""
     hidden = point.activation(point.extended(seen.x) @ point.units.T)
     means, spreads = hidden.mean(axis=0), np.maximum(hidden.std(axis=0), np.finfo(np.float32).tiny)
-    rows = rng.standard_normal((_feature_count(seen), point.width)) / (np.sqrt(max(1, point.width)) * spreads)
+    count = _feature_count(seen, OPTIONS.upper_units)
+    rows = rng.standard_normal((count, point.width)) / (np.sqrt(max(1, point.width)) * spreads)
     shifts = (rng.standard_normal(len(rows)) - rows @ means).astype(np.float32)
 
     def features(x: Array) -> Array:
@@ -388,8 +390,8 @@ def second_layer(seen: ResidualRows, point: Point, rng: Generator) -> Challenger
     return _ridge_regression("a second layer", seen, features)
 
 
-def _feature_count(seen: ResidualRows) -> int:
-    return max(len(OPTIONS.scales), min(OPTIONS.waves, len(seen.x) // OPTIONS.rows_per_knot))
+def _feature_count(seen: ResidualRows, most: int) -> int:
+    return max(len(OPTIONS.scales), min(most, len(seen.x) // OPTIONS.rows_per_knot))
 
 
 def _ridge_regression(name: str, seen: ResidualRows, features: Callable[[Array], Array]) -> Challenger:
@@ -428,19 +430,24 @@ def boosted_trees(seen: ResidualRows) -> Challenger:
     few = _take(seen, np.arange(min(len(seen.x), OPTIONS.screened_rows)))
     cuts = np.quantile(few.x, np.linspace(0.0, 1.0, OPTIONS.knots + 1)[1:-1], axis=0)
 
-    def coded(x: Array) -> Array:
-        return np.stack([np.searchsorted(own, column) for own, column in zip(cuts.T, x.T, strict=True)], axis=1)
-
-    codes, left, trees = coded(few.x), few.residual.copy(), list[_Tree]()
+    codes, left, trees = _cuts_below(cuts, few.x), few.residual.copy(), list[_Tree]()
     for _ in range(OPTIONS.trees):
         trees.append(_grown(codes, left))
         left -= trees[-1].values[trees[-1].leaf(codes)]
 
+    asked, places = np.unique(np.concatenate([tree.inputs for tree in trees]), return_inverse=True)
+    short = [tree._replace(inputs=own) for tree, own in zip(trees, places.reshape(len(trees), -1), strict=True)]
+
     def adds(x: Array, outputs: Array) -> Array:
-        own = coded(x)
-        return np.asarray(sum(tree.values[tree.leaf(own)] for tree in trees))
+        own = _cuts_below(cuts[:, asked], x[:, asked])
+        return np.asarray(sum(tree.values[tree.leaf(own)] for tree in short))
 
     return Challenger("boosted trees", adds)
+
+
+def _cuts_below(cuts: Array, x: Array) -> Array:
+    """The number of cuts (cuts, inputs) below every input."""
+    return np.stack([np.searchsorted(own, column) for own, column in zip(cuts.T, x.T, strict=True)], axis=1)
 
 
 def _grown(codes: Array, left: Array) -> _Tree:

@@ -94,7 +94,6 @@ class DependenceOptions:
     tree_rows: int = 4096
     """Of these, among whose inputs the nearest are sought first: all would take four times as long as the rest of a certificate.
     Checked by `pytest tests/cli/test_planning.py`."""
-    tree_queries: int = 1024  # Of these, whose nearest are sought first. Derived: pairs that correlate by a tenth then show.
     tree_dim: int = 12
     """Inputs up to which neighbours among these are sought. Derived: in more dimensions a tree visits most rows."""
     most_neighbours: int = 40  # Beyond this J there is none. Checked by `laybare reproduce coverage`.
@@ -185,9 +184,7 @@ def _products(residual: Array, neighbours: Array) -> Array:
 def _among_inputs(x: Array, scaled: Array, most: int) -> Dependence:
     """Bets on the nearest of some rows, which are quick to find; more neighbours of all rows only where these pay."""
     kind, some = "with the nearest inputs", slice(DEPENDENCE.tree_rows)
-    nearest = np.full((len(x[some]), 1), -1)
-    nearest[: DEPENDENCE.tree_queries] = _nearest(x[some], 1, DEPENDENCE.tree_queries)
-    first = _dependence(kind, nearest, scaled[some])
+    first = _dependence(kind, _nearest(x[some], 1), scaled[some])
     if not first.found:
         return first
     whole = _dependence(kind, _nearest(x, most), scaled)
@@ -202,16 +199,16 @@ def _cut_off(residual: Array) -> Array:
     return np.asarray(centred / max(1.0, float(np.abs(centred).max())))
 
 
-def _nearest(x: Array, most: int, queries: int | None = None) -> Array:
-    """The numbers of the nearest rows of every row, or of the first ones, nearest first."""
+def _nearest(x: Array, most: int) -> Array:
+    """The numbers of the nearest rows of every row, nearest first."""
     from scipy.spatial import cKDTree  # slow to import
 
-    tree, asked = cKDTree(x), x[:queries]
-    some = range(0, len(asked), DEPENDENCE.tree_rows)  # between calls an interrupt is answered
-    near = np.concatenate([tree.query(asked[start : start + DEPENDENCE.tree_rows], most + 1)[1] for start in some])
-    own = near == np.arange(len(asked))[:, None]
+    tree = cKDTree(x)
+    some = range(0, len(x), DEPENDENCE.tree_rows)  # between calls an interrupt is answered
+    near = np.concatenate([tree.query(x[start : start + DEPENDENCE.tree_rows], most + 1)[1] for start in some])
+    own = near == np.arange(len(x))[:, None]
     own[~own.any(axis=1), -1] = True  # a row with many copies need not be among its own neighbours
-    return np.asarray(near[~own].reshape(len(asked), most))
+    return np.asarray(near[~own].reshape(len(x), most))
 
 
 def _dependence(kind: str, neighbours: Array, scaled: Array) -> Dependence:
