@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.certificate import ClaimName
 from laybare.lines.folds import FoldOptions, GivenLayer, read_folds
 from laybare.lines.folds.corners import find_corners, find_extremes
 from laybare.lines.folds.facts import (
@@ -34,6 +35,7 @@ from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import Answers, QueryCounter
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
+from laybare.studies.black_boxes import units_that_agree
 
 
 def planted(shape: tuple[int, ...], seed: int) -> Network:
@@ -204,6 +206,7 @@ def test_fact_c_fewer_equations_than_bits_and_units_that_are_always_on() -> None
     seen = RowsAbove(c, -(c * turned) @ rows, np.ones((1, 7), dtype=bool), np.zeros((1, 12), dtype=bool))
     few = solve_orientation(seen, rows, none)
     assert np.array_equal(few.turned, turned)
+    assert few.distance < 1e-6
     c = rng.standard_normal((9, 12))
     extra = np.outer(rng.standard_normal(9), rng.standard_normal(7))
     on = solve_orientation(
@@ -216,7 +219,9 @@ def test_fact_c_a_linear_part_that_nothing_explains_is_left_over() -> None:
     rng = np.random.default_rng(4)
     seen = RowsAbove(
         rng.standard_normal((4, 5)), rng.standard_normal((4, 9)), np.ones((4, 9), dtype=bool), np.zeros((4, 5), dtype=bool))
-    assert solve_orientation(seen, rng.standard_normal((5, 9)), np.zeros((5, 9), dtype=bool)).unexplained > 0.1
+    found = solve_orientation(seen, rng.standard_normal((5, 9)), np.zeros((5, 9), dtype=bool))
+    assert found.unexplained > 0.1
+    assert np.isinf(found.distance)  # bits that explain nothing are not told
 
 
 @pytest.mark.parametrize("width", [9, 12])
@@ -578,6 +583,26 @@ def test_three_layers_that_narrow_are_recovered_and_verified() -> None:
     assert found.certificate.verdict != "refuted", found.certificate.explain()
     x = np.random.default_rng(3).standard_normal((20_000, 16))
     assert np.abs(found.network(x) - network(x)).max() < 1e-9 * np.abs(network(x)).max()
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_active_sides_beside_a_unit_that_is_always_on_are_told_by_several_outputs_and_not_by_one(seed: int) -> None:
+    found, units = {}, {}
+    for outputs in (1, 3):
+        network = lb.random_network(5, widths=(9, 4), outputs=outputs, rng=seed)
+        first, second = network.layers
+        weights, biases = second.weights.copy(), np.array(second.biases)
+        weights[2], biases[2] = np.abs(weights[2]), 0.7
+        network = Network((first, Layer(weights, biases)), network.readout, network.offset)
+        found[outputs] = lb.recover(lb.Oracle(network, dim=5, budget=20_000, rng=seed), lb.Lines(depth=None), rng=seed)
+        x = np.random.default_rng(3).standard_normal((20_000, 5))
+        assert np.abs(found[outputs].network(x) - network(x)).max() < 1e-10 * np.abs(network(x)).max()
+        units[outputs] = units_that_agree(found[outputs].network, network)
+    assert found[3].certificate.verdict == "verified", found[3].certificate.explain()
+    assert units[3][0] == units[3][1]
+    assert units[1][0] > units[1][1]  # a unit is turned around, and the function is the same
+    assert found[1].certificate.verdict == "doubtful"
+    assert [claim.name for claim in found[1].certificate.claims if not claim.passed] == [ClaimName.UNDECIDED_SIDES]
 
 
 def test_a_wide_layer_whose_bends_the_first_lines_did_not_show_is_read_all_the_same() -> None:

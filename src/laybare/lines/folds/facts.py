@@ -173,7 +173,8 @@ class RowsAbove(NamedTuple):
 
 
 class Orientation(NamedTuple):
-    """Fact (c): which units are turned around (width,), the distance of the bits from 0 and 1, and what is left unexplained.
+    """Fact (c): which units are turned around (width,), the distance of the bits from 0 and 1 (infinite: not told), and what is
+    left unexplained.
 
     `open` marks units whose bit no equation tells; `skips` (width, width below) is what open weights add to the rows above, per
     unit; `rest` (units above, width below) is the linear part that turned units do not explain: units that are always on.
@@ -199,7 +200,8 @@ def solve_orientation(
     bits s_k: (units above)·(width below) equations, `rows` (width, below) being W. Where weight j of unit k is open
     (`open_weights`, (width, below)), relu of feature j passes through unit k with an unknown factor: one more unknown. Fewer
     equations than bits: free bits are enumerated, at most `most_free` of them. A unit of the layer that is always on adds a
-    matrix of rank one to ℓ: if bits alone do not explain ℓ, those are taken that leave a matrix of low rank.
+    matrix of rank one to ℓ: if bits alone do not explain ℓ, those are taken that leave a matrix of low rank. If none do (with as
+    many such units as rows above, any bits leave one that they explain), the bits are not told: their distance is infinite.
     """
     system = _OrientationSystem(above, rows, open_weights, most_free, rank_tol)
     plain = system.solve()
@@ -207,7 +209,7 @@ def solve_orientation(
         return plain
     return (
         _with_one_always_on(above, rows, open_weights, most_free, tol=tol)
-        or _with_always_on(above, rows, open_weights, tol) or plain)
+        or _with_always_on(above, rows, open_weights, tol) or plain._replace(distance=np.inf))
 
 
 def _with_one_always_on(
