@@ -65,10 +65,13 @@ def test_variance_of_a_mean_of_clusters() -> None:
     member = np.arange(2000) // 4
     near = np.stack([4 * member + (np.arange(2000) + step) % 4 for step in (1, 2, 3)], axis=1)
     found = dependence_of("", near, ranks_of(values[:, 0]))._replace(reach=3)
-    assert variance_inflation(followed(values, 0.0), found, 1e-3)[0] == pytest.approx(4.0)
-    assert variance_inflation(followed(rng.standard_normal((2000, 1)), 0.0), found, 1e-3)[0] == pytest.approx(1.0, abs=0.4)
-    # a fit that follows each row by .05 follows four copies by .2: of .95 that was left, .8 is
-    assert variance_inflation(followed(values, 0.05), found, 1e-3)[0] == pytest.approx(1.0 + 3.0 * (0.95 / 0.8) ** 2)
+    assert variance_inflation(followed(values, 0.0), found, 1e-3).variance[0] == pytest.approx(4.0)
+    alone = variance_inflation(followed(rng.standard_normal((2000, 1)), 0.0), found, 1e-3)
+    assert alone.variance[0] == pytest.approx(1.0, abs=0.4)
+    # a fit that follows each row by .05 follows four copies by .2: of .95 that was left, .8 is; evidence is not made smaller
+    near_fit = variance_inflation(followed(values, 0.05), found, 1e-3)
+    assert near_fit.variance[0] == pytest.approx(1.0 + 3.0 * (0.95 / 0.8) ** 2)
+    assert near_fit.as_seen[0] == pytest.approx(4.0)
 
 
 def followed(values: np.ndarray, leverage: float) -> RowInfluences:

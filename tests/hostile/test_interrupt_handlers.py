@@ -19,6 +19,7 @@ STOPS = {
     "cli/interrupts.py guarded.answer": "becomes the end of the budget, or is raised again",
     "cli/program.py CommandsOnDemand.invoke": "the program ends with the status of the interrupt",
     "cli/program.py run": "the program ends with the status of the interrupt",
+    "lines/folds/coarse_network.py read_coarse": "the layers so far are returned, marked",
     "lines/folds/reader.py read_folds": "the layers so far are returned, marked",
     "auditing/budgets.py _AuditRun.measure": "the rows that are done are returned, and the audit is marked",
     "likelihood/judged_recovery.py recover_by_likelihood": "the network is returned with an unfinished certificate",

@@ -238,11 +238,19 @@ class RowInfluences(NamedTuple):
         return np.asarray(np.einsum("nop,nop->n", self.reach[low], self.slopes[high]) / self.slopes.shape[1])
 
 
-def variance_inflation(rows: RowInfluences, found: Dependence, least: float) -> Array:
-    """What dependence multiplies the variance of every parameter by, at least 1.
+class Inflation(NamedTuple):
+    """What dependence multiplies the variance of every parameter by, at least 1: for error bars, and by residuals as they are."""
+
+    variance: Array
+    as_seen: Array
+
+
+def variance_inflation(rows: RowInfluences, found: Dependence, least: float) -> Inflation:
+    """What dependence multiplies variances by.
 
     A fit pulls what neighbours have in common down by their joint leverage, as far as the residual of a row by its own (Bell and
-    McCaffrey 2002): residuals are divided by 1 - the sum of the leverages of all pairs of the row, at `least` this.
+    McCaffrey 2002): for error bars residuals are divided by 1 - the sum of the leverages of all pairs of the row, at `least`
+    this. Evidence against a network is not made smaller by that: neighbours share what a wrong network leaves as well.
     """
     near, influences = found.neighbours[:, : found.reach], rows.influences
     first = np.repeat(np.arange(len(near)), near.shape[1])[near.ravel() >= 0]
@@ -256,11 +264,13 @@ def variance_inflation(rows: RowInfluences, found: Dependence, least: float) -> 
     for part in parts:
         shared = rows.leverage(low[part], high[part])
         joint -= np.bincount(low[part], shared, len(near)) + np.bincount(high[part], shared, len(near))
-    scaled = influences * (alone / np.clip(joint, 0.5 * alone, None))[:, None]
-    own, cross = np.einsum("np,np->p", influences, influences), np.zeros(influences.shape[1])
-    for part in parts:
-        cross += np.einsum("np,np->p", scaled[low[part]], scaled[high[part]])
-    return np.asarray(np.maximum(1.0, 1.0 + 2.0 * cross / np.maximum(own, np.finfo(float).tiny)))
+    own = np.maximum(np.einsum("np,np->p", influences, influences), np.finfo(float).tiny)
+
+    def inflation(scaled: Array) -> Array:
+        cross = sum(np.einsum("np,np->p", scaled[low[part]], scaled[high[part]]) for part in parts)
+        return np.asarray(np.maximum(1.0, 1.0 + 2.0 * cross / own))
+
+    return Inflation(inflation(influences * (alone / np.clip(joint, 0.5 * alone, None))[:, None]), inflation(influences))
 
 
 def dependence_claims(found: tuple[Dependence, ...], inflation: float) -> tuple[Claim, ...]:

@@ -28,7 +28,7 @@ from laybare.certificate.error_propagation import (
     standard_deviations,
     standardising_transform,
 )
-from laybare.certificate.exchangeability import DEPENDENCE, Dependence, RowInfluences, variance_inflation
+from laybare.certificate.exchangeability import DEPENDENCE, Dependence, Inflation, RowInfluences, variance_inflation
 from laybare.certificate.fitted_network import FittedNetwork
 from laybare.certificate.local_minima import NearbyMinima, find_nearby_minima, searches_nearby
 from laybare.networks import Network
@@ -100,7 +100,7 @@ def estimate_errors(
         return ErrorEstimate(unknown, np.nan, 0, 0.0, NearbyMinima())
     gram, inverse, factor = information
     covariance = _covariance(fitted, point, unit, inverse) / factor
-    factors = _factors_of_dependence(fitted, point, unit, inverse, [one for one in dependent if one.found])
+    factors, as_seen = _inflation(fitted, point, unit, inverse, [one for one in dependent if one.found])
     covariance = covariance * np.sqrt(np.outer(factors, factors)) if (factors > 1.0).any() else covariance
     undetermined = inverse.undetermined | ~np.isfinite(covariance).all(axis=1)
     # robust errors vanish where noise does; least squares still errs
@@ -121,7 +121,7 @@ def estimate_errors(
     if len(covariance) <= ERRORS.max_kept_parameters and not undetermined.any():
         units = np.repeat([1.0, unit], [point.units.size, point.coefficients.size])
         kept = propagate_covariance(covariance, point, transform) * units[:, None] * units
-    inflation = float(np.sqrt(np.median(factors)))
+    inflation = float(np.sqrt(np.median(as_seen)))
     return ErrorEstimate(errors, float(relative.max(initial=0.0)), worst, steps, nearby, kept, inflation)
 
 
@@ -136,20 +136,20 @@ def relative_error_claim(value: float, unit: int, left_open: int, most: float) -
     return Claim(ClaimName.RELATIVE_ERROR, worst, most, not worst > most, "proved" if known else "assumed", text)
 
 
-def _factors_of_dependence(
+def _inflation(
     fitted: FittedNetwork, point: Point, unit: float, inverse: InverseInformation, found: Sequence[Dependence]
-) -> Array:
+) -> Inflation:
     """What dependent rows multiply the variance of every parameter by; NaN where rows are too many to tell."""
-    factors = np.ones(_parameter_count(point))
+    factors = Inflation(*np.ones((2, _parameter_count(point))))
     for one in found:
         rows = len(one.neighbours)
-        if rows * len(factors) > DEPENDENCE.influences or not one.fades:
-            return factors * np.nan
+        if rows * _parameter_count(point) > DEPENDENCE.influences or not one.fades:
+            return Inflation(factors.variance * np.nan, factors.as_seen * np.nan)
         x, y = fitted.used.read(0, rows)
         influences = np.array(_Sandwich(point, inverse.matrix, unit, np.float64).influences(x, y))
         slopes = np.stack([output_gradients(point, x, output) for output in range(y.shape[1])], axis=1)
-        found_rows = RowInfluences(influences, slopes, slopes @ inverse.matrix)
-        factors = np.maximum(factors, variance_inflation(found_rows, one, ERRORS.min_residual_share))
+        further = variance_inflation(RowInfluences(influences, slopes, slopes @ inverse.matrix), one, ERRORS.min_residual_share)
+        factors = Inflation(*(np.maximum(*pair) for pair in zip(factors, further, strict=True)))
     return factors
 
 
