@@ -432,6 +432,22 @@ def test_a_unit_that_the_layer_below_lacks_is_found_between_points_of_rows_that_
     assert reader.levels[-1].closes.max() <= reader.probe.options.oriented
 
 
+def test_a_layer_of_which_no_unit_closes_over_a_late_one_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had stayed, empty, with the closings of units that it had no more."""
+    reader = FoldReader(surface_probe(planted((5, 9, 4, 1), 1), np.random.default_rng(0)), KnownLayers(5))
+    assert reader.climb()
+    assert reader.climb()
+    bases = [unit.surface.base for unit in reader.levels[1].units]
+    late = reader.levels[0].units.pop(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(FoldReader, "_again", lambda self, unit: None if unit.surface.known.depth else unit)
+        assert reader._insert(0, [late.surface.base])
+    assert len(reader.levels) == reader.known.depth == 1
+    assert all(any(base is place for place in reader.waiting) for base in bases)
+    assert reader.climb()
+    assert len(reader.levels[1].units) == len(bases)
+
+
 @pytest.mark.parametrize("shape", [(5, 9, 4, 1), (5, 12, 12, 3)])
 def test_layers_wider_than_the_input_are_read_whole(shape: tuple[int, ...]) -> None:
     network = planted(shape, 1)

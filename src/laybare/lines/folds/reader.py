@@ -498,8 +498,9 @@ class FoldReader:
             for i in range(index, len(levels)):
                 self.levels, level = levels[: i + 1], levels[i]
                 level.known = self.known
-                level.units = [unit for unit in map(self._again, level.units) if unit is not None]
+                before, level.units = level.units, [unit for unit in map(self._again, level.units) if unit is not None]
                 if not level.units:
+                    self.waiting += [unit.surface.base for unit in before]
                     del levels[i + 1 :]
                     return
                 self.assemble()
@@ -556,6 +557,8 @@ class FoldReader:
         if len(level.units) + level.grown == before:
             return False
         self.rebuild(index)
+        while len(self.levels) > 1 and not self.levels[-1].units:  # none closes over the new unit: the layer is read again
+            self.levels.pop()
         return True
 
     # The end.
