@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 
 import laybare as lb
 from laybare import cli
+from laybare.cli.output import network_tables
 from laybare.cli.results import open_network
 
 SHAPES = {"12-10-6-1": (12, 10, 6), "20-16-12-8-1": (20, 16, 12, 8), "6-8-6-1": (6, 8, 6)}
@@ -71,3 +72,16 @@ def test_layers_under_a_black_box_that_was_not_read_are_saved_and_stated(
         assert len(found["layers"]) == 1 and "summary" not in found
         assert_array_equal(found["layers"][0]["weights"], layers.network.layer.weights)
         assert_array_equal(open_network(f"layers.{ending}").layer.weights, layers.network.layer.weights)
+
+
+def test_layers_whose_readout_is_not_known_are_said_to_be_that_and_show_none() -> None:
+    rng = np.random.default_rng(0)
+    x, truth = rng.standard_normal((300, 3)), lb.random_network(3, 2, rng=1)
+    found = lb.recover(x, truth(x), width=2, rng=0)
+    layers = [lb.Layer(rng.standard_normal(shape), np.zeros(shape[0]), lb.relu) for shape in ((2, 3), (3, 2))]
+    read = replace(found, network=lb.Network(layers, np.zeros(3)))
+    assert read.headline.startswith("2 layers of 2-3 relu units; what reads these is not known")
+    whole = replace(found, network=lb.Network(layers, np.ones(3)))
+    errors = found.certificate.standard_errors
+    shown, tables = (len(list(network_tables(one.network, 100, errors))) for one in (read, whole))
+    assert (shown, tables) == (2, 3)

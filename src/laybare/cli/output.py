@@ -219,7 +219,7 @@ def network_tables(
     for level, layer in enumerate(network.layers):
         title, inputs = f"layer {level + 1} of {network.depth}: {layer.width} units", named.inputs if level == 0 else ()
         yield _rows_table(title, layer.rows, error, space, inputs)
-    if network.top is None:
+    if network.top is None and np.any(network.readout):  # zero where only the lower layers were read
         rows = np.column_stack([network.readout.reshape(network.widths[-1], -1).T, np.ravel(network.offset)])
         yield _rows_table("readout", rows, error, space, names=("output", "offset"))
 

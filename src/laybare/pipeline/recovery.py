@@ -178,7 +178,10 @@ class Recovery:
         net, kind = self.network, "queries" if self.queries else "samples"
         what = f"{net.architecture} network of {net.activations} units"
         if net.top is None and net.linear is None and not np.any(net.readout):
-            what = f"{net.layers[-1].width} hyperplanes on which {net.activations} units bend; what reads these is not known"
+            what = (
+                f"{net.width} hyperplanes on which {net.activations} units bend; what reads these is not known"
+                if net.depth == 1 else
+                f"{net.depth} layers of {'-'.join(map(str, net.widths))} {net.activations} units; what reads these is not known")
         return (
             f"{what}, by {self.found_by} "
             f"from {self.samples_used:,} {kind} in {self.seconds:.1f} s")
