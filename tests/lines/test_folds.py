@@ -27,7 +27,7 @@ from laybare.lines.folds.facts import (
 from laybare.lines.folds.fit import FreeRows, fit_free_rows, fit_readout
 from laybare.lines.folds.given import located_row, surface_points
 from laybare.lines.folds.probe import BentPlace, SurfaceProbe
-from laybare.lines.folds.reader import FoldReader
+from laybare.lines.folds.reader import FoldedUnit, FoldReader
 from laybare.lines.folds.stack import KnownLayers, flipped, next_crossing
 from laybare.lines.folds.surface import FoldedSurface
 from laybare.lines.line import random_line
@@ -446,6 +446,32 @@ def test_a_layer_of_which_no_unit_closes_over_a_late_one_is_read_again(monkeypat
     assert all(any(base is place for place in reader.waiting) for base in bases)
     assert reader.climb()
     assert len(reader.levels[1].units) == len(bases)
+
+
+@pytest.mark.parametrize("into", [3, 12, 22])
+def test_an_interrupt_while_layers_are_stacked_again_leaves_them_as_they_were(
+    into: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units of the former stack above layers of the new one had ended in a traceback."""
+    reader = FoldReader(surface_probe(planted((4, 10, 10, 10, 1), 104), np.random.default_rng(0)), KnownLayers(4))
+    for _ in range(3):
+        assert reader.climb()
+    known, widths = reader.known, [len(level.units) for level in reader.levels]
+    reader.levels[0].units.append(reader.levels[0].units[0])  # found late
+    again, calls = FoldReader._again, iter(range(1000))
+
+    def interrupted(self: FoldReader, unit: FoldedUnit) -> FoldedUnit | None:
+        if next(calls) == into:
+            raise KeyboardInterrupt
+        return again(self, unit)
+
+    monkeypatch.setattr(FoldReader, "_again", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reader.rebuild(0)
+    assert reader.known is known
+    assert [len(level.units) for level in reader.levels] == widths
+    for level, rows in zip(reader.levels, known.weights, strict=True):
+        assert len(level.units) + level.always_on == len(rows) == len(level.open)
 
 
 @pytest.mark.parametrize("shape", [(5, 9, 4, 1), (5, 12, 12, 3)])

@@ -492,7 +492,20 @@ class FoldReader:
     # Units that are found late.
 
     def rebuild(self, index: int) -> None:
-        """Stack the layers from one up again, after a unit was found there: units above may fold at it."""
+        """Stack the layers from one up again, after a unit was found there: units above may fold at it.
+
+        If that is interrupted, all is as it was before the unit was found.
+        """
+        known, before = self.known, [
+            replace(level, units=[replace(unit) for unit in level.units[: len(level.closes) if i < self.known.depth else None]])
+            for i, level in enumerate(self.levels)]
+        try:
+            self._stack_again(index)
+        except (BudgetExhausted, KeyboardInterrupt):
+            self.known, self.levels = known, before
+            raise
+
+    def _stack_again(self, index: int) -> None:
         levels, self.known = self.levels, self._without_always_on(index)
         try:
             for i in range(index, len(levels)):

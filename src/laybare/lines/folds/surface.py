@@ -95,7 +95,7 @@ class FoldedSurface:
     def above(self, known: KnownLayers, cells: list[Cell] | None = None) -> FoldedSurface:
         """The same located points above other layers, in the cells that these have there."""
         cells = [known.cell(x) for x in self.points] if cells is None else cells
-        return FoldedSurface(self.probe, known, self.base, self.points, cells, self.sds)
+        return FoldedSurface(self.probe, known, self.base, [*self.points], cells, [*self.sds])
 
     def joined(self, other: FoldedSurface) -> FoldedSurface:
         """With the points of another piece of the same surface."""
