@@ -21,12 +21,12 @@ from laybare.lines.folds.coarse_reader import CoarseReader, RowEstimates, Second
 from laybare.lines.folds.coarse_surface import CoarseOptions
 from laybare.lines.folds.facts import RowsAbove, solve_orientation
 from laybare.lines.folds.given import GivenLayer
-from laybare.lines.folds.reader import FoldsResult, LayerReport
+from laybare.lines.folds.reader import FoldsResult, LayerReport, network_from
 from laybare.lines.folds.stack import KnownLayers
 from laybare.lines.fresh_check import CheckResult, NetworkChecker
 from laybare.lines.model_fit import FIT
 from laybare.lines.query import Answers, QueryContext
-from laybare.networks import Layer, Network
+from laybare.networks import Layer
 from laybare.numerics.shapes import Array, Progress
 from laybare.source import Samples, Unknown
 
@@ -212,7 +212,7 @@ class _Reading:
             failure = "" if complete else (
                 f"{int((off > 1.0).sum())} of {len(off)} fresh answers are not predicted: a unit is missing")
             bar = fitted.fit.error_bar
-            network = _as_network(parameters)
+            network = network_from(tuple(Layer(w, b) for w, b in parameters.layers), parameters.readout, parameters.offset)
             layers = list(network.layers)
             reports[1] = replace(
                 reports[1], open=self._open_weights(parameters), orientation=fitted.distance, always_on=self.always_on)
@@ -269,10 +269,3 @@ def _readout(known: KnownLayers, asked: Answers, context: QueryContext, doubt: A
 def _features(known: KnownLayers, x: Array) -> Array:
     """[h_2, h_1, 1] at inputs."""
     return np.hstack([known.features(x, 2), known.features(x, 1), np.ones((len(x), 1))])
-
-
-def _as_network(found: DeepParameters) -> Network:
-    layers = [Layer(w, b) for w, b in found.layers]
-    if found.readout.shape[1] == 1:
-        return Network(layers, found.readout[:, 0], float(found.offset[0]))
-    return Network(layers, found.readout, found.offset)

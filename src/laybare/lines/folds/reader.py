@@ -877,7 +877,7 @@ def _fitted_to_all_inputs(found: FoldsResult, probe: SurfaceProbe) -> FoldsResul
     for name, count in probe.queries.spent.items():
         spent[name] = spent.get(name, 0) + count
     return replace(
-        found, network=_network(layers, best.readout, best.offset), layers=layers, fresh=max(found.fresh, fresh),
+        found, network=network_from(layers, best.readout, best.offset), layers=layers, fresh=max(found.fresh, fresh),
         complete=not failure, failure=failure, queries=spent)
 
 
@@ -908,7 +908,7 @@ def _result(reader: FoldReader, network: DeepParameters | None, fresh: float, fa
     known = reader.known.layers if network is None else network.layers
     errors = None if network is None else reader.weight_errors(network)
     layers = tuple(Layer(w, b) for w, b in known)
-    whole = None if network is None else _network(layers, network.readout, network.offset)
+    whole = None if network is None else network_from(layers, network.readout, network.offset)
     reports = tuple(_report(level) for level in reader.levels)
     if errors is not None:
         reports = tuple(
@@ -921,7 +921,7 @@ def _result(reader: FoldReader, network: DeepParameters | None, fresh: float, fa
         np.nan if errors is None else errors.largest, reader.cornered)
 
 
-def _network(layers: tuple[Layer, ...], readout: Array, offset: Array) -> Network:
+def network_from(layers: tuple[Layer, ...], readout: Array, offset: Array) -> Network:
     """The network; one output is a vector, as everywhere."""
     return Network(layers, readout[:, 0], float(offset[0])) if readout.shape[1] == 1 else Network(layers, readout, offset)
 
