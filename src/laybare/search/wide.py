@@ -209,11 +209,14 @@ def _unrefined(context: SearchContext, start: Point) -> FittedPoint:
 
 
 def _is_comparable(context: SearchContext, trial: WidthTrial, run: FittedPoint) -> bool:
-    """Whether a run is worth pruning for a comparison: it does not fit, and the width is given or leaves equations to check.
+    """Whether a run is worth pruning for a comparison: there is noise, and it does not fit; the width is given, or leaves
+    equations to check.
 
     To prune a hundred units takes seconds, and with few equations an agreement proves little.
     """
     enough = settings.SEARCH.equations_to_compare * context.count_parameters(trial.wide)
+    if context.search.exact:
+        return False
     return (trial.given is not None or context.equations >= enough) and not context.is_solved(run, trial.floor)
 
 
@@ -308,7 +311,7 @@ def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
     left; pruning an exact fit leaves the units that are needed. If no width fits exactly, the fit as it was.
     """
     rules = settings.SEARCH
-    widest = context.largest_width(rules.equations_to_hop)
+    widest = context.largest_width(max(rules.equations_to_hop, context.search.equations))
     trace, width = found.trace, min(found.point.width, widest - 1)
     while 0 < width < widest:
         width = min(2 * width, widest)
@@ -391,7 +394,7 @@ def grow_width(context: SearchContext, start: SearchStart, width: int) -> Fitted
 def repeat_at_found_width(context: SearchContext, found: FittedPoint) -> FittedPoint:
     """Search again at the width just found; two runs may now agree, on it or on a better fit."""
     width = found.point.width
-    if context.is_solved(found) or not context.is_cheap(found.point):
+    if context.search.exact or context.is_solved(found) or not context.is_cheap(found.point):
         return found
     trial = _trial(context, width, settings.SEARCH.close_loss, width)
     with best_so_far(found):
