@@ -9,14 +9,38 @@ from hostile_recoveries import failed, hostile
 import laybare as lb
 from laybare.certificate import ClaimName
 from laybare.certificate.certificate import RULES
-from laybare.certificate.local_minima import Ending, other_minima_claim, runs_agree_claim
+from laybare.certificate.local_minima import Ending, other_minima_claim, runs_agree_claim, unseen_share
 
 
 @pytest.mark.parametrize(("runs", "passed"), [(2, True), (25, True), (0, False)])
 def test_two_runs_must_agree(*, runs: int, passed: bool) -> None:
-    claim = runs_agree_claim(runs)
+    claim = runs_agree_claim(runs, 0.05)
     assert claim.name == ClaimName.RUN_AGREEMENT and claim.passed is passed
     assert not claim.decisive and claim.direction == "at least" and str(runs or "no two") in claim.explanation
+
+
+@pytest.mark.parametrize(("runs", "share"), [(2, 0.776), (7, 0.348), (46, 0.063)])
+def test_the_claim_says_how_often_a_run_may_end_elsewhere(runs: int, share: float) -> None:
+    assert unseen_share(runs, 0.05) == pytest.approx(share, abs=1e-3)
+    assert (1.0 - unseen_share(runs, 0.05)) ** runs == pytest.approx(0.05)
+    assert f"at most {share:.2g} (95%)" in runs_agree_claim(runs, 0.05).explanation
+
+
+@pytest.mark.parametrize("best", [0.05, 0.2, 0.4, 0.6, 0.8])
+@pytest.mark.parametrize("level", [0.05, 0.2])
+def test_runs_that_stop_when_two_agree_rule_out_a_share_at_their_level(best: float, level: float) -> None:
+    """Runs end in the best minimum with this probability, else in one of five worse ones; they stop when two agree, or when that
+    has happened twice more. The share that is ruled out is too small in at most `level` of 4,000 searches, or 4 sd more."""
+    rng, missed = np.random.default_rng(0), {1: 0, 3: 0}
+    for _ in range(4000):
+        ends, agreements = [], 0
+        while agreements < 3:
+            end = 0 if rng.random() < best else int(rng.integers(1, 6))
+            agreements += end in ends
+            ends.append(end)
+            if agreements in missed:
+                missed[agreements] += 0 not in ends and unseen_share(len(ends), level) < best
+    assert max(missed.values()) <= 4000 * level + 4.0 * np.sqrt(4000 * level * (1.0 - level))
 
 
 @pytest.mark.parametrize(("ratio", "apart", "passed"), [

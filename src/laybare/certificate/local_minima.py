@@ -6,6 +6,14 @@ without that unit, or the next, is given another one, at the places where one is
 differ by more than `CertificateRules.clear_gain` in all (squares, in variances of the noise) is another network; unless it is
 less than a hundredth as likely, the matter is open.
 
+How much runs say: minima as species (Good 1953; Boender and Rinnooy Kan 1987). If runs end in the best minimum of all with
+probability p, r of them miss it with probability (1 - p)^r. So after r runs that did, every p above 1 - α^(1/r) is rejected at
+level α: 0.78 after two runs, 0.35 after seven, 0.06 after 46. It holds whenever runs stop, by agreement for instance: to stop
+after r_p = log α / log(1 - p) runs or more without that minimum, the first r_p of them must have missed it. Posterior means
+(w(w + 1)/(r(r - 1)) of w minima) or Chao's estimate say more about few runs than they show. It assumes that runs are independent.
+Those after the first keep two thirds of the best units, so that they end in that minimum again more easily: the number is a bound
+for runs from other random units, as expensive searches make, and an indication for the others.
+
 Standard errors describe one minimum of the squared error. At the kinks of ReLU the error is rough, and with few rows per
 parameter there are several minima within a few standard errors, which fit nearly as well. So the network is moved at random by
 three of its standard errors, along its covariance, and refitted, a few times. Where refits end elsewhere and fit as well, their
@@ -31,6 +39,7 @@ from laybare.certificate.certificate import RULES, Claim, ClaimName
 from laybare.certificate.explanations import find_residual_structure
 from laybare.certificate.fitted_network import FittedNetwork, with_unit_rows
 from laybare.certificate.missing_unit import starting_points
+from laybare.lines.assurance import largest_share
 from laybare.numerics.linear_algebra import factor_spd
 from laybare.numerics.shapes import Array, Sums
 from laybare.solver import Effort
@@ -66,11 +75,18 @@ class NearbyOptions:
 NEARBY = NearbyOptions()
 
 
-def runs_agree_claim(runs: int) -> Claim:
+def unseen_share(runs: int, level: float) -> float:
+    """The largest probability that a run ends in the best minimum if none of this number of runs has met it, at this level."""
+    return largest_share(runs, level)
+
+
+def runs_agree_claim(runs: int, level: float) -> Claim:
     """That two runs ended at the same fit, after this number of them; 0: none did."""
     return Claim(
         ClaimName.RUN_AGREEMENT, float(bool(runs)), 1.0, bool(runs), "tested",
-        f"two of {runs} runs from different random units ended at the same fit." if runs else
+        f"two of {runs} runs from different random units ended at the same fit, and none at a better one. If runs are "
+        f"independent, one ends at a better one with a probability of at most {unseen_share(runs, level):.2g} "
+        f"({1.0 - level:.0%})." if runs else
         "no two runs from different random units ended at the same fit, so that another network may fit as well or better; "
         "more samples make that less likely, and so does a search with more hops.")
 

@@ -80,7 +80,7 @@ def certify(
     if not fitted.exact:
         basin.append(other_minima_claim((*errors.nearby.endings, *places), errors.design_effect))
     if search.runs is not None:
-        basin.append(runs_agree_claim(search.runs))
+        basin.append(runs_agree_claim(search.runs, assurance.level))
     met = (*met, *common_parts(dependent, assurance.level))
     claims = (
         *statement(ClaimName.FUNCTION, (

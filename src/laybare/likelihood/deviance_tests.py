@@ -180,7 +180,7 @@ def certify_likelihood(
         "in this number of rows.")
     intervals, minimum = _intervals_claim(fitted, covariance, undetermined), (_minimum_claim(fitted, covariance), *search.claims)
     if search.runs is not None:
-        minimum = (*minimum, runs_agree_claim(search.runs))
+        minimum = (*minimum, runs_agree_claim(search.runs, parts.assurance.level))
     met = meet_by_likelihood(
         Arena(point, fitted.used.loss, fitted.scale / fitted.used.effective), (parts.used, parts.fresh),
         [] if wider is None else [wider_challenger(f"a unit more ({wider.width})", wider)],

@@ -175,10 +175,12 @@ def _nearby(x: Array, other: Array) -> Array:
 
 
 class LinesRefusal(NamedTuple):
-    """Why a black box was not read along lines, and by how much answers to the same question were seen to differ."""
+    """Why a black box was not read along lines, by how much answers to the same question were seen to differ, and whether lines
+    met a curve."""
 
     claims: tuple[Claim, ...] = ()
     moved: float = 0.0
+    curved: bool = False
 
 
 class BlackBoxReading(NamedTuple):
@@ -214,7 +216,8 @@ def read_black_box(
                 return read_layers(oracle, deep, located=located, rng=rng, progress=progress), LinesRefusal()
             except BudgetExhausted as ended:
                 raise _of_all_queries(ended, oracle) from ended
-        return None, LinesRefusal((_lines_refused_claim(refusal, oracle),), float(refusal.values.get("moved", 0.0)))
+        moved, curved = float(refusal.values.get("moved", 0.0)), refusal.values.get("kind") == "smooth"
+        return None, LinesRefusal((_lines_refused_claim(refusal, oracle),), moved, curved)
 
 
 def _of_all_queries(ended: BudgetExhausted, oracle: Oracle) -> BudgetExhausted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -37,7 +37,7 @@ TO_DO = {
     "steps": "Write recover_layer(oracle, HighThreshold(activation=step)).",
     "tree": "Read its borders instead: they lie across one input each.",
     "curved with kinks": "Ask for answers before the last step: link='logit' or 'softmax' for probabilities, raw scores instead "
-                         "of exponentials. For a network near it fit samples: recover(x, y, RandomStart())."}
+                         "of exponentials; give activation= if units are smooth and steep. Or fit samples: recover(x, y)."}
 """What to do about functions that are no network of one layer of one activation."""
 
 TWINS = {"sigmoid": "tanh"}
@@ -53,9 +53,11 @@ class Candidates(NamedTuple):
 
 
 def candidate_activations(
-    oracle: Oracle, given: Activation | None, *, refused: bool, rng: Generator, progress: Progress | None = None
+    oracle: Oracle, given: Activation | None, *, refused: bool, curved: bool = False, rng: Generator,
+    progress: Progress | None = None,
 ) -> Candidates:
-    """Activations that a black box may have. `refused`: lines were tried and did not apply; else the `given` one is it.
+    """Activations that a black box may have. `refused`: lines were tried and did not apply, since they met a curve if `curved`;
+    else the `given` one is it.
 
     At most `LOOK.queries` queries in all. Raises, with what to do, where no network of one hidden layer can be fitted: steps,
     a tree, probabilities that were taken for outputs, more than one layer, nothing that bends, another activation than given.
@@ -65,6 +67,8 @@ def candidate_activations(
     report_progress(progress, "first look")
     _check_budget(oracle)
     seen = first_look(oracle, most=max(LOOK.least_queries, LOOK.queries - oracle.spent), rng=rng)
+    if curved and seen.kind == "piecewise linear":  # elsewhere, on a longer line
+        seen = replace(seen, kind="curved with kinks")
     report_progress(progress, "first look", seen.queries, seen.queries, seen.kind)
     _check_kind(seen, oracle)
     if given is not None and seen.kind == "smooth":

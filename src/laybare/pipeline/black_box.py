@@ -53,13 +53,13 @@ class RoundOptions:
     max_check_share: float = 0.1  # Of the budget, for fresh answers and for repeats, each. Convention: a tenth.
     keep_within: float = 10.0  # Activations within this factor of the smallest error stay. Checked by `pytest tests/pipeline`.
     exact: Search = Search(exact=True)  # Of a box that repeats itself. Derived: it has no noise.
-    early: Search = Search(exact=True, equations=2.0, effort=Effort(stall_gain=0.5))
+    early: Search = Search(exact=True, equations=3.0, effort=Effort(stall_gain=0.5))
     """The same while more rows may be asked: where ten steps do not halve the loss, the next round is another try.
     Checked by `pytest tests/pipeline/test_rounds.py`."""
     approximate: tuple[float, float] = (1e-5, 0.1)
-    """Errors of a fit that approximates another function. Below, it may be nearly exact, above, rows may be too few for it.
-    Checked by `pytest -m slow tests/pipeline/test_rounds.py`."""
-    approximations: int = 2  # such rounds in a row end it. Checked by `pytest -m slow tests/pipeline/test_rounds.py`.
+    """Errors of a fit that approximates another function: below, it may have spare units, above, rows may be too few for it.
+    Checked by `pytest tests/pipeline/test_rounds.py`."""
+    approximations: int = 2  # such rounds in a row end it. Checked by `pytest tests/pipeline/test_rounds.py`.
 
 
 ROUNDS = RoundOptions()

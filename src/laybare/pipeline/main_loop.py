@@ -325,7 +325,8 @@ def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal, limit:
         this = call._replace(source=source, progress=progress, looks=next(looks))
         return _recover_from_samples(this, method, claims=reason.claims)
 
-    candidates = candidate_activations(oracle, call.activation, refused=bool(reason.claims), rng=call.rng, progress=call.progress)
+    candidates = candidate_activations(
+        oracle, call.activation, refused=bool(reason.claims), curved=reason.curved, rng=call.rng, progress=call.progress)
     with single_blas_thread():
         checks = BlackBoxChecks(call.rng, reason.moved, call.assurance or AssuranceOptions())
         return fit_in_rounds(oracle, candidates, fit, checks, progress=call.progress, limit=limit or ROUNDS.limit)
