@@ -87,12 +87,12 @@ def search_in_subspace(context: SearchContext, width: int | None, subspace: Subs
 
     def on_all_inputs(found: FittedPoint) -> FittedPoint:
         units = found.point.units
-        return found._replace(point=context.start(np.hstack([units[:, :r] @ basis.T, units[:, r:]])))
+        return replace(found, point=context.start(np.hstack([units[:, :r] @ basis.T, units[:, r:]])))
 
     with best_so_far(view=on_all_inputs):
         found = search_with_spares(inside, width, SearchStart(known, "partial" if known is None else "complete"))
     trusted = found.loss <= settings.SEARCH.subspace_residual * inside.scale
-    return on_all_inputs(found)._replace(loss=found.loss / low.size, runs=found.runs if trusted else 0)
+    return replace(on_all_inputs(found), loss=found.loss / low.size, runs=found.runs if trusted else 0)
 
 
 class SearchTask(NamedTuple):
@@ -235,7 +235,7 @@ def as_result(task: SearchTask, found: FittedPoint, part: Source) -> SearchResul
     if part is problem.used:
         return SearchResult(found, problem.equations, True, task.search.effort)
     loss = found.loss * problem.used.size / part.size
-    return SearchResult(found._replace(loss=loss), part.size * part.outputs, False, task.search.effort)
+    return SearchResult(replace(found, loss=loss), part.size * part.outputs, False, task.search.effort)
 
 
 def try_subspace(task: SearchTask, rows: int) -> FittedPoint | None:
@@ -267,7 +267,7 @@ def _fit_from_subspace(context: SearchContext, width: int | None, low: FittedPoi
     better = found.loss / context.source.size < low.loss and found.point.width <= low.point.width
     if not better:
         return None
-    return found._replace(trace=low.trace.then(found.trace), runs=low.runs)
+    return replace(found, trace=low.trace.then(found.trace), runs=low.runs)
 
 
 def finish_fit(problem: Problem, searched: SearchResult, activation: Activation, progress: Progress | None) -> NetworkFit:
@@ -327,7 +327,7 @@ def drop_unsupported_units(problem: Problem, found: FittedPoint, *, progress: Pr
             break
         report_progress(progress, "narrowing", detail=f"{fewer.point.width} units")
         again = minimise(problem.used, fewer.point, problem.variation, progress=progress)
-        found = again._replace(trace=found.trace.then(again.trace), runs=found.runs)
+        found = replace(again, trace=found.trace.then(again.trace), runs=found.runs)
     return found
 
 
@@ -339,7 +339,7 @@ def _fit_all_rows(problem: Problem, searched: SearchResult, progress: Progress |
     effort = replace(searched.effort, gain_tol=max(searched.effort.gain_tol, settings.SEARCH.all_rows_gain_tol))
     last = minimise(problem.used, found.point, problem.variation, near=True, effort=effort, progress=progress)
     return searched._replace(
-        fit=last._replace(trace=found.trace.then(last.trace), runs=found.runs), equations=problem.equations, whole=True)
+        fit=replace(last, trace=found.trace.then(last.trace), runs=found.runs), equations=problem.equations, whole=True)
 
 
 def degraded_on_all_rows(problem: Problem, searched: SearchResult, loss: float) -> bool:

@@ -158,7 +158,7 @@ class SearchContext(NamedTuple):
 
     def prune_only(self, found: FittedPoint, width: int | None) -> FittedPoint:
         """The same with a trace of the pruning alone."""
-        return self.prune(found._replace(trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
+        return self.prune(replace(found, trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
 
     def is_expensive(self, point: Point) -> bool:
         return options.COST.is_expensive(self.source.size, parameter_count(point))

@@ -91,7 +91,7 @@ def search_at_width(context: SearchContext, trial: WidthTrial, start: SearchStar
                 run = None if state.result else _repeat(context, trial, state)
             if run is not None:
                 state, run = _with_run(context, trial, state, run), None
-    return state.result or state.best._replace(trace=state.trace)
+    return state.result or replace(state.best, trace=state.trace)
 
 
 def _is_over(context: SearchContext, trial: WidthTrial, state: SearchState) -> bool:
@@ -134,9 +134,9 @@ def _compare(context: SearchContext, trial: WidthTrial, state: SearchState, run:
         return state
     if trial.is_enough(second):
         trusted = state.repeats > settings.SEARCH.repairs_to_narrow or not _misses_spares(context, run, second)
-        return state._replace(result=lower._replace(trace=trace, runs=state.repeats + 1)) if trusted else state
+        return state._replace(result=replace(lower, trace=trace, runs=state.repeats + 1)) if trusted else state
     if trial.units < context.largest_width():
-        return state._replace(result=min(state.best, run, key=lambda one: one.loss)._replace(trace=trace))
+        return state._replace(result=replace(min(state.best, run, key=lambda one: one.loss), trace=trace))
     return state
 
 
@@ -164,10 +164,10 @@ def _widened(context: SearchContext, trial: WidthTrial, state: SearchState, befo
     trace = state.trace if state.pruned else state.trace.then(pruned.trace)
     state = state._replace(pruned=pruned, trace=trace)
     if not trial.is_enough(pruned):
-        return state._replace(result=pruned._replace(trace=trace))
+        return state._replace(result=replace(pruned, trace=trace))
     if before is not None and same_minimum(context, before, pruned):
         lower = min(before, pruned, key=lambda one: one.loss)
-        return state._replace(result=lower._replace(trace=trace, runs=state.repeats + 2))
+        return state._replace(result=replace(lower, trace=trace, runs=state.repeats + 2))
     return state
 
 
@@ -205,7 +205,8 @@ def _first_runs(
 def _unrefined(context: SearchContext, start: Point) -> FittedPoint:
     """Where runs begin, for an interrupt that comes while this thread waits for others."""
     point, loss = project_on(context.source, start)
-    return FittedPoint(point, loss, Trace((TraceRow(loss / context.scale, 0.0, 0.0, 0.0, context.source.size),), "interrupted"))
+    rows = context.source.size
+    return FittedPoint(point, loss, None, Trace((TraceRow(loss / context.scale, 0.0, 0.0, 0.0, rows),), "interrupted"), rows)
 
 
 def _is_comparable(context: SearchContext, trial: WidthTrial, run: FittedPoint) -> bool:
@@ -298,7 +299,7 @@ def search_few_equations(context: SearchContext, width: int | None, start: Searc
     with best_so_far(hops):
         wide = search_with_spares(context, width, start)
     best = min(hops, wide, key=lambda one: one.loss)
-    return best._replace(trace=hops.trace.then(wide.trace), runs=wide.runs if best is wide else 0)
+    return replace(best, trace=hops.trace.then(wide.trace), runs=wide.runs if best is wide else 0)
 
 
 def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
@@ -319,8 +320,8 @@ def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
             wider = search_by_hops(context, units, rules.hops_per_width)
         trace = trace.then(wider.trace)
         if context.is_solved(wider):
-            return context.prune(wider._replace(trace=trace), None)
-    return found._replace(trace=trace)
+            return context.prune(replace(wider, trace=trace), None)
+    return replace(found, trace=trace)
 
 
 def _count_hops(context: SearchContext, width: int) -> int:
@@ -359,7 +360,7 @@ def _known_alone_first(context: SearchContext, known: Array) -> FittedPoint:
         second = _search_and_prune(context, len(known), SearchStart(first.point.units))
         runs = second.runs or 2 * same_minimum(context, first, second)
     best = min(second, first, key=lambda one: one.loss)
-    return best._replace(trace=first.trace.then(second.trace), runs=runs)
+    return replace(best, trace=first.trace.then(second.trace), runs=runs)
 
 
 def _search_and_prune(context: SearchContext, width: int, start: SearchStart) -> FittedPoint:
@@ -382,9 +383,9 @@ def grow_width(context: SearchContext, start: SearchStart, width: int) -> Fitted
         else:
             worse += 1
         if found.agreed and same_minimum(context, best, found):
-            return best._replace(trace=trace, runs=found.runs)
+            return replace(best, trace=trace, runs=found.runs)
         if context.is_solved(best, trial.floor) or worse == 2 or width >= limit:
-            return repeat_at_found_width(context, context.prune(best._replace(trace=trace), None))
+            return repeat_at_found_width(context, context.prune(replace(best, trace=trace), None))
         width = min(2 * width, limit)
 
 
@@ -397,8 +398,8 @@ def repeat_at_found_width(context: SearchContext, found: FittedPoint) -> FittedP
     with best_so_far(found):
         again = search_at_width(context, trial, SearchStart(found.point.units))
     if not again.agreed or (again.loss > found.loss and not same_minimum(context, found, again)):
-        return found._replace(trace=found.trace.then(again.trace))
-    return min(found, again, key=lambda one: one.loss)._replace(trace=found.trace.then(again.trace), runs=again.runs)
+        return replace(found, trace=found.trace.then(again.trace))
+    return replace(min(found, again, key=lambda one: one.loss), trace=found.trace.then(again.trace), runs=again.runs)
 
 
 def _trial(context: SearchContext, width: int, floor: float, given: int | None) -> WidthTrial:

@@ -108,7 +108,7 @@ def _part_first(
     else:
         curvature = SubsampledCurvature(part, source.size)
         full = subsampled_newton(source, curvature, point, scale, effort=effort, progress=progress)
-    return full._replace(trace=begun.trace.then(full.trace))
+    return replace(full, trace=begun.trace.then(full.trace))
 
 
 def _dense(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> FittedPoint:
@@ -170,7 +170,7 @@ def prune(
             shorter = minimise(source, point, scale, effort=tentative, progress=progress)
         if removal_pays(source, fit.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
             last = shorter if at_once else minimise(source, shorter.point, scale, effort=effort, progress=progress)
-            fit = last._replace(trace=fit.trace.then(shorter.trace).then(last.trace))
+            fit = replace(last, trace=fit.trace.then(shorter.trace).then(last.trace))
             batch = fit.point.width
         else:
             batch //= 2
