@@ -1,13 +1,12 @@
 """Progress of a recovery, and its limits.
 
 Searches end by themselves, after a number of repairs and doublings of the width; how long that takes depends on the data. A clock
-listens to the progress events and stops a search in time: it returns the best that it has, and the certificate says so.
+listens to the progress events and stops a search in time: it returns the best that it has, and the certificate says so. Time
+depends on the machine and on what else it does, work does not: steps tell what they cost, from their sizes alone, in seconds of
+the cost model (`laybare.solver.options`). A limit of work stops a search at the same step everywhere.
 
-Time depends on the machine and on what else it does, work does not: steps tell what they cost, from their sizes alone, in seconds
-of the cost model (`laybare.solver.options`). A limit of work stops a search at the same step everywhere.
-
-A solver reports its steps. A step on rows that stay on disk is several passes of many seconds each; blocks of such passes are
-reported under the stage of the step that waits for them, and so are the queries of a black box.
+A step on rows that stay on disk is several passes of many seconds each; blocks of such passes are reported under the stage of the
+step that waits for them, and so are the queries of a black box.
 """
 
 from __future__ import annotations

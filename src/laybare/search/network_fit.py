@@ -7,9 +7,8 @@ Unsupported units: pruning inside the search assumes equal noise everywhere and 
 larger in some places, or the last digits of float32. The certificate allows for both; where it finds a unit of a width that was
 not given unsupported, its own measure of the least needed unit decides here as well.
 
-A search in the few directions of the inputs along which the outputs bend, where there are fewer units than inputs.
-
-For white normal inputs the second moment of the residual of a linear fit has the span of the weights (Stein's identity),
+Where there are fewer units than inputs, the search begins in the few directions of the inputs along which the outputs bend. For
+white normal inputs the second moment of the residual of a linear fit has the span of the weights (Stein's identity),
 
     E[(y - c - β·x)(x xᵀ - I)] = Σᵢ aᵢ c₂(bᵢ) wᵢ wᵢᵀ,
 

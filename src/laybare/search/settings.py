@@ -117,15 +117,6 @@ class SearchStart(NamedTuple):
     trust: Trust = "partial"
     before: FittedPoint | None = None
 
-    @property
-    def random(self) -> bool:
-        """Whether a second run from other units is as good as the first."""
-        return self.rows is None or self.trust == "random"
-
-    def complete_rows(self) -> Array | None:
-        """The rows if they may be all."""
-        return self.rows if self.trust == "complete" else None
-
 
 class SearchContext(NamedTuple):
     """One search: its rows, its model, and how hard to look. `scale` is the variation of y, the unit of the relative loss."""

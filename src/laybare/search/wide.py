@@ -1,19 +1,15 @@
 """Over-wide search: more units than needed, Gauss-Newton, then pruning.
 
-At exact width the squared error has bad local minima; a few spare units remove most of them, and repairs most of the rest
-(`search_at_width`). Without noise a run that fits ends the search. With noise none fits exactly, and spare units follow the
-noise, in each run in another way: two runs whose losses differ by no more than that are pruned, and if they end at the same
-minimum the search is over.
+At exact width the squared error has bad local minima; a few spare units remove most of them, and repairs most of the rest: the
+third of the units that costs least, by exact cost, is drawn again, so that what is stuck is freed and good units stay. Without
+noise a run that fits ends the search. With noise none fits exactly, and spare units follow the noise, in each run in another way:
+two runs whose losses differ by no more than that are pruned, and if they end at the same minimum the search is over. Spares need
+equations: where these are few, hops at exact width come first (`hops.py`).
 
-Spares need equations. Where these are few, hops at exact width come first (`hops.py`).
-
-Runs with spare units at one width, until one fits or two agree after pruning.
-
-A *repair* removes the third of the units that costs least, by exact cost, and draws them again: what is stuck is freed, good
-units stay. Where a step takes long and the width is given, a second run from other units is made at the same time, each on one
-core: dense algebra between passes, and passes over few rows, do not keep two cores busy, and two independent runs that end at the
-same minimum are stronger evidence than a repaired one. The second is dropped if the first fits: bits do not depend on cores.
-Where the width is not given and runs take long, one that needs its spares is widened, not repeated: it cannot be the last one.
+Where a step takes long and the width is given, a second run from other units is made at the same time, each on one core: dense
+algebra between passes, and passes over few rows, do not keep two cores busy, and two independent runs that end at the same
+minimum are stronger evidence than a repaired one. The second is dropped if the first fits: bits do not depend on cores. Where the
+width is not given and runs take long, one that needs its spares is widened, not repeated: it cannot be the last one.
 
 Agreement: noise makes a fit of P parameters differ from the truth by P σ² in the sum of squares over all rows. Two fits whose
 outputs differ by a share ε of that are √ε of a standard error apart, in the mean over all directions. One unit more, fewer or
@@ -173,7 +169,8 @@ def search_at_width(context: SearchContext, width: int, start: SearchStart, *, g
         units[: min(len(start.rows), len(units))] = start.rows[: len(units)]
     matrix_free = units.size > SOLVER.dense_limit
     floor = (settings.SEARCH.close_loss if given else SOLVED_LOSS) if matrix_free else 0.0
-    best, run = _first_runs(context, context.start(units), floor, twice=given and start.random and context.search.hops > 0)
+    independent = given and context.search.hops > 0 and (start.rows is None or start.trust == "random")
+    best, run = _first_runs(context, context.start(units), floor, twice=independent)
     runs = _Runs(context, width, len(units), floor, given, best, best.trace)
     with best_so_far(lambda: runs.best):
         while not runs.over:
@@ -258,7 +255,7 @@ def search_with_spares(context: SearchContext, width: int | None, start: SearchS
 
     Rows of the start come first, random spares beside them. If they may be all, they are tried alone first.
     """
-    known = start.complete_rows()
+    known = start.rows if start.trust == "complete" else None
     if width is None:
         first = settings.SEARCH.first_width
         return grow_width(context, start, first if known is None else max(first, len(known)))

@@ -2,16 +2,15 @@
 
 c·P rows determine JᵀJ/n of P parameters up to the factors (1 ± √(1/c))², as sample covariances do (Marchenko and Pastur 1967). In
 the metric of the subsample, the curvature of all rows has then a condition number of at most ((1 + √(1/c)) / (1 - √(1/c)))², 4.4
-for c = 8, and a product with JᵀJ brings CG nearer by a factor 2.8, for 6·n·k·d operations instead of n·P² for the matrix.
-
-The metric eliminates the coefficients exactly, as `normal.py` does, with E = FᵀXs and G = FᵀF of the subsample:
+for c = 8, and a product with JᵀJ brings CG nearer by a factor 2.8, for 6·n·k·d operations instead of n·P² for the matrix. The
+metric eliminates the coefficients exactly, as `normal.py` does, with E = FᵀXs and G = FᵀF of the subsample:
 
     Schur δ = a - A∘(EᵀG⁻¹ b),      e = G⁻¹ b - G⁻¹E (δ∘A)          for (a, b) = M (δ, e)
 
-The subsample has been fitted before (`minimise.py`), so the minimum over all rows is near. Each step costs a least-squares fit
-(the projected loss; the last one in double precision), a gradient, and some products with JᵀJ, each n·k·d operations. A step that
-promises less than what settles the fit costs no product: the metric tells. The subsample may be all rows: their normal equations
-then serve for several steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
+The subsample has been fitted before (`minimise.py`), so the minimum over all rows is near. A step costs a least-squares fit (the
+projected loss; the last one in double precision), a gradient, and some products with JᵀJ; one that promises less than what
+settles the fit costs no product: the metric tells. The subsample may be all rows: their normal equations then serve for several
+steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
 Source: Byrd, Chin, Neveitt, Nocedal (2011) for curvature from a subsample.
 """
 
