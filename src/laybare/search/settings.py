@@ -107,19 +107,11 @@ Trust: TypeAlias = Literal["complete", "partial", "random"]
 """What is known of the units that a search begins with: they may be all, some of them may be right, or nothing."""
 
 
-class SearchStart(NamedTuple):
-    """Where a search begins: rows of units (None: random ones), and how far they are trusted.
-
-    `before` is the result of a narrower search: a run that ends there too, with spares, needs no other.
-    """
-
-    rows: Array | None = None
-    trust: Trust = "partial"
-    before: FittedPoint | None = None
-
-
 class SearchContext(NamedTuple):
-    """One search: its rows, its model, and how hard to look. `scale` is the variation of y, the unit of the relative loss."""
+    """One search: its rows, its model, how hard to look, and what is known of the units.
+
+    `scale` is the variation of y, the unit of the relative loss; `known` are rows of units, None if there are none to begin with.
+    """
 
     source: Source
     model: Model
@@ -127,6 +119,8 @@ class SearchContext(NamedTuple):
     scale: float
     rng: Generator
     progress: Progress | None = None
+    known: Array | None = None
+    trust: Trust = "partial"
 
     @staticmethod
     def of(
@@ -142,6 +136,10 @@ class SearchContext(NamedTuple):
     def on(self, part: Source) -> SearchContext:
         """The same on some of the rows, with their share of the variation."""
         return self._replace(source=part, scale=part.size / self.source.size * self.scale)
+
+    def knowing(self, units: Array | None, trust: Trust = "partial") -> SearchContext:
+        """The same from other units."""
+        return self._replace(known=units, trust=trust)
 
     def point_of(self, network: Network) -> Point:
         return point_of(network, biases=self.model.biases, offset=True, linear=network.linear is not None)

@@ -287,7 +287,13 @@ class KroneckerCurvature:
     @staticmethod
     def of(source: Source) -> KroneckerCurvature:
         """One pass."""
-        return KroneckerCurvature(_second_moment(source), source.size)
+
+        def statistic(x: Array, y: Array) -> Sums:
+            X1 = np.column_stack([x, np.ones(len(x))])
+            return (inner(X1, X1),)
+
+        (total,) = source.sum(statistic, stage="second moment")
+        return KroneckerCurvature(np.asarray(total / source.size), source.size)
 
     def metric(self, point: Point, slope: Slope, damping: float) -> KroneckerMetric:
         A = point.coefficients[: point.width]
@@ -302,17 +308,6 @@ class KroneckerCurvature:
         free = [*([-1] if point.offset else []), *(range(len(self.moments) - 1) if point.linear else [])]
         cross, inputs = slope.cross[:, free], self.size * self.moments[np.ix_(free, free)]
         return np.block([[slope.hidden, cross], [cross.T, inputs]])
-
-
-def _second_moment(source: Source) -> Array:
-    """X̃ᵀX̃ / n with X̃ = [x, 1]."""
-
-    def statistic(x: Array, y: Array) -> Sums:
-        X1 = np.column_stack([x, np.ones(len(x))])
-        return (inner(X1, X1),)
-
-    (total,) = source.sum(statistic, stage="second moment")
-    return np.asarray(total / source.size)
 
 
 def matrix_free_newton(
