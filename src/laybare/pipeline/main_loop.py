@@ -32,27 +32,10 @@ from laybare.numerics.shapes import Progress, report_progress
 from laybare.numerics.workspace import return_freed_memory, single_blas_thread
 from laybare.pipeline.arguments import LimitLike, MethodLike, SourceLike, as_limit, parse_arguments
 from laybare.pipeline.black_box import ROUNDS, BlackBoxChecks, fit_in_rounds
-from laybare.pipeline.monitor import (
-    LONGEST,
-    LONGEST_CHOSEN,
-    Clock,
-    SearchLimit,
-    clock_that_ended,
-    limit_claim,
-    run_on_first_step,
-    with_progress,
-)
+from laybare.pipeline.monitor import LONGEST, LONGEST_CHOSEN, Clock, SearchLimit, run_on_first_step, with_progress
 from laybare.pipeline.portfolio import try_methods
 from laybare.pipeline.recovery import Recovery
-from laybare.search.network_fit import (
-    NetworkFit,
-    evaluate_start,
-    find_fit,
-    fit_narrower,
-    fit_or_best,
-    random_start,
-    refit,
-)
+from laybare.search.network_fit import NetworkFit, evaluate_start, find_fit, fit_narrower, fit_or_best, random_start, refit
 from laybare.search.settings import Search, SearchContext, check_counting_limit
 from laybare.solver.point import Model, parameter_count
 from laybare.source import Law, Oracle, Source
@@ -249,7 +232,8 @@ def _certify(
     """The fit in canonical form on the given inputs, with its certificate; after an interrupt without tests."""
     record = SearchRecord(fit.claims, fit.runs, claims, call.looks)
     network, profile = problem.given(fit.network).canonical(), None
-    ended = clock_that_ended(call.progress)
+    clock = call.progress
+    ended = clock if isinstance(clock, Clock) and clock.over else None  # else the user interrupted it, and waits
     try:
         if fit.interrupted and ended is None:
             raise Interrupted
@@ -270,13 +254,10 @@ def _certify(
 
 
 def _ended_by_limit(certificate: Certificate, clock: Clock) -> Certificate:
-    """The certificate of a search that a limit ended: its fit may be far from the best, so no test of it speaks against the
-    data."""
-    ended = limit_claim(
-        clock, "the search did: this is the best fit until then, and what fails below may be for that reason alone.")
+    """After a limit ended the search: its fit may be far from the best, so no test of it speaks against the data."""
+    ended = clock.claim("the search did: this is the best fit until then, and what fails below may be for that reason alone.")
     advice = f"{'work' if clock.worked_out else 'time'} ended before the search did: give more, or the width if you know it."
-    return replace(
-        certificate, claims=(ended, *(claim.not_decisive() for claim in certificate.claims)), reason=advice)
+    return replace(certificate, claims=(ended, *(claim.not_decisive() for claim in certificate.claims)), reason=advice)
 
 
 def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:

@@ -256,8 +256,7 @@ def damped_steps(
                 damping = next_damping(tried.damping, gained, trial.predicted, effort.damping_floor)
                 rows.append(row(trial.length))
                 if progress is not None:
-                    said = _detail(here.loss / scale.loss, trial.passes)
-                    progress(Event("refining", step + 1, effort.max_steps, said, work))
+                    progress(Event("refining", step + 1, effort.max_steps, _detail(here.loss / scale.loss, trial.passes), work))
                 work = 0.0
             reason = tried.reason
             if reason:

@@ -225,14 +225,13 @@ class DampedSystem:
             direction = z.plus(direction, rho / before)
         return Solution(solution, products, solution.dot(right))
 
-
-def newton_trial(system: DampedSystem, gradient: Split, forcing: float, enough: float = 0.0) -> Trial[Point]:
-    """The damped Gauss-Newton step from a point with CG tolerance `forcing`; no product if it gains less than `enough`."""
-    point, limits = system.point, options.SOLVER
-    right = Direction(*joined(point, gradient))
-    found = system.solve(right, max(limits.cg_tightest, min(limits.cg_forcing, forcing)), enough)
-    moved = unit_rows(point, point.units + found.step.rows, point.coefficients + found.step.coefficients)
-    return Trial(moved, found.gain, float(np.abs(found.step.rows).max()), found.products)
+    def trial(self, gradient: Split, forcing: float, enough: float = 0.0) -> Trial[Point]:
+        """The damped Gauss-Newton step, by CG with tolerance `forcing`; no product if it gains less than `enough`."""
+        point, limits = self.point, options.SOLVER
+        right = Direction(*joined(point, gradient))
+        found = self.solve(right, max(limits.cg_tightest, min(limits.cg_forcing, forcing)), enough)
+        moved = unit_rows(point, point.units + found.step.rows, point.coefficients + found.step.coefficients)
+        return Trial(moved, found.gain, float(np.abs(found.step.rows).max()), found.products)
 
 
 K = TypeVar("K")
@@ -277,39 +276,6 @@ class KroneckerMetric:
         return Direction(tangent(rows, self.normals), self.features.solve(v.coefficients))
 
 
-@dataclass(frozen=True, eq=False)
-class KroneckerCurvature:
-    """Metrics from the slopes at a point and the second moment of the inputs, X̃ᵀX̃/n, which is the same everywhere."""
-
-    moments: Array
-    size: int
-
-    @staticmethod
-    def of(source: Source) -> KroneckerCurvature:
-        """One pass."""
-
-        def statistic(x: Array, y: Array) -> Sums:
-            X1 = np.column_stack([x, np.ones(len(x))])
-            return (inner(X1, X1),)
-
-        (total,) = source.sum(statistic, stage="second moment")
-        return KroneckerCurvature(np.asarray(total / source.size), source.size)
-
-    def metric(self, point: Point, slope: Slope, damping: float) -> KroneckerMetric:
-        A = point.coefficients[: point.width]
-        kernel = (A @ A.T) * slope.slopes
-        weight = damping * np.diag(kernel)
-        used = self.moments if point.biases else self.moments[:-1, :-1]
-        factor = factor_spd(kernel + np.diag(weight))
-        return KroneckerMetric(point.normals, weight, factor, used, factor_spd(used), factor_spd(self._gram(point, slope)))
-
-    def _gram(self, point: Point, slope: Slope) -> Array:
-        """FᵀF from its parts, in the order of the coefficients."""
-        free = [*([-1] if point.offset else []), *(range(len(self.moments) - 1) if point.linear else [])]
-        cross, inputs = slope.cross[:, free], self.size * self.moments[np.ix_(free, free)]
-        return np.block([[slope.hidden, cross], [cross.T, inputs]])
-
-
 def matrix_free_newton(
     source: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
 ) -> FittedPoint:
@@ -318,7 +284,7 @@ def matrix_free_newton(
     Ends with 12 digits where fits are exact: the last bits are not worth their products.
     """
     effort = replace(effort, floor=max(effort.floor, ROUNDING_LOSS))
-    wanted = options.SOLVER.far_rows * (start.units.size + start.coefficients.size)
+    wanted = options.SOLVER.far_rows * start.size
     if 2 * wanted >= source.size:
         return _descend(source, start, scale, effort, progress)
     part, far = source.take(wanted), replace(effort, floor=max(effort.floor, options.SOLVER.far_loss))
@@ -328,23 +294,29 @@ def matrix_free_newton(
 
 
 def _descend(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> FittedPoint:
-    curvature = KroneckerCurvature.of(source)
+    (moments,) = source.sum(_second_moment, stage="second moment")
 
     def rule(dtype: Precision) -> _ByProducts:
-        return _ByProducts(source, scale, curvature, dtype, progress)
+        return _ByProducts(source, scale, np.asarray(moments / source.size), dtype, progress)
 
     point, _ = project_on(source, start)
     units = FitScale(scale, source.size, overfit(source, point), passes=2, unknowns=point.size)
     return single_then_double(rule, point, units, effort=effort, progress=progress)
 
 
+def _second_moment(x: Array, y: Array) -> Sums:
+    """(x, y) -> X̃ᵀX̃ with X̃ = [x, 1]."""
+    X1 = np.column_stack([x, np.ones(len(x))])
+    return (inner(X1, X1),)
+
+
 @dataclass(frozen=True, eq=False)
 class _ByProducts:
-    """The step rule: CG from products; the pass that evaluates a point also gives its gradient."""
+    """The step rule: CG from products; the pass that evaluates a point also gives its gradient. `moments` are X̃ᵀX̃/n."""
 
     source: Source
     scale: float
-    curvature: KroneckerCurvature
+    moments: Array
     dtype: Precision
     progress: Progress | None
     passes: ClassVar[float] = 0.0
@@ -358,6 +330,20 @@ class _ByProducts:
 
     def trial(self, system: Iterate[Point, Slope], damping: float) -> Trial[Point]:
         slope, forcing = system.sums, float(np.sqrt(system.loss / self.scale))
-        gradient = Split(slope.rows, slope.readout, slope.affine)
-        metric = self.curvature.metric(system.point, slope, damping)
-        return newton_trial(DampedSystem(self.source, system.point, metric, progress=self.progress), gradient, forcing)
+        metric = self._metric(system.point, slope, damping)
+        damped = DampedSystem(self.source, system.point, metric, progress=self.progress)
+        return damped.trial(Split(slope.rows, slope.readout, slope.affine), forcing)
+
+    def _metric(self, point: Point, slope: Slope, damping: float) -> KroneckerMetric:
+        A = point.coefficients[: point.width]
+        kernel = (A @ A.T) * slope.slopes
+        weight = damping * np.diag(kernel)
+        used = self.moments if point.biases else self.moments[:-1, :-1]
+        factor = factor_spd(kernel + np.diag(weight))
+        return KroneckerMetric(point.normals, weight, factor, used, factor_spd(used), factor_spd(self._gram(point, slope)))
+
+    def _gram(self, point: Point, slope: Slope) -> Array:
+        """FᵀF from its parts, in the order of the coefficients."""
+        free = [*([-1] if point.offset else []), *(range(len(self.moments) - 1) if point.linear else [])]
+        cross, inputs = slope.cross[:, free], self.source.size * self.moments[np.ix_(free, free)]
+        return np.block([[slope.hidden, cross], [cross.T, inputs]])

@@ -25,15 +25,7 @@ from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, FitScale, Iterate, Trial, options
 from laybare.solver.dense import damping_weight, schur_complement, with_gauge
-from laybare.solver.matrix_free import (
-    DampedSystem,
-    Direction,
-    GradientStatistic,
-    ProductStatistic,
-    Tangents,
-    newton_trial,
-    single_then_double,
-)
+from laybare.solver.matrix_free import DampedSystem, Direction, GradientStatistic, ProductStatistic, Tangents, single_then_double
 from laybare.solver.normal import Step, StepStatistic, project_on
 from laybare.solver.point import FittedPoint, Point, Split, overfit, split, tangent
 from laybare.source import Source
@@ -205,6 +197,6 @@ class _FromPart:
         forcing = float(np.sqrt(system.here.loss / self.scale))
         metric = self.curvature.metric(system.normal, damping)
         damped = DampedSystem(self.source, system.here.point, metric, system.known, self.progress)
-        trial = newton_trial(damped, system.gradient, forcing, self.enough * system.here.loss)
+        trial = damped.trial(system.gradient, forcing, self.enough * system.here.loss)
         self.curvature.products = trial.passes
         return trial
