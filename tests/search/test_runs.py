@@ -172,10 +172,10 @@ def test_an_interrupt_of_the_last_look_is_not_forgotten(rng, monkeypatch):
     """A width that was not given is looked at again, given, if no two runs agreed: whoever interrupts that ends the search."""
     problem, plain, looked = planted(5, 3, 400, rng, noise=0.05), wide.search_at_width, []
 
-    def interrupted(context, trial, start):
-        if trial.given is None:
-            return replace(plain(context, trial, start), runs=0)  # as if none had agreed
-        looked.append(trial.given)
+    def interrupted(context, width, start, *, given):
+        if not given:
+            return replace(plain(context, width, start, given=given), runs=0)  # as if none had agreed
+        looked.append(width)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(wide, "search_at_width", interrupted)
