@@ -9,10 +9,10 @@ Three searches in the same model, without signs, each until it fits the data to 
 exact width (`search/hops.py`), the over-wide search of version 0.2 with spares and repairs, again and again, and the control:
 random starts at exact width. A run is right if every parameter is within 1e-8 of the truth; for squares, whose rows rotate, if
 fresh outputs are. With noise (a share of the spread of y) it is right if its mean squared error at fresh inputs is at most four
-times the Cramér-Rao floor σ² P/n of P degrees of freedom. Near P samples no estimator is: a fourth arm, a fit that begins at the
-truth, says from how many samples on one could be. Without noise the fourth arm asks whether the data determine the network: its
-derivatives at the rows have as many independent columns as there are degrees of freedom. (A ReLU unit that is active in fewer
-than d + 1 rows is not determined.) The model without signs has d numbers besides, which small networks feel.
+times the Cramér-Rao floor σ² P/n of P degrees of freedom. A fourth arm shows what is to blame on the data. With noise it is a fit
+that begins at the truth. Without, it asks whether the data determine the network near the truth: the derivatives at the rows have
+as many independent columns as there are degrees of freedom. (They do not if a ReLU unit is active in fewer than d + 1 rows.) The
+model without signs has d numbers besides, which small networks feel.
 
 Every seed goes down from the most samples until its search fails, and counts as failed at fewer: success falls with the samples.
 Where a fit would take more than the seconds of a run by the cost model, it is not made and counts as not reached in that time;
@@ -400,7 +400,8 @@ OFF_SCALE = 1.3
 
 def _figure(m: StudyMeasurement) -> LinesFigure:
     """A panel for every noise and activation: half lines over units per input; of hops for every number of inputs, of the other
-    arms the median over these. A gap: no run had the time."""
+    arms the median over these. What the data allow: networks that are determined, with noise fits from the truth. A gap: no run
+    had the time."""
     panels = []
     for noise, own in col.group_rows(by_network(m.grid, m.runs), "noise").items():
         networks = by_network(m.grid, {cell: runs for cell, runs in m.runs.items() if cell.noise == noise})
@@ -425,7 +426,8 @@ def _curves(networks: Mapping[PhaseNetwork, ArmRuns], top: float) -> list[Curve]
                 ratio: [lines[arm, network] for network in own if np.isfinite(lines[arm, network])]
                 for ratio, own in col.group_rows(networks, "units_per_input").items()}
             medians = [float(np.median(column)) if column else np.nan for column in columns.values()]
-            curves.append(Curve(f"{arm} (median)", list(columns), medians, dashed=True))
+            name = arm if arm in SEARCHES else "what the data allow"
+            curves.append(Curve(f"{name} (median)", list(columns), medians, dashed=True))
     ends = [network.units_per_input for network in networks]
     return [*curves, Curve("counting limit", (min(ends), max(ends)), (1.0, 1.0), dashed=True)]
 
