@@ -125,7 +125,7 @@ def _trial(system: _System, damping: float) -> Trial[Point]:
 
 def damping_weight(schur: Array) -> Array:
     """D, the diagonal of Schur, for nearly dead units a tiny share of its largest entry."""
-    diagonal = np.diag(schur)
+    diagonal = schur.diagonal()
     return np.asarray(np.maximum(diagonal, 1e-12 * diagonal.max()))
 
 
