@@ -25,6 +25,7 @@ from scipy.special import chdtrc, chdtri, fdtrc
 
 from laybare.certificate.certificate import RULES, Claim, ClaimName
 from laybare.certificate.fitted_network import FittedNetwork
+from laybare.numerics.levels import TINY
 from laybare.numerics.linear_algebra import Precision, solve_spd
 from laybare.numerics.shapes import Array, Sums
 from laybare.solver.normal import outputs_of, pre_activations, with_ones
@@ -99,7 +100,7 @@ def strongest_alternative(fitted: FittedNetwork, probes: Array, view: Source) ->
     new = gram[q:, q:] - gram[q:, :q] @ back[:, : len(gram) - q]
     scores = moment[q:] - gram[q:, :q] @ back[:, len(gram) - q :]
     share = FEATURES.new_share if plan.dtype is np.float64 else FEATURES.new_share_single
-    kept = np.diag(new) > share * np.maximum(np.diag(gram)[q:], np.finfo(float).tiny)
+    kept = np.diag(new) > share * np.maximum(np.diag(gram)[q:], TINY)
     tests, rows = len(names) * fitted.used.outputs, view.size
     found = [Alternative("", 0, 0.0, 0.0, tests)]
     for name, o in product(names, range(fitted.used.outputs)):
@@ -127,7 +128,7 @@ def single_feature_gains(gram: Array, moment: Array, q: int) -> Array:
     left = moment[q:] - gram[q:, :q] @ solved[:, :m]
     whole = np.diag(gram)[q:]
     own = np.maximum(whole - np.sum(gram[:q, q:] * solved[:, m:], axis=0), 1e-10 * whole)
-    alone: Array = np.sum(left * left, axis=1) / np.maximum(own, np.finfo(float).tiny)  # a unit that is never active explains 0
+    alone: Array = np.sum(left * left, axis=1) / np.maximum(own, TINY)  # a unit that is never active explains 0
     return alone
 
 

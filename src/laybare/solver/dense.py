@@ -118,7 +118,7 @@ def projected_system(step: Step, point: Point, least: float = 0.0) -> _System:
 
 def damping_weight(schur: Array) -> Array:
     """D, the diagonal of Schur, for nearly dead units a tiny share of its largest entry."""
-    diagonal = np.diag(schur)
+    diagonal = schur.diagonal()
     return np.asarray(np.maximum(diagonal, 1e-12 * diagonal.max()))
 
 

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
+from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS, TINY
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, best_so_far, options
 from laybare.solver.dense import levenberg_marquardt
@@ -34,9 +34,6 @@ from laybare.solver.subsampled import ReducedNormal, SubsampledCurvature, subsam
 from laybare.source import Source
 from laybare.source.problem import prefix
 from laybare.source.sums import balance_two_blocks
-
-TINY = float(np.finfo(float).tiny)
-"""The floor where none is given. Derived: the least number whose logarithm keeps all digits."""
 
 
 def log_likelihood_gain(equations: float, without: float, loss: float, floor: float = TINY) -> float:

@@ -191,7 +191,7 @@ def project(point: Point, fit: Fit) -> tuple[Point, float]:
     The loss is known up to the rounding of the residual it is subtracted from: a huge one must not pass for an exact fit.
     A unit that is hardly on would get a readout whose square overflows once the unit moves: it keeps the one it has.
     """
-    squares = np.diag(fit.gram)
+    squares = fit.gram.diagonal()
     live = ~(squares < options.SOLVER.least_square * squares.max(initial=0.0))  # NaN counts as live, and gives NaN
     with np.errstate(over="ignore", invalid="ignore"):
         if live.all():
