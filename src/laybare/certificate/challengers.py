@@ -227,22 +227,39 @@ def point_challenger(name: str, point: Point, fitted: FittedNetwork) -> Challeng
     return Challenger(name, adds)
 
 
-def meet_challengers(
-    fitted: FittedNetwork, points: Sequence[Challenger], terms: BetTerms, *, rng: Generator
-) -> tuple[Contest, ...]:
-    """Every challenger's record: those that are networks on the fresh rows, those of the residual on the half of the used rows
-    that they were not fitted to and the fresh ones. None where nothing but rounding is left."""
+class FittedChallengers(NamedTuple):
+    """Families that were fitted to what the network leaves on rows that they have `seen`, and rows that they have not."""
+
+    family: tuple[Challenger, ...]
+    seen: ResidualRows
+    unseen: ResidualRows
+    used: ResidualRows
+    fresh: ResidualRows
+
+
+def fit_challengers(fitted: FittedNetwork, rng: Generator) -> FittedChallengers | None:
+    """All families of what the network leaves, fitted to half of the used rows; the other half and the fresh rows are unseen.
+    None where nothing but rounding is left."""
     if fitted.exact:
-        return ()
+        return None
     used, fresh = rows_of(fitted, fitted.used, OPTIONS.rows), rows_of(fitted, fitted.problem.fresh, OPTIONS.rows)
     half = rng.permutation(len(used.x)) < len(used.x) // 2
     seen, other = _take(used, half), _take(used, ~half)
-    met = ResidualRows(*(np.concatenate(pair) for pair in zip(other, fresh, strict=True)))
+    enough = len(seen.x) >= 2 * OPTIONS.rows_per_knot
+    family = residual_challengers(seen, fitted.point, rng) if enough else ()
+    return FittedChallengers(family, seen, ResidualRows(*map(np.concatenate, zip(other, fresh, strict=True))), used, fresh)
+
+
+def meet_challengers(
+    fitted: FittedNetwork, points: Sequence[Challenger], families: FittedChallengers | None, terms: BetTerms
+) -> tuple[Contest, ...]:
+    """Every challenger's record: those that are networks on the fresh rows, those of the residual on rows that they have not
+    seen. None where nothing but rounding is left."""
+    if families is None:
+        return ()
+    family, seen, unseen, used, fresh = families
     found = [contest(one, fitted, fresh, used, terms) for one in points]
-    if len(seen.x) >= 2 * OPTIONS.rows_per_knot:
-        family = residual_challengers(seen, fitted.point, rng)
-        found += [contest(one, fitted, met, seen, terms) for one in family]
-    return tuple(found)
+    return (*found, *(contest(one, fitted, unseen, seen, terms) for one in family))
 
 
 def residual_challengers(seen: ResidualRows, point: Point, rng: Generator) -> tuple[Challenger, ...]:
