@@ -135,7 +135,7 @@ def test_held_rows_are_fitted_to_rounding_from_nearby(rng):
     start = full_point(perturbed(problem.truth, 0.05, rng)).units
     model = Model(lb.relu)
     end = HeldRows.of(problem.source, model, problem.scale).minimise(start, Effort())
-    point = project_on(problem.source, model.start(end.best.point, 1))[0]
+    point = project_on(problem.source, model.start(end.point, 1))[0]
     assert lb.compare(network_of(point, vector=True), problem.truth).max_error < 1e-7
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -143,7 +144,7 @@ def test_the_same_minimum_is_told_from_one_with_the_same_loss(rng):
     second = context.minimise(full_point(problem.truth, linear=False).moved(
         first.point.units + 1e-3 * rng.standard_normal(first.point.units.shape), first.point.coefficients))
     assert same_minimum(context, first, second)
-    mirrored = first._replace(point=first.point.moved(-first.point.units, first.point.coefficients))
+    mirrored = replace(first, point=first.point.moved(-first.point.units, first.point.coefficients))
     assert not same_minimum(context, first, mirrored)
     assert not same_minimum(context, first, context.minimise(keep_units(first.point, np.arange(2))))
 
@@ -171,10 +172,10 @@ def test_an_interrupt_of_the_last_look_is_not_forgotten(rng, monkeypatch):
     """A width that was not given is looked at again, given, if no two runs agreed: whoever interrupts that ends the search."""
     problem, plain, looked = planted(5, 3, 400, rng, noise=0.05), wide.search_at_width, []
 
-    def interrupted(context, trial, start):
-        if trial.given is None:
-            return plain(context, trial, start)._replace(runs=0)  # as if none had agreed
-        looked.append(trial.given)
+    def interrupted(context, width, start, *, given):
+        if not given:
+            return replace(plain(context, width, start, given=given), runs=0)  # as if none had agreed
+        looked.append(width)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(wide, "search_at_width", interrupted)

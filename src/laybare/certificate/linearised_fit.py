@@ -28,7 +28,7 @@ from laybare.errors import InvalidInput
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd, inner, solve_spd
 from laybare.numerics.shapes import Array, Sums
 from laybare.numerics.workspace import workspace
-from laybare.solver import Effort, FitScale, Iterate, SolverResult, Trial, damped_steps
+from laybare.solver import Effort, FitScale, Iterate, Trial, damped_steps
 from laybare.solver.dense import damping_weight
 from laybare.solver.normal import InPrecision, Step, khatri_rao, step_of, with_ones, working_precision
 from laybare.solver.point import Point, add_units, keep_units
@@ -158,7 +158,7 @@ class WidenedFit(NamedTuple):
 ScoredPlace: TypeAlias = Iterate[Array, _ReducedSystem]
 """New rows, their loss beside the others, and the system of the next step."""
 
-_Descent: TypeAlias = Generator[Array, ScoredPlace, SolverResult[Array, _ReducedSystem]]
+_Descent: TypeAlias = Generator[Array, ScoredPlace, Iterate[Array, _ReducedSystem]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +310,7 @@ def settle_candidates(
             try:
                 asked[i] = runs[i].send(place)
             except StopIteration as end:
-                ended[i] = scorer.widened_fit(places[i].others, end.value.best)
+                ended[i] = scorer.widened_fit(places[i].others, end.value)
                 del asked[i]
             except InvalidInput:
                 ended[i] = scorer.no_fit(places[i])

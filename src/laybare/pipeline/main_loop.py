@@ -15,6 +15,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from laybare.activations import Activation, relu
+from laybare.assembly.sign_decoding import sign_free_model
 from laybare.certificate import Certificate, Claim, SearchRecord, certify, unfinished_certificate
 from laybare.certificate.data_profile import profile_data
 from laybare.errors import InvalidInput
@@ -46,7 +47,6 @@ from laybare.pipeline.portfolio import try_methods
 from laybare.pipeline.recovery import Recovery, provenance_of
 from laybare.search.network_fit import (
     NetworkFit,
-    SearchTask,
     evaluate_start,
     find_fit,
     fit_narrower,
@@ -54,8 +54,8 @@ from laybare.search.network_fit import (
     random_start,
     refit,
 )
-from laybare.search.settings import SearchStart, check_counting_limit
-from laybare.solver.point import parameter_count, point_of
+from laybare.search.settings import Search, SearchContext, check_counting_limit
+from laybare.solver.point import Model, parameter_count
 from laybare.source import Law, Oracle, Source
 from laybare.source.checkpoint import with_checkpoint
 from laybare.source.losses import Loss, as_loss
@@ -210,7 +210,7 @@ def _recover_from_samples(
     searched = call.width is None and fit.searched is not None and not fit.interrupted
     if searched and found.certificate.findings.unit_unsupported:
         try:
-            return certified(fit_narrower(posed, fit, progress=call.progress), 1)
+            return certified(fit_narrower(posed, fit), 1)
         except KeyboardInterrupt:
             return found
     return found
@@ -226,15 +226,21 @@ def _pose(call: _Call, *, biases: bool) -> Problem:
 
 def _fit_from(call: _Call, method: Method, problem: Problem, start: Start) -> tuple[Network, NetworkFit]:
     """The network that a search begins with, and the best fit found from it; a literal form stays as it is."""
-    search = start.search or method.search
+    search, activation, width = start.search or method.search, method.activation or relu, start.width or call.width
+    context = _search_context(call, problem, activation, search or Search(), signed=start.signed)
     if search is None:
         first = required_network(start)
-        return first, evaluate_start(problem, first)
-    task = SearchTask(
-        problem, method.activation or relu, start.width or call.width, search, call.rng, call.progress,
-        SearchStart(trust="random" if start.network is None else "complete", signed=start.signed))
-    first = start.network or random_start(task)
-    return first, find_fit(task, first)
+        return first, evaluate_start(context, first)
+    first = start.network or random_start(context, activation, width)
+    return first, find_fit(context, first, width, "random" if start.network is None else "complete")
+
+
+def _search_context(
+    call: _Call, problem: Problem, activation: Activation, search: Search = Search(), *, signed: bool = False
+) -> SearchContext:
+    """A search on all rows: with the activation itself if signs are known, else with units whose signs do not matter."""
+    model = Model(activation, biases=problem.biases) if signed else sign_free_model(activation, biases=problem.biases)
+    return SearchContext(problem.used, model, search, problem.variation, call.rng, call.progress)
 
 
 def _certify(
@@ -343,9 +349,9 @@ def refine(
         call = _Call(source, None, None, draws, run_on_first_step(listener, origin.begin), begun)
         problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=call.progress)
         white = problem.white(start)
-        point = point_of(white, biases=problem.biases, offset=True, linear=white.linear is not None)
-        check_counting_limit(problem.used, parameter_count(point))
-        fit = fit_or_best(problem, start.activation, lambda: refit(problem, white, progress=call.progress))
+        context = _search_context(call, problem, start.activation)
+        check_counting_limit(problem.used, parameter_count(context.point_of(white)))
+        fit = fit_or_best(context, start.activation, lambda: refit(context, white))
         found = _certify(call, problem, fit, start)
     return replace(found, provenance=origin.result())
 

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import TooFewSamples
+from laybare.networks import Network
 from laybare.numerics.checks import check_fields, show_choices
 from laybare.numerics.levels import SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, Trace, options
 from laybare.solver.minimise import minimise, prune
-from laybare.solver.point import FittedPoint, Model, Point, parameter_count
+from laybare.solver.point import FittedPoint, Model, Point, network_of, parameter_count, point_of
 from laybare.source import Source
 from laybare.source.problem import total_variation
 
@@ -107,14 +108,13 @@ Trust: TypeAlias = Literal["complete", "partial", "random"]
 
 
 class SearchStart(NamedTuple):
-    """Where a search begins: rows of units (None: random ones), how far they are trusted, and whether their signs are known.
+    """Where a search begins: rows of units (None: random ones), and how far they are trusted.
 
     `before` is the result of a narrower search: a run that ends there too, with spares, needs no other.
     """
 
     rows: Array | None = None
     trust: Trust = "partial"
-    signed: bool = False
     before: FittedPoint | None = None
 
     @property
@@ -148,6 +148,16 @@ class SearchContext(NamedTuple):
     def equations(self) -> int:
         return self.source.size * self.source.outputs
 
+    def on(self, part: Source) -> SearchContext:
+        """The same on some of the rows, with their share of the variation."""
+        return self._replace(source=part, scale=part.size / self.source.size * self.scale)
+
+    def point_of(self, network: Network) -> Point:
+        return point_of(network, biases=self.model.biases, offset=True, linear=network.linear is not None)
+
+    def network_of(self, point: Point) -> Network:
+        return network_of(point, vector=self.source.outputs == 1)
+
     def minimise(self, start: Point, floor: float = 0.0) -> FittedPoint:
         effort = self.effort(start)
         return minimise(
@@ -158,7 +168,7 @@ class SearchContext(NamedTuple):
 
     def prune_only(self, found: FittedPoint, width: int | None) -> FittedPoint:
         """The same with a trace of the pruning alone."""
-        return self.prune(found._replace(trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
+        return self.prune(replace(found, trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
 
     def is_expensive(self, point: Point) -> bool:
         return options.COST.is_expensive(self.source.size, parameter_count(point))

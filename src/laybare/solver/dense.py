@@ -34,7 +34,7 @@ from laybare.activations import Activation
 from laybare.errors import InvalidInput
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_in_place, factor_spd, solve_one_in_place, solve_spd
 from laybare.numerics.shapes import Array, Progress
-from laybare.solver import Effort, FitScale, Iterate, SolverResult, Trial, best_so_far, check_finite, damped_descent, options
+from laybare.solver import Effort, FitScale, Iterate, Trial, check_finite, damped_descent, options
 from laybare.solver.normal import Step, StepStatistic, project_on
 from laybare.solver.point import FittedPoint, Model, Point, overfit, tangent, unit_rows
 from laybare.source import Source
@@ -47,8 +47,7 @@ def levenberg_marquardt(
     _check_differentiable(start)
     rule = _Dense(source, options.SOLVER.single_above * scale)
     units = FitScale(scale, source.size, overfit(source, start), unknowns=start.size, normal=1)
-    with best_so_far(view=FittedPoint.of):
-        return FittedPoint.of(damped_descent(rule, start, units, effort=effort, progress=progress))
+    return damped_descent(rule, start, units, effort=effort, progress=progress)
 
 
 class _System(NamedTuple):
@@ -212,7 +211,7 @@ class HeldRows:
 
     def minimise(
         self, units: Array, effort: Effort, progress: Progress | None = None
-    ) -> SolverResult[Array, Projected]:
+    ) -> Iterate[Array, Projected]:
         """The minimum near hidden rows `units`."""
         scale = FitScale(self.scale, len(self.inputs), unknowns=units.size, normal=1)
         return damped_descent(self, units, scale, effort=effort, progress=progress)

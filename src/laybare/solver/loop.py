@@ -23,7 +23,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -144,11 +144,22 @@ Y = TypeVar("Y")  # a system: what trial steps are computed from
 
 @dataclass(frozen=True, eq=False)
 class Iterate(Generic[P, K]):
-    """A point (its linear part may have been fitted by the rule), its loss, and sums of the same pass for the next system."""
+    """Where a fit is, or ended: a point, its loss, sums of the same pass for the next system, and the steps that led there.
+
+    A rule may have fitted the linear part of the point. `rows` is how many a pass of the fit touched, `runs` the number of runs
+    after which two had ended here; 0: no two did.
+    """
 
     point: P
     loss: float
     sums: K
+    trace: Trace = Trace((), "")
+    rows: int = 0
+    runs: int = 0
+
+    @property
+    def agreed(self) -> bool:
+        return self.runs > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,16 +195,8 @@ class Rule(Proposals[P, K, Y], Protocol[P, K, Y]):
         """The loss at a point, by one pass over the data; NaN if it overflows."""
 
 
-@dataclass(frozen=True, eq=False)
-class SolverResult(Generic[P, K]):
-    """The best iterate and the steps that led there."""
-
-    best: Iterate[P, K]
-    trace: Trace
-
-
 class FitInterrupt(Interrupted):
-    """Somebody wants to stop, and `best` is the best so far, with its trace: a SolverResult, or a fit made of one."""
+    """Somebody wants to stop, and `best` is the best so far."""
 
     def __init__(self, best: Any, stop: KeyboardInterrupt) -> None:
         super().__init__(*stop.args)
@@ -234,7 +237,7 @@ class FitScale(NamedTuple):
 
 def damped_descent(
     rule: Rule[P, K, Y], start: P, scale: FitScale, *, effort: Effort = Effort(), progress: Progress | None = None
-) -> SolverResult[P, K]:
+) -> Iterate[P, K]:
     """Lower the loss from `start` until one of the reasons above.
 
     Raises if the loss at an accepted point is not finite, and FitInterrupt with the result so far.
@@ -250,13 +253,13 @@ def damped_descent(
             else:
                 asked = steps.send(there)
     except StopIteration as end:
-        result: SolverResult[P, K] = end.value
+        result: Iterate[P, K] = end.value
         return result
 
 
 def damped_steps(
     rule: Proposals[P, K, Y], start: P, scale: FitScale, *, effort: Effort = Effort(), progress: Progress | None = None
-) -> Generator[P, Iterate[P, K], SolverResult[P, K]]:
+) -> Generator[P, Iterate[P, K], Iterate[P, K]]:
     """The same as a generator that yields points and is sent their iterates: several runs can then share their passes."""
     begun, reason, work = time.perf_counter(), "", 0.0
     here = yield start
@@ -287,8 +290,8 @@ def damped_steps(
             if reason:
                 break
     except KeyboardInterrupt as stop:
-        raise FitInterrupt(SolverResult(here, Trace(tuple(rows), "interrupted")), stop) from stop
-    return SolverResult(here, Trace(tuple(rows), reason or "steps"))
+        raise FitInterrupt(replace(here, trace=Trace(tuple(rows), "interrupted"), rows=scale.rows), stop) from stop
+    return replace(here, trace=Trace(tuple(rows), reason or "steps"), rows=scale.rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ from laybare.numerics.levels import DIGITS_LOSS, ROUNDING_LOSS, SINGLE_LOSS
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd, inner
 from laybare.numerics.shapes import Array, Progress, Sums, report_progress
 from laybare.numerics.workspace import workspace
-from laybare.solver import Effort, FitScale, Iterate, Rule, SolverResult, Trial, best_so_far, damped_descent, options
+from laybare.solver import Effort, FitScale, Iterate, Rule, Trial, best_so_far, damped_descent, options
 from laybare.solver.normal import InPrecision, images, project_on, unit_of, with_ones
 from laybare.solver.point import FittedPoint, Point, Split, overfit, split, tangent, unit_rows
 from laybare.source import Source
@@ -254,7 +254,7 @@ Y = TypeVar("Y")
 def single_then_double(
     rule: Callable[[Precision], Rule[Point, K, Y]], start: Point, scale: FitScale, *,
     effort: Effort, progress: Progress | None = None,
-) -> SolverResult[Point, K]:
+) -> Iterate[Point, K]:
     """Descend by the rule in single, then if needed in double precision."""
     effort = replace(effort, floor=max(effort.floor, DIGITS_LOSS))
     coarse = replace(effort, floor=max(effort.floor, SINGLE_LOSS))
@@ -265,7 +265,7 @@ def single_then_double(
         return first
     rest = replace(effort, max_steps=left, damping=min(rows[-1].damping, effort.damping))
     with best_so_far(first):
-        last = damped_descent(rule(np.float64), first.best.point, scale._replace(passes=0), effort=rest, progress=progress)
+        last = damped_descent(rule(np.float64), first.point, scale._replace(passes=0), effort=rest, progress=progress)
     later = last.trace._replace(rows=last.trace.rows[1:] or last.trace.rows)  # it begins where the first run ended
     return replace(last, trace=first.trace.then(later))
 
@@ -341,7 +341,7 @@ def matrix_free_newton(
     part, far = source.take(wanted), replace(effort, floor=max(effort.floor, options.SOLVER.far_loss))
     begun = _descend(part, start, scale * part.size / source.size, far, progress)
     full = _descend(source, begun.point, scale, effort, progress)
-    return full._replace(trace=begun.trace.then(full.trace))
+    return replace(full, trace=begun.trace.then(full.trace))
 
 
 def _descend(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> FittedPoint:
@@ -352,8 +352,7 @@ def _descend(source: Source, start: Point, scale: float, effort: Effort, progres
 
     point, _ = project_on(source, start)
     units = FitScale(scale, source.size, overfit(source, point), passes=2, unknowns=point.size)
-    with best_so_far(view=FittedPoint.of):
-        return FittedPoint.of(single_then_double(rule, point, units, effort=effort, progress=progress))
+    return single_then_double(rule, point, units, effort=effort, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from laybare.activations import Activation
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
-from laybare.solver.loop import SolverResult, Trace
+from laybare.solver.loop import Iterate
 from laybare.source import Source
 
 
@@ -79,24 +79,8 @@ class Model(NamedTuple):
         return Point(units, np.zeros((rows, outputs)), *self)
 
 
-class FittedPoint(NamedTuple):
-    """Where the solver stopped, the residual sum of squares there (least squares in the readout), and its steps.
-
-    `runs` is the number of runs after which two had ended here; 0: no two did.
-    """
-
-    point: Point
-    loss: float
-    trace: Trace
-    runs: int = 0
-
-    @staticmethod
-    def of(end: SolverResult[Point, Any]) -> FittedPoint:
-        return FittedPoint(end.best.point, end.best.loss, end.trace)
-
-    @property
-    def agreed(self) -> bool:
-        return self.runs > 0
+FittedPoint: TypeAlias = Iterate[Point, Any]
+"""Where the solver stopped: the loss is the residual sum of squares, least squares in the readout."""
 
 
 def point_of(network: Network, *, biases: bool, offset: bool, linear: bool) -> Point:

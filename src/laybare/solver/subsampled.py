@@ -24,7 +24,7 @@ import numpy as np
 
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd
 from laybare.numerics.shapes import Array, Progress
-from laybare.solver import Effort, FitScale, Iterate, Trial, best_so_far, options
+from laybare.solver import Effort, FitScale, Iterate, Trial, options
 from laybare.solver.dense import damping_weight, schur_complement, with_gauge
 from laybare.solver.matrix_free import (
     DampedSystem,
@@ -160,9 +160,9 @@ def subsampled_newton(
     def rule(dtype: Precision) -> _FromPart:
         return _FromPart(source, scale, curvature, dtype, enough, progress)
 
-    with best_so_far(view=FittedPoint.of):
-        end = single_then_double(rule, start, units, effort=effort, progress=progress)
-    return FittedPoint(*project_on(source, end.best.point), end.trace)
+    end = single_then_double(rule, start, units, effort=effort, progress=progress)
+    point, loss = project_on(source, end.point)
+    return replace(end, point=point, loss=loss)
 
 
 class _PartSystem(NamedTuple):
