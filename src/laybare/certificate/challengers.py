@@ -46,6 +46,7 @@ class ChallengerOptions:
     """What challengers may use."""
 
     rows: int = 16_384  # Used rows that residual challengers read. Checked by `make bench`.
+    rows_at_once: int = 2048  # Rows that a challenger meets at a time. Derived: 2 MB of features, a cache.
     screened_rows: int = 2048  # Rows on which first directions are compared. Checked by `make bench`.
     knots: int = 16  # Of a profile. Checked by `pytest tests/certificate/test_challengers.py`.
     rows_per_knot: int = 10  # Derived: a profile then follows a tenth of the noise at most.
@@ -166,7 +167,9 @@ def contest(one: Challenger, fitted: FittedNetwork, met: ResidualRows, seen: Res
     before = _gains(one.on_fitted(seen.x, seen.outputs), seen)
     least = fitted.rounding_variance / fitted.output_variance
     most, worst = max(float(before.max()), least), max(float(-before.min()), least)
-    d = np.clip(_gains(one.adds(met.x, met.outputs), met), -worst, most)
+    starts = range(0, len(met.x), OPTIONS.rows_at_once)
+    parts = (_take(met, slice(start, start + OPTIONS.rows_at_once)) for start in starts)
+    d = np.clip(np.concatenate([_gains(one.adds(part.x, part.outputs), part) for part in parts]), -worst, most)
     bound = float(np.sqrt(max(upper_bound(d, most, terms), 0.0)))
     return Contest(one.name, bound, capital_against(-d, 0.0, worst))
 
@@ -210,7 +213,7 @@ def rows_of(fitted: FittedNetwork, source: Source, most: int) -> ResidualRows:
     return ResidualRows(np.array(x), outputs / unit, (y - outputs) / unit)
 
 
-def _take(rows: ResidualRows, chosen: Array) -> ResidualRows:
+def _take(rows: ResidualRows, chosen: Array | slice) -> ResidualRows:
     return ResidualRows(*(part[chosen] for part in rows))
 
 
@@ -224,22 +227,39 @@ def point_challenger(name: str, point: Point, fitted: FittedNetwork) -> Challeng
     return Challenger(name, adds)
 
 
-def meet_challengers(
-    fitted: FittedNetwork, points: Sequence[Challenger], terms: BetTerms, *, rng: Generator
-) -> tuple[Contest, ...]:
-    """Every challenger's record: those that are networks on the fresh rows, those of the residual on the half of the used rows
-    that they were not fitted to and the fresh ones. None where nothing but rounding is left."""
+class FittedChallengers(NamedTuple):
+    """Families that were fitted to what the network leaves on rows that they have `seen`, and rows that they have not."""
+
+    family: tuple[Challenger, ...]
+    seen: ResidualRows
+    unseen: ResidualRows
+    used: ResidualRows
+    fresh: ResidualRows
+
+
+def fit_challengers(fitted: FittedNetwork, rng: Generator) -> FittedChallengers | None:
+    """All families of what the network leaves, fitted to half of the used rows; the other half and the fresh rows are unseen.
+    None where nothing but rounding is left."""
     if fitted.exact:
-        return ()
+        return None
     used, fresh = rows_of(fitted, fitted.used, OPTIONS.rows), rows_of(fitted, fitted.problem.fresh, OPTIONS.rows)
     half = rng.permutation(len(used.x)) < len(used.x) // 2
     seen, other = _take(used, half), _take(used, ~half)
-    met = ResidualRows(*(np.concatenate(pair) for pair in zip(other, fresh, strict=True)))
+    enough = len(seen.x) >= 2 * OPTIONS.rows_per_knot
+    family = residual_challengers(seen, fitted.point, rng) if enough else ()
+    return FittedChallengers(family, seen, ResidualRows(*map(np.concatenate, zip(other, fresh, strict=True))), used, fresh)
+
+
+def meet_challengers(
+    fitted: FittedNetwork, points: Sequence[Challenger], families: FittedChallengers | None, terms: BetTerms
+) -> tuple[Contest, ...]:
+    """Every challenger's record: those that are networks on the fresh rows, those of the residual on rows that they have not
+    seen. None where nothing but rounding is left."""
+    if families is None:
+        return ()
+    family, seen, unseen, used, fresh = families
     found = [contest(one, fitted, fresh, used, terms) for one in points]
-    if len(seen.x) >= 2 * OPTIONS.rows_per_knot:
-        family = residual_challengers(seen, fitted.point, rng)
-        found += [contest(one, fitted, met, seen, terms) for one in family]
-    return tuple(found)
+    return (*found, *(contest(one, fitted, unseen, seen, terms) for one in family))
 
 
 def residual_challengers(seen: ResidualRows, point: Point, rng: Generator) -> tuple[Challenger, ...]:
@@ -276,7 +296,7 @@ def single_wave(seen: ResidualRows, rng: Generator) -> Challenger:
 
 
 def _first_rows(seen: ResidualRows) -> ResidualRows:
-    return ResidualRows(*(part[: OPTIONS.screened_rows] for part in seen))
+    return _take(seen, slice(OPTIONS.screened_rows))
 
 
 @runtime_checkable

@@ -53,7 +53,7 @@ class HeldOutErrors(NamedTuple):
 
 
 def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
-    """Fresh mean square against the noise estimated from the used samples; two passes.
+    """Fresh mean square against the noise estimated from the used samples; one pass over the fresh ones.
 
     After p unknowns were fitted to N equations a fresh residual has mean square s² (1 + p/(N-p)) or so; twice the excess is
     allowed. The ratio of two mean squares has an F law if the noise is Gaussian; if residuals have heavier tails, their own
@@ -63,7 +63,7 @@ def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
     floor, noise = fitted.rounding_variance / variance, fitted.noise_variance / variance
     count = fresh.size * fresh.outputs
     second, fourth = (float(total) / count for total in fresh.sum(_powers(fitted), stage="certificate"))
-    used = [float(total) / fitted.equations for total in fitted.used.sum(_powers(fitted), stage="certificate")]
+    used = [float(total) / fitted.equations for total in (fitted.row_sums.second, fitted.row_sums.fourth)]
     tails = max(2.0, *(four / max(two * two, 1e-300) - 1.0 for two, four in ((second, fourth), used)))
     spread = float(np.sqrt(tails / count + tails / fitted.degrees_of_freedom))
     optimism = 1.0 + 2.0 * fitted.unknowns / fitted.degrees_of_freedom
