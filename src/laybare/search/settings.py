@@ -86,13 +86,15 @@ class Search:
     """How hard to look.
 
     `spares` None means max(2, 15 % of the width) spare units. `hops` repairs follow the first run, and up to three times as many
-    where these are cheap and noise leaves open which run is best.
+    where these are cheap and noise leaves open which run is best. No model has fewer than `equations` per free parameter.
     """
 
     spares: int | None = None
     hops: int = 8
     bias_scale: float = 0.5
     effort: Effort = Effort()
+    equations: float = 1.2
+    exact: bool = False
 
     __repr__ = show_choices
 
@@ -189,8 +191,9 @@ class SearchContext(NamedTuple):
     def count_parameters(self, width: int) -> int:
         return parameter_count(self.start(np.zeros((width, self.source.dim + self.model.biases))))
 
-    def largest_width(self, per_parameter: float = 1.2) -> int:
+    def largest_width(self, per_parameter: float | None = None) -> int:
         """Largest width with this many equations per free parameter, or 0: by default a sixth of the equations is left over."""
+        per_parameter = per_parameter or self.search.equations
         one, two = self.count_parameters(1), self.count_parameters(2)
         return max(0, int((self.equations / per_parameter - (2 * one - two)) // (two - one)))
 

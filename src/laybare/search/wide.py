@@ -136,8 +136,8 @@ class _Runs:
         return self.given or pruned.point.width <= min(self.units, self.wide - 1)
 
     def _is_comparable(self, run: FittedPoint) -> bool:
-        """Whether a run is worth pruning for a comparison: it does not fit, the width is given or leaves equations to check, and
-        its loss differs from the best by no more than spare units gain from noise.
+        """Whether a run is worth pruning for a comparison: there is noise, it does not fit, the width is given or leaves
+        equations to check, and its loss differs from the best by no more than spare units gain from noise.
 
         To prune a hundred units takes seconds, and with few equations an agreement proves little.
         """
@@ -146,7 +146,8 @@ class _Runs:
         left = max(1, context.equations - parameter_count(best.point))
         noise = rules.noise_per_spare * (self.wide - self.units) * parameters_per_unit(best.point) / left
         most = max(_tolerance(context, best) * overfit(context.source, best.point), noise) * best.loss
-        return enough and not context.is_solved(run, self.floor) and abs(best.loss - run.loss) <= most
+        undecided = not context.search.exact and not context.is_solved(run, self.floor)
+        return enough and undecided and abs(best.loss - run.loss) <= most
 
     def _misses_spares(self, wide: FittedPoint, pruned: FittedPoint) -> bool:
         """Whether the spares gained more than their penalty: other fits of the pruned width may be better."""
@@ -292,7 +293,7 @@ def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
     left; pruning an exact fit leaves the units that are needed. If no width fits exactly, the fit as it was.
     """
     rules = settings.SEARCH
-    widest = context.largest_width(rules.equations_to_hop)
+    widest = context.largest_width(max(rules.equations_to_hop, context.search.equations))
     trace, width = found.trace, min(found.point.width, widest - 1)
     while 0 < width < widest:
         width = min(2 * width, widest)
@@ -372,7 +373,7 @@ def grow_width(context: SearchContext, width: int) -> FittedPoint:
 
 def repeat_at_found_width(context: SearchContext, found: FittedPoint) -> FittedPoint:
     """Search again at the width just found; two runs may now agree, on it or on a better fit."""
-    if context.is_solved(found) or not context.is_cheap(found.point):
+    if context.search.exact or context.is_solved(found) or not context.is_cheap(found.point):
         return found
     with best_so_far(found):
         again = search_at_width(context.knowing(found.point.units), found.point.width, given=True)
