@@ -30,7 +30,7 @@ from laybare.methods.guess_activation import Candidates
 from laybare.networks import Network
 from laybare.numerics.levels import NOISELESS
 from laybare.numerics.shapes import Progress, report_progress
-from laybare.pipeline.monitor import Clock, SearchLimit, limit_claim
+from laybare.pipeline.monitor import Clock, SearchLimit
 from laybare.pipeline.portfolio import RANKS, was_interrupted
 from laybare.pipeline.recovery import Recovery
 from laybare.search.settings import Search
@@ -79,10 +79,6 @@ class Attempt:
     def rank(self) -> tuple[int, float]:
         """Smaller is better."""
         return RANKS[self.found.certificate.verdict], self.error
-
-    @property
-    def stopped(self) -> bool:
-        return was_interrupted(self.found)
 
     @property
     def approximates(self) -> bool:
@@ -172,14 +168,14 @@ def _fit_round(
         error = float(np.sqrt((missed**2).mean() / max(y.var(axis=0).mean(), np.finfo(float).tiny)))
         one = has_one_answer(repeats, checks.moved) and not is_call_dependent(found.certificate.noise, repeats)
         attempts.append(Attempt(found, error, one, noisy))
-        if attempts[-1].rank[0] == 0 or attempts[-1].stopped or not one:
+        if attempts[-1].rank[0] == 0 or was_interrupted(attempts[-1].found) or not one:
             break
     return attempts
 
 
 def _is_enough(now: Attempt, before: Attempt | None, candidates: Candidates) -> bool:
     agreed = not candidates.noisy or (before is not None and before.found.network.width == now.found.network.width)
-    return now.stopped or not now.one_answer or (now.rank[0] == 0 and agreed)
+    return was_interrupted(now.found) or not now.one_answer or (now.rank[0] == 0 and agreed)
 
 
 def _approximated(found: Recovery, rows: int, last: Attempt) -> Recovery:
@@ -198,7 +194,7 @@ def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, 
     late: tuple[Claim, ...] = ()
     if clock.over and found.certificate.verdict != "verified":
         left = f"the rounds did, with {oracle.budget - oracle.spent:,} queries unspent: give the method and the width, or another"
-        late = (limit_claim(clock, f"{left} activation.").not_decisive(),)
+        late = (clock.claim(f"{left} activation.").not_decisive(),)
     certificate = replace(found.certificate, claims=(*found.certificate.claims, *candidates.claims, *late))
     return replace(found, certificate=certificate, samples_used=oracle.spent, queries=dict(oracle.queries))
 
