@@ -67,7 +67,7 @@ def candidate_activations(
     report_progress(progress, "first look")
     _check_budget(oracle)
     seen = first_look(oracle, most=max(LOOK.least_queries, LOOK.queries - oracle.spent), rng=rng)
-    if curved and seen.kind == "piecewise linear":  # elsewhere, on a longer line
+    if curved and seen.kind == "piecewise linear" and seen.link == oracle.link_in_use:  # elsewhere, on a longer line
         seen = replace(seen, kind="curved with kinks")
     report_progress(progress, "first look", seen.queries, seen.queries, seen.kind)
     _check_kind(seen, oracle)

@@ -2,11 +2,11 @@
 
 Rounds end when the certificate holds, or the budget or the time ends: the budget is not spent where less is enough.
 
-A black box that repeats itself has no noise, and a network of its units is found exactly or hardly at all: while rows are too few
-for it, what is found is off by a tenth of the spread of the answers and more; with enough rows it is right to the last digit. Any
-smooth function is fitted a little better with every row, and never exactly. So fits between the two, round after round, say that
-the function is another one, and more rows would say the same. Until the last round a model has several rows per parameter: rows
-cost less time than searches among few.
+A black box that repeats itself has no noise, and a network of its units is found exactly once there are rows enough; before,
+what is found is mostly off by a tenth of the spread of the answers and more, less in few dimensions. Any smooth function is
+fitted a little better with every row, and never exactly. So fits between the two, round after round, say that the function is
+another one, or that nothing tells it from one, and more rows would say the same. Until the last round a model has several rows
+per parameter: rows cost less time than searches among few.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _approximated(found: Recovery, rows: int, last: Attempt) -> Recovery:
     reason = (
         f"other units, or none: the black box has no noise, and the last {ROUNDS.approximations} rounds, up to {rows:,} rows, "
         f"were fitted to {last.error:.1g} of the spread of the answers and not exactly. A network of these units is found "
-        "exactly or hardly at all; others approximate, the better the more rows there are.")
+        "exactly once there are rows enough; others approximate, the better the more rows there are.")
     return replace(found, certificate=replace(found.certificate, reason=reason))
 
 
