@@ -9,7 +9,7 @@ import pytest
 
 import laybare as lb
 from laybare.errors import AssumptionViolated, BudgetExhausted
-from laybare.methods.black_box_reading import MISFIT_SENTENCES, OPTIONS, check_not_rounded, named_misfit
+from laybare.methods.misfit import MISFIT_SENTENCES, OPTIONS, check_not_rounded, named_misfit
 from laybare.numerics.shapes import Array
 from laybare.studies.certificates import BOX_FAMILIES
 

@@ -13,22 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.random import Generator
 
 from laybare.activations import Activation
-from laybare.certificate import Assurance, Certificate, Claim, ClaimName
-from laybare.certificate.repeatability import has_one_answer, is_call_dependent, lack_of_fit_claim, repeat_claims
+from laybare.certificate import Claim
+from laybare.certificate.repeatability import has_one_answer, is_call_dependent
 from laybare.errors import TooFewSamples
-from laybare.lines.assurance import AssuranceOptions, AssurancePlan
-from laybare.lines.model_fit import FIT
+from laybare.lines.assurance import AssuranceOptions
 from laybare.methods import RandomStart
-from laybare.methods.black_box_reading import with_named_misfit
 from laybare.methods.guess_activation import Candidates
-from laybare.networks import Network
-from laybare.numerics.levels import NOISELESS
+from laybare.methods.misfit import BlackBoxChecks, check_fit_of_black_box
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.pipeline.monitor import Clock, SearchLimit
 from laybare.pipeline.portfolio import RANKS, was_interrupted
@@ -36,7 +32,7 @@ from laybare.pipeline.recovery import Recovery
 from laybare.search.settings import Search
 from laybare.solver import Effort
 from laybare.source import Oracle, Samples, Schedule, Source
-from laybare.source.oracle.repeats import REPEATS, RepeatedAnswers, ask_again, reserved_queries
+from laybare.source.oracle.repeats import REPEATS, ask_again, reserved_queries
 
 RoundFitter: TypeAlias = Callable[[Source, RandomStart, Progress], Recovery]
 
@@ -87,14 +83,6 @@ class Attempt:
         return not self.noisy and self.rank[0] != 0 and least <= self.error <= most
 
 
-class BlackBoxChecks(NamedTuple):
-    """What the checks of a fit need. `moved`: by how much answers to the same question were seen to differ before."""
-
-    rng: Generator
-    moved: float = 0.0
-    assurance: AssuranceOptions = AssuranceOptions()
-
-
 def fit_in_rounds(
     oracle: Oracle, candidates: Candidates, fit: RoundFitter, checks: BlackBoxChecks, *, progress: Progress | None = None,
     limit: SearchLimit = ROUNDS.limit,
@@ -106,9 +94,7 @@ def fit_in_rounds(
     width. TooFewSamples if the budget has room for none.
     """
     clock, units = Clock(progress, limit), candidates.activations
-    best: Attempt | None = None
-    now: Attempt | None = None
-    approximations = 0
+    rounds: list[Attempt] = []
     sizes = _round_sizes(oracle, checks.assurance)
     for rows in sizes:
         report_progress(progress, "round", rows, sizes[-1], f"{rows:,} samples, {' or '.join(unit.name for unit in units)}")
@@ -119,17 +105,14 @@ def fit_in_rounds(
                 raise
             continue
         except KeyboardInterrupt:
-            if best is None:
+            if not rounds:
                 raise
             break
-        before, now = now, min(attempts, key=lambda one: one.rank)
-        best = now if best is None else min(now, best, key=lambda one: one.rank)
-        units = tuple(one.found.network.activation for one in attempts if one.error <= ROUNDS.keep_within * now.error)
-        approximations = approximations + 1 if now.approximates else 0
-        if _is_enough(now, before, candidates) or clock.over or approximations == ROUNDS.approximations:
+        rounds.append(min(attempts, key=lambda one: one.rank))
+        units = tuple(one.found.network.activation for one in attempts if one.error <= ROUNDS.keep_within * rounds[-1].error)
+        if _are_enough(rounds, noisy=candidates.noisy) or _approximate(rounds) or clock.over:
             break
-    found = _with_queries(best, oracle, candidates, clock)
-    return _approximated(found, rows, now) if now is not None and approximations == ROUNDS.approximations else found
+    return _best_of(rounds, rows, oracle, candidates, clock)
 
 
 def _round_sizes(oracle: Oracle, assurance: AssuranceOptions) -> list[int]:
@@ -163,7 +146,8 @@ def _fit_round(
     attempts: list[Attempt] = []
     for activation in units:
         method = RandomStart(activation=activation, search=search)
-        found = check_fit_of_black_box(oracle, fit(source, method, clock), repeats, checks)
+        found = fit(source, method, clock)
+        found = replace(found, certificate=check_fit_of_black_box(oracle, found.network, found.certificate, repeats, checks))
         missed = found.network(x[:aside]).reshape(y[:aside].shape) - y[:aside]
         error = float(np.sqrt((missed**2).mean() / max(y.var(axis=0).mean(), np.finfo(float).tiny)))
         one = has_one_answer(repeats, checks.moved) and not is_call_dependent(found.certificate.noise, repeats)
@@ -173,66 +157,28 @@ def _fit_round(
     return attempts
 
 
-def _is_enough(now: Attempt, before: Attempt | None, candidates: Candidates) -> bool:
-    agreed = not candidates.noisy or (before is not None and before.found.network.width == now.found.network.width)
+def _are_enough(rounds: list[Attempt], *, noisy: bool) -> bool:
+    now, agreed = rounds[-1], not noisy or len({one.found.network.width for one in rounds[-2:]}) == 1 < len(rounds)
     return was_interrupted(now.found) or not now.one_answer or (now.rank[0] == 0 and agreed)
 
 
-def _approximated(found: Recovery, rows: int, last: Attempt) -> Recovery:
-    """With the reason why no further round was made."""
-    reason = (
-        f"other units, or none: the black box has no noise, and the last {ROUNDS.approximations} rounds, up to {rows:,} rows, "
-        f"were fitted to {last.error:.1g} of the spread of the answers and not exactly. A network of these units is found "
-        "exactly once there are rows enough; others approximate, the better the more rows there are.")
-    return replace(found, certificate=replace(found.certificate, reason=reason))
+def _approximate(rounds: list[Attempt]) -> bool:
+    """Whether further rounds would only approximate the function better."""
+    last = rounds[-ROUNDS.approximations :]
+    return len(last) == ROUNDS.approximations and all(one.approximates for one in last)
 
 
-def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, clock: Clock) -> Recovery:
-    """The recovery with the claims of the first look, the queries, and a claim about the limit that ended the rounds."""
-    assert best is not None  # the last round raises, or has an attempt
-    found = best.found
-    late: tuple[Claim, ...] = ()
-    if clock.over and found.certificate.verdict != "verified":
+def _best_of(rounds: list[Attempt], rows: int, oracle: Oracle, candidates: Candidates, clock: Clock) -> Recovery:
+    """The best with the claims of the first look, the queries, and what ended the rounds, if it was not a certificate."""
+    found = min(rounds, key=lambda one: one.rank).found
+    certificate, late, reason = found.certificate, tuple[Claim, ...](), found.certificate.reason
+    if clock.over and certificate.verdict != "verified":
         left = f"the rounds did, with {oracle.budget - oracle.spent:,} queries unspent: give the method and the width, or another"
         late = (clock.claim(f"{left} activation.").not_decisive(),)
-    certificate = replace(found.certificate, claims=(*found.certificate.claims, *candidates.claims, *late))
+    if _approximate(rounds):
+        reason = (
+            f"other units, or none: the black box has no noise, and {ROUNDS.approximations} rounds, up to {rows:,} rows, were "
+            f"fitted to {rounds[-1].error:.1g} of the spread of the answers and not exactly. A network of these units is "
+            "found exactly once there are rows enough; others approximate, the better the more rows there are.")
+    certificate = replace(certificate, claims=(*certificate.claims, *candidates.claims, *late), reason=reason)
     return replace(found, certificate=certificate, samples_used=oracle.spent, queries=dict(oracle.queries))
-
-
-def check_fit_of_black_box(
-    oracle: Oracle, found: Recovery, repeats: RepeatedAnswers | None, checks: BlackBoxChecks
-) -> Recovery:
-    """A fit to samples of a black box, with the claims on repeated queries, and on fresh answers if it has no noise."""
-    certificate = found.certificate
-    claims = (*repeat_claims(repeats, noise_allowed=True, moved=checks.moved), *lack_of_fit_claim(certificate.noise, repeats))
-    certificate = replace(certificate, claims=(*certificate.claims, *claims))
-    if certificate.verdict == "verified" and repeats is not None and repeats.kind == "same":
-        certificate = _with_fresh_answers(oracle, found.network, certificate, repeats, checks)
-    if repeats is not None and repeats.kind == "same":
-        certificate = with_named_misfit(certificate, oracle, found.network, rng=checks.rng)
-    return replace(found, certificate=certificate)
-
-
-def _with_fresh_answers(
-    oracle: Oracle, network: Network, certificate: Certificate, repeats: RepeatedAnswers, checks: BlackBoxChecks
-) -> Certificate:
-    """Answers at inputs that nothing else asks: without noise every one must be predicted, up to the residual of the fit."""
-    begun = oracle.queries.get("assurance", 0)
-    left = max(0, oracle.budget - oracle.spent - reserved_queries(oracle))
-    points = AssurancePlan(checks.assurance, oracle.fresh_inputs).points(begun, oracle.spent - begun, left, checks.rng)
-    if not len(points.x):
-        return certificate
-    oracle.ask(points.x, purpose="assurance", gaps=True)
-    asked = oracle.answered("assurance")
-    x, answers = asked.read(0, asked.size)  # those of earlier rounds as well
-    usable = np.asarray(np.isfinite(answers).all(axis=1))
-    limit = max(
-        FIT.contradiction_sds * certificate.noise, float(repeats.tol.max()), NOISELESS * float(np.std(answers[usable])))
-    worst = float(np.abs(network(x[usable]).reshape(answers[usable].shape) - answers[usable]).max(initial=0.0))
-    claim = Claim(
-        ClaimName.FRESH_ANSWERS, worst, limit, worst <= limit, "tested",
-        f"largest difference at {int(usable.sum()):,} inputs that nothing else used, against rounding and the residual of the "
-        "fit; a larger one means that something is missing.", decisive=True, of_answers=True)
-    shown = points.assured(int(usable[len(usable) - len(points.x) :][: points.of_law].sum()))
-    assurance = Assurance(checks.assurance.level, shown.share, shown.answers) if claim.passed and shown.answers else None
-    return replace(certificate, claims=(*certificate.claims, claim), assurance=assurance)

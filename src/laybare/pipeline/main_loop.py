@@ -24,6 +24,7 @@ from laybare.methods import Method
 from laybare.methods.black_box_reading import LinesRefusal, chosen_lines, read_black_box
 from laybare.methods.guess_activation import candidate_activations, check_not_piecewise_constant
 from laybare.methods.lines import Lines
+from laybare.methods.misfit import BlackBoxChecks
 from laybare.methods.start import Start, check_activation, required_network
 from laybare.networks import Network
 from laybare.numerics.checks import as_generator, check_instance
@@ -31,7 +32,7 @@ from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Progress, report_progress
 from laybare.numerics.workspace import return_freed_memory, single_blas_thread
 from laybare.pipeline.arguments import LimitLike, MethodLike, SourceLike, as_limit, parse_arguments
-from laybare.pipeline.black_box import ROUNDS, BlackBoxChecks, fit_in_rounds
+from laybare.pipeline.black_box import ROUNDS, fit_in_rounds
 from laybare.pipeline.monitor import LONGEST, LONGEST_CHOSEN, Clock, SearchLimit, run_on_first_step, with_progress
 from laybare.pipeline.portfolio import try_methods
 from laybare.pipeline.recovery import Recovery
@@ -191,9 +192,8 @@ def _recover_from_samples(
 
     found = certified(fit, 0)
     searched = call.width is None and fit.searched is not None and not fit.interrupted
-    if fit.runs is not None and method.search is not None and method.search.exact:
-        return found  # without noise, and not exact: no network of fewer units is
-    if searched and found.certificate.findings.unit_unsupported:
+    inexact = fit.runs is not None and method.search is not None and method.search.exact  # fewer units are no more exact
+    if searched and not inexact and found.certificate.findings.unit_unsupported:
         try:
             return certified(fit_narrower(posed, fit), 1)
         except KeyboardInterrupt:
