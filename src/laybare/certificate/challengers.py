@@ -73,8 +73,9 @@ class ChallengerOptions:
 
 OPTIONS = ChallengerOptions()
 
-LEAST_LEFT = 1e-12
-"""Share of a capital that a bet leaves at least. Derived: 16 such shares are far from the smallest double."""
+KEPT_SHARES = 1e-12, 1e18
+"""Least and largest factor of a capital by one row: counting less of what was won keeps the level. Derived: 16 such factors are
+numbers."""
 
 ROWS_PER_PRODUCT = 16
 """Rows whose bets are multiplied before a logarithm is taken. Derived: as above; a logarithm costs a dozen products."""
@@ -119,7 +120,7 @@ def capital_against(d: Array, mean: float, most: float, design_effect: float = 1
     bets = np.array(OPTIONS.bets) / max(most, TINY)
     won = np.multiply.outer(bets, mean * sizes - np.minimum(d, most))
     won += 1.0
-    np.maximum(won, LEAST_LEFT, out=won)
+    np.clip(won, *KEPT_SHARES, out=won)
     products = np.multiply.reduceat(won, np.arange(0, len(d), ROWS_PER_PRODUCT), axis=1)  # fewer logarithms
     gains = np.log(products).sum(axis=1) / design_effect
     return float(np.mean(np.exp(np.minimum(gains, 600.0))))
