@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -18,7 +17,7 @@ from laybare.activations import Activation, relu
 from laybare.assembly.sign_decoding import sign_free_model
 from laybare.certificate import Certificate, Claim, SearchRecord, certify, unfinished_certificate
 from laybare.certificate.data_profile import profile_data
-from laybare.errors import InvalidInput
+from laybare.errors import Interrupted, InvalidInput
 from laybare.likelihood import Judgement, judgement_of, random_start_of, recover_by_likelihood
 from laybare.lines.assurance import AssuranceLike, AssuranceOptions, as_assurance
 from laybare.methods import Method
@@ -33,27 +32,10 @@ from laybare.numerics.shapes import Progress, report_progress
 from laybare.numerics.workspace import return_freed_memory, single_blas_thread
 from laybare.pipeline.arguments import LimitLike, MethodLike, SourceLike, as_limit, parse_arguments
 from laybare.pipeline.black_box import ROUNDS, BlackBoxChecks, fit_in_rounds
-from laybare.pipeline.monitor import (
-    LONGEST,
-    LONGEST_CHOSEN,
-    Clock,
-    SearchLimit,
-    clock_that_ended,
-    limit_claim,
-    run_on_first_step,
-    with_progress,
-)
+from laybare.pipeline.monitor import LONGEST, LONGEST_CHOSEN, Clock, SearchLimit, run_on_first_step, with_progress
 from laybare.pipeline.portfolio import try_methods
-from laybare.pipeline.recovery import Recovery, provenance_of
-from laybare.search.network_fit import (
-    NetworkFit,
-    evaluate_start,
-    find_fit,
-    fit_narrower,
-    fit_or_best,
-    random_start,
-    refit,
-)
+from laybare.pipeline.recovery import Recovery
+from laybare.search.network_fit import NetworkFit, evaluate_start, find_fit, fit_narrower, fit_or_best, random_start, refit
 from laybare.search.settings import Search, SearchContext, check_counting_limit
 from laybare.solver.point import Model, parameter_count
 from laybare.source import Law, Oracle, Source
@@ -61,6 +43,7 @@ from laybare.source.checkpoint import with_checkpoint
 from laybare.source.losses import Loss, as_loss
 from laybare.source.problem import Problem, pose
 from laybare.source.protocol import check_source
+from laybare.source.provenance import provenance_of
 from laybare.source.sums import BackgroundTask
 
 
@@ -208,6 +191,8 @@ def _recover_from_samples(
 
     found = certified(fit, 0)
     searched = call.width is None and fit.searched is not None and not fit.interrupted
+    if fit.runs is not None and method.search is not None and method.search.exact:
+        return found  # without noise, and not exact: no network of fewer units is
     if searched and found.certificate.findings.unit_unsupported:
         try:
             return certified(fit_narrower(posed, fit), 1)
@@ -249,21 +234,21 @@ def _certify(
     """The fit in canonical form on the given inputs, with its certificate; after an interrupt without tests."""
     record = SearchRecord(fit.claims, fit.runs, claims, call.looks)
     network, profile = problem.given(fit.network).canonical(), None
-    ended = clock_that_ended(call.progress)
-    if fit.interrupted and ended is None:
+    clock = call.progress
+    ended = clock if isinstance(clock, Clock) and clock.over else None  # else the user interrupted it, and waits
+    try:
+        if fit.interrupted and ended is None:
+            raise Interrupted
+        report_progress(call.progress, "certifying")
+        certificate = certify(
+            network, problem, rng=call.rng, search=record, progress=call.progress,
+            assurance=call.assurance or AssuranceOptions())
+        profile = profile_data(network, problem)
+        report_progress(call.progress, "certified")
+        if fit.interrupted and ended is not None:
+            certificate = _ended_by_limit(certificate, ended)
+    except KeyboardInterrupt:
         certificate = unfinished_certificate(network, (*fit.claims, *claims))
-    else:
-        try:
-            report_progress(call.progress, "certifying")
-            certificate = certify(
-                network, problem, rng=call.rng, search=record, progress=call.progress,
-                assurance=call.assurance or AssuranceOptions())
-            profile = profile_data(network, problem)
-            report_progress(call.progress, "certified")
-            if fit.interrupted and ended is not None:
-                certificate = _ended_by_limit(certificate, ended)
-        except KeyboardInterrupt:
-            certificate = unfinished_certificate(network, (*fit.claims, *claims))
     queries = dict(call.source.queries) if isinstance(call.source, Oracle) else {}
     traces = () if fit.trace is None else (fit.trace,)
     return Recovery(
@@ -271,20 +256,17 @@ def _certify(
 
 
 def _ended_by_limit(certificate: Certificate, clock: Clock) -> Certificate:
-    """The certificate of a search that a limit ended: its fit may be far from the best, so no test of it speaks against the
-    data."""
-    ended = limit_claim(
-        clock, "the search did: this is the best fit until then, and what fails below may be for that reason alone.")
+    """After a limit ended the search: its fit may be far from the best, so no test of it speaks against the data."""
+    ended = clock.claim("the search did: this is the best fit until then, and what fails below may be for that reason alone.")
     advice = f"{'work' if clock.worked_out else 'time'} ended before the search did: give more, or the width if you know it."
-    return replace(
-        certificate, claims=(ended, *(claim.not_decisive() for claim in certificate.claims)), reason=advice)
+    return replace(certificate, claims=(ended, *(claim.not_decisive() for claim in certificate.claims)), reason=advice)
 
 
 def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
     """Try the methods that suit the data. Methods with biases share the problem that is summarised."""
     from laybare.methods import choosing  # imports every method
 
-    problem, looks = _pose(call._replace(progress=clock.progress), biases=True), _looks()
+    problem, looks = _pose(call._replace(progress=clock.progress), biases=True), count(0, 2)  # a fit may certify two networks
 
     def fit(method: Method) -> Recovery:
         return _recover_from_samples(call._replace(looks=next(looks)), method, problem=problem if method.biases else None)
@@ -296,11 +278,6 @@ def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
 
     first = choosing.first_candidate(problem.used.outputs, call.activation)
     return try_methods(choose, fit, clock, first=first, width_given=call.width is not None, progress=clock.progress)
-
-
-def _looks() -> Iterator[int]:
-    """Networks certified before each fit: a fit may certify two, the second one without units that are not supported."""
-    return count(0, 2)
 
 
 def _recover_by_lines(
@@ -322,8 +299,7 @@ def _recover_by_lines(
 
 def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal, limit: SearchLimit | None) -> Recovery:
     """Lines do not apply, for this reason: guess the activation, fit samples."""
-
-    looks = _looks()
+    looks = count(0, 2)  # a fit may certify two networks
 
     def fit(source: Source, method: Method, progress: Progress) -> Recovery:
         this = call._replace(source=source, progress=progress, looks=next(looks))

@@ -8,18 +8,16 @@ width every equation beyond that number tells right from wrong. Bad minima are l
 units are drawn anew, those that cost least to remove (|C_i|² over the diagonal of the inverse Gram matrix, exact and free), in an
 order that chance blurs. A hop that ends at a slightly higher loss may be kept as well (a small temperature).
 
-Penalty: with fewer than two equations per unknown wrong units follow the labels with large readouts that cancel each other. A
-small penalty on squared readouts, `hop_penalty` per row, makes such minima expensive and moves the right one by next to nothing.
-Minima near the lowest so far are minimised again without it. With more equations there is none: beside bad minima that leave a
-thousandth of the variation it would be what the hops minimise.
-
-Noise: no loss is rounding then, and hops end after a number (`search_few_equations` in `wide.py`). They follow each other on one
-core: the same bits for any number of workers. An interrupt carries the best so far.
+With fewer than two equations per unknown wrong units follow the labels with large readouts that cancel each other. A penalty on
+squared readouts, `hop_penalty` per row, makes such minima expensive and moves the right one by next to nothing; minima near the
+lowest so far are minimised again without it. With more equations there is none: beside bad minima that leave a thousandth of the
+variation it would be what the hops minimise. With noise no loss is rounding, and hops end after a number (`search_few_equations`
+in `wide.py`). They follow each other on one core: the same bits for any number of workers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -84,7 +82,8 @@ class _Chain:
         effort = Effort(
             max_steps=rules.hop_steps, stall_steps=1, stall_gain=rules.hop_gain, gain_tol=0.0, kink_tol=0.0, floor=ROUNDING_LOSS)
         few = context.equations < rules.penalty_up_to * context.count_parameters(width)
-        return _Chain(context, rows, rows.with_penalty(rules.hop_penalty * context.source.size) if few else rows, effort)
+        penalised = replace(rows, penalty=rules.hop_penalty * context.source.size) if few else rows
+        return _Chain(context, rows, penalised, effort)
 
     def minimise(self, units: Array) -> HopFit:
         return self.penalised.minimise(units, self.effort, self.context.progress)

@@ -7,9 +7,8 @@ Unsupported units: pruning inside the search assumes equal noise everywhere and 
 larger in some places, or the last digits of float32. The certificate allows for both; where it finds a unit of a width that was
 not given unsupported, its own measure of the least needed unit decides here as well.
 
-A search in the few directions of the inputs along which the outputs bend, where there are fewer units than inputs.
-
-For white normal inputs the second moment of the residual of a linear fit has the span of the weights (Stein's identity),
+Where there are fewer units than inputs, the search begins in the few directions of the inputs along which the outputs bend. For
+white normal inputs the second moment of the residual of a linear fit has the span of the weights (Stein's identity),
 
     E[(y - c - β·x)(x xᵀ - I)] = Σᵢ aᵢ c₂(bᵢ) wᵢ wᵢᵀ,
 
@@ -38,7 +37,7 @@ from laybare.networks import Layer, Network
 from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, report_progress
 from laybare.search import settings
-from laybare.search.settings import SearchContext, SearchStart, Trust
+from laybare.search.settings import SearchContext, Trust
 from laybare.search.signs import choose_signs, match_signs, restore_linear_part
 from laybare.search.wide import run_with_spares, search_few_equations, search_with_spares
 from laybare.solver import Effort, FitInterrupt, Trace, best_so_far, options
@@ -81,15 +80,16 @@ def search_in_subspace(context: SearchContext, width: int | None, subspace: Subs
     """
     basis, r = subspace.basis, subspace.basis.shape[1]
     low = ProjectedInputs(Residual(prefix_or_all(context.source, rows), subspace.linear), basis).kept()
-    inside = context._replace(source=low, scale=total_variation(low))
-    known = None if width is not None else inside.draw_units(r)
+    inside = context._replace(source=low, scale=total_variation(low), known=None)
+    if width is None:
+        inside = inside.knowing(inside.draw_units(r), "complete")
 
     def on_all_inputs(found: FittedPoint) -> FittedPoint:
         units = found.point.units
         return replace(found, point=context.start(np.hstack([units[:, :r] @ basis.T, units[:, r:]])))
 
     with best_so_far(view=on_all_inputs):
-        found = search_with_spares(inside, width, SearchStart(known, "partial" if known is None else "complete"))
+        found = search_with_spares(inside, width)
     trusted = found.loss <= settings.SEARCH.subspace_residual * inside.scale
     return replace(on_all_inputs(found), loss=found.loss / low.size, runs=found.runs if trusted else 0)
 
@@ -135,10 +135,10 @@ def random_start(context: SearchContext, activation: Activation, width: int | No
 def find_fit(context: SearchContext, first: Network, width: int | None, trust: Trust) -> NetworkFit:
     """The best fit found from the units of `first`, in its activation, with this width or as many units as the data call for."""
     point = context.point_of(first)
-    start = SearchStart(unit_rows(point, point.units, point.coefficients).units, trust)
+    search = context.knowing(unit_rows(point, point.units, point.coefficients).units, trust)
 
     def search_and_finish() -> NetworkFit:
-        return finish_fit(context, _search(context, width, start), first.activation)
+        return finish_fit(context, _search(search, width), first.activation)
 
     return fit_or_best(context, first.activation, search_and_finish, width)
 
@@ -161,33 +161,33 @@ def fit_or_best(
     return _network_fit(context, network, loss, best.trace._replace(reason="interrupted"))
 
 
-def _search(context: SearchContext, width: int | None, start: SearchStart) -> FittedPoint:
+def _search(context: SearchContext, width: int | None) -> FittedPoint:
     """Up the row ladder, until a search fits or two runs agree. Its loss is scaled up to all rows."""
     found, rows = None, context.source
-    assert start.rows is not None  # a search begins with units
-    for part in ladder_from(rows, _first_rows(context, width or 2 * len(start.rows))):
+    assert context.known is not None  # a search begins with units
+    for part in ladder_from(rows, _first_rows(context, width or 2 * len(context.known))):
         with best_so_far(found):
-            found = _search_on(context, part, width, start)
+            found = _search_on(context, part, width)
         if part is rows or context.on(part).is_solved(found) or found.agreed:
             break
         shorter = replace(context.search, hops=min(context.search.hops, settings.SEARCH.later_repairs))
-        context = context._replace(search=shorter)
-        start = SearchStart(found.point.units, "partial" if start.trust == "random" else start.trust)
+        trust: Trust = "partial" if context.trust == "random" else context.trust
+        context = context._replace(search=shorter, known=found.point.units, trust=trust)
     assert found is not None  # the ladder has a rung
     return found if part is rows else replace(found, loss=found.loss * rows.size / part.size)
 
 
-def _search_on(context: SearchContext, part: Source, width: int | None, start: SearchStart) -> FittedPoint:
+def _search_on(context: SearchContext, part: Source, width: int | None) -> FittedPoint:
     """Search on all rows or on a prefix. A prefix ends at rounding, and begins in a subspace where that may save time."""
     if part is context.source:
-        return search_few_equations(context, width, start)
+        return search_few_equations(context, width)
     effort = context.search.effort
     shallow = replace(context.search, effort=replace(effort, floor=max(effort.floor, ROUNDING_LOSS)))
     few = context.on(part)._replace(search=shallow)
-    low = None if start.trust == "complete" else try_subspace(context, width, part.size)
+    low = None if context.trust == "complete" else try_subspace(context, width, part.size)
     if low is None:
-        return search_with_spares(few, width, start)
-    return _fit_from_subspace(few, width, low) or search_with_spares(few, width, SearchStart(low.point.units, "complete"))
+        return search_with_spares(few, width)
+    return _fit_from_subspace(few, width, low) or search_with_spares(few.knowing(low.point.units, "complete"), width)
 
 
 def try_subspace(context: SearchContext, width: int | None, rows: int) -> FittedPoint | None:

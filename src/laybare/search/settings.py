@@ -86,13 +86,15 @@ class Search:
     """How hard to look.
 
     `spares` None means max(2, 15 % of the width) spare units. `hops` repairs follow the first run, and up to three times as many
-    where these are cheap and noise leaves open which run is best.
+    where these are cheap and noise leaves open which run is best. No model has fewer than `equations` per free parameter.
     """
 
     spares: int | None = None
     hops: int = 8
     bias_scale: float = 0.5
     effort: Effort = Effort()
+    equations: float = 1.2
+    exact: bool = False
 
     __repr__ = show_choices
 
@@ -107,28 +109,11 @@ Trust: TypeAlias = Literal["complete", "partial", "random"]
 """What is known of the units that a search begins with: they may be all, some of them may be right, or nothing."""
 
 
-class SearchStart(NamedTuple):
-    """Where a search begins: rows of units (None: random ones), and how far they are trusted.
-
-    `before` is the result of a narrower search: a run that ends there too, with spares, needs no other.
-    """
-
-    rows: Array | None = None
-    trust: Trust = "partial"
-    before: FittedPoint | None = None
-
-    @property
-    def random(self) -> bool:
-        """Whether a second run from other units is as good as the first."""
-        return self.rows is None or self.trust == "random"
-
-    def complete_rows(self) -> Array | None:
-        """The rows if they may be all."""
-        return self.rows if self.trust == "complete" else None
-
-
 class SearchContext(NamedTuple):
-    """One search: its rows, its model, and how hard to look. `scale` is the variation of y, the unit of the relative loss."""
+    """One search: its rows, its model, how hard to look, and what is known of the units.
+
+    `scale` is the variation of y, the unit of the relative loss; `known` are rows of units, None if there are none to begin with.
+    """
 
     source: Source
     model: Model
@@ -136,6 +121,8 @@ class SearchContext(NamedTuple):
     scale: float
     rng: Generator
     progress: Progress | None = None
+    known: Array | None = None
+    trust: Trust = "partial"
 
     @staticmethod
     def of(
@@ -151,6 +138,10 @@ class SearchContext(NamedTuple):
     def on(self, part: Source) -> SearchContext:
         """The same on some of the rows, with their share of the variation."""
         return self._replace(source=part, scale=part.size / self.source.size * self.scale)
+
+    def knowing(self, units: Array | None, trust: Trust = "partial") -> SearchContext:
+        """The same from other units."""
+        return self._replace(known=units, trust=trust)
 
     def point_of(self, network: Network) -> Point:
         return point_of(network, biases=self.model.biases, offset=True, linear=network.linear is not None)
@@ -200,8 +191,9 @@ class SearchContext(NamedTuple):
     def count_parameters(self, width: int) -> int:
         return parameter_count(self.start(np.zeros((width, self.source.dim + self.model.biases))))
 
-    def largest_width(self, per_parameter: float = 1.2) -> int:
+    def largest_width(self, per_parameter: float | None = None) -> int:
         """Largest width with this many equations per free parameter, or 0: by default a sixth of the equations is left over."""
+        per_parameter = per_parameter or self.search.equations
         one, two = self.count_parameters(1), self.count_parameters(2)
         return max(0, int((self.equations / per_parameter - (2 * one - two)) // (two - one)))
 

@@ -1,19 +1,15 @@
 """Over-wide search: more units than needed, Gauss-Newton, then pruning.
 
-At exact width the squared error has bad local minima; a few spare units remove most of them, and repairs most of the rest
-(`search_at_width`). Without noise a run that fits ends the search. With noise none fits exactly, and spare units follow the
-noise, in each run in another way: two runs whose losses differ by no more than that are pruned, and if they end at the same
-minimum the search is over.
+At exact width the squared error has bad local minima; a few spare units remove most of them, and repairs most of the rest: the
+third of the units that costs least, by exact cost, is drawn again, so that what is stuck is freed and good units stay. Without
+noise a run that fits ends the search. With noise none fits exactly, and spare units follow the noise, in each run in another way:
+two runs whose losses differ by no more than that are pruned, and if they end at the same minimum the search is over. Spares need
+equations: where these are few, hops at exact width come first (`hops.py`).
 
-Spares need equations. Where these are few, hops at exact width come first (`hops.py`).
-
-Runs with spare units at one width, until one fits or two agree after pruning.
-
-A *repair* removes the third of the units that costs least, by exact cost, and draws them again: what is stuck is freed, good
-units stay. Where a step takes long and the width is given, a second run from other units is made at the same time, each on one
-core: dense algebra between passes, and passes over few rows, do not keep two cores busy, and two independent runs that end at the
-same minimum are stronger evidence than a repaired one. The second is dropped if the first fits: bits do not depend on cores.
-Where the width is not given and runs take long, one that needs its spares is widened, not repeated: it cannot be the last one.
+Where a step takes long and the width is given, a second run from other units is made at the same time, each on one core: dense
+algebra between passes, and passes over few rows, do not keep two cores busy, and two independent runs that end at the same
+minimum are stronger evidence than a repaired one. The second is dropped if the first fits: bits do not depend on cores. Where the
+width is not given and runs take long, one that needs its spares is widened, not repeated: it cannot be the last one.
 
 Agreement: noise makes a fit of P parameters differ from the truth by P σ² in the sum of squares over all rows. Two fits whose
 outputs differ by a share ε of that are √ε of a standard error apart, in the mean over all directions. One unit more, fewer or
@@ -33,7 +29,7 @@ from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, Event, Progress, Sums, report_progress
 from laybare.search import settings
 from laybare.search.hops import search_by_hops
-from laybare.search.settings import SearchContext, SearchStart, check_counting_limit
+from laybare.search.settings import SearchContext, check_counting_limit
 from laybare.solver import FitInterrupt, Trace, TraceRow, best_so_far, options
 from laybare.solver.minimise import log_likelihood_gain, removal_pays, schwarz_penalty
 from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
@@ -140,8 +136,8 @@ class _Runs:
         return self.given or pruned.point.width <= min(self.units, self.wide - 1)
 
     def _is_comparable(self, run: FittedPoint) -> bool:
-        """Whether a run is worth pruning for a comparison: it does not fit, the width is given or leaves equations to check, and
-        its loss differs from the best by no more than spare units gain from noise.
+        """Whether a run is worth pruning for a comparison: there is noise, it does not fit, the width is given or leaves
+        equations to check, and its loss differs from the best by no more than spare units gain from noise.
 
         To prune a hundred units takes seconds, and with few equations an agreement proves little.
         """
@@ -150,7 +146,8 @@ class _Runs:
         left = max(1, context.equations - parameter_count(best.point))
         noise = rules.noise_per_spare * (self.wide - self.units) * parameters_per_unit(best.point) / left
         most = max(_tolerance(context, best) * overfit(context.source, best.point), noise) * best.loss
-        return enough and not context.is_solved(run, self.floor) and abs(best.loss - run.loss) <= most
+        undecided = not context.search.exact and not context.is_solved(run, self.floor)
+        return enough and undecided and abs(best.loss - run.loss) <= most
 
     def _misses_spares(self, wide: FittedPoint, pruned: FittedPoint) -> bool:
         """Whether the spares gained more than their penalty: other fits of the pruned width may be better."""
@@ -164,20 +161,25 @@ class _Runs:
         return not self.given and not context.is_cheap(self.best.point) and context.equations >= enough
 
 
-def search_at_width(context: SearchContext, width: int, start: SearchStart, *, given: bool) -> FittedPoint:
-    """The best of the runs at a width, or, if two agree, what is left of them after pruning. Rows of the start come first in the
-    first run."""
+def search_at_width(
+    context: SearchContext, width: int, *, given: bool, before: FittedPoint | None = None
+) -> FittedPoint:
+    """The best of the runs at a width, or, if two agree, what is left of them after pruning. Known units come first in the first.
+
+    `before` is the result of a narrower search: a run that ends there too, with spares, needs no other.
+    """
     context.check_width(width)
-    units = context.draw_units(context.with_spares(width))
-    if start.rows is not None:
-        units[: min(len(start.rows), len(units))] = start.rows[: len(units)]
+    units, known = context.draw_units(context.with_spares(width)), context.known
+    if known is not None:
+        units[: min(len(known), len(units))] = known[: len(units)]
     matrix_free = units.size > SOLVER.dense_limit
     floor = (settings.SEARCH.close_loss if given else SOLVED_LOSS) if matrix_free else 0.0
-    best, run = _first_runs(context, context.start(units), floor, twice=given and start.random and context.search.hops > 0)
+    independent = given and context.search.hops > 0 and (known is None or context.trust == "random")
+    best, run = _first_runs(context, context.start(units), floor, twice=independent)
     runs = _Runs(context, width, len(units), floor, given, best, best.trace)
     with best_so_far(lambda: runs.best):
         while not runs.over:
-            found = None if run else runs.widen(start.before)
+            found = None if run else runs.widen(before)
             if found is None:
                 found, run = runs.add(run or runs.repeat()), None
             if found is not None:
@@ -234,60 +236,52 @@ def same_minimum(context: SearchContext, one: FittedPoint, other: FittedPoint) -
     most = _tolerance(context, one) * overfit(context.source, one.point) * min(one.loss, other.loss)
     if abs(one.loss - other.loss) > most:
         return False
-    return float(context.source.sum(_OutputDifference(one.point, other.point), stage="loss")[0]) <= most
+
+    def apart(x: Array, y: Array) -> Sums:
+        return (np.asarray(np.sum((outputs_at(one.point, x) - outputs_at(other.point, x)) ** 2)),)
+
+    return float(context.source.sum(apart, stage="loss")[0]) <= most
 
 
 def _tolerance(context: SearchContext, found: FittedPoint) -> float:
     return settings.SEARCH.same_minimum_early if context.is_expensive(found.point) else settings.SEARCH.same_minimum
 
 
-@dataclass(frozen=True, eq=False)
-class _OutputDifference:
-    """(x, y) -> the sum of squares of the differences between the outputs of two points."""
-
-    one: Point
-    other: Point
-
-    def __call__(self, x: Array, y: Array) -> Sums:
-        first, second = (outputs_at(p, x) for p in (self.one, self.other))
-        return (np.asarray(np.sum((first - second) ** 2)),)
-
-
-def search_with_spares(context: SearchContext, width: int | None, start: SearchStart = SearchStart()) -> FittedPoint:
+def search_with_spares(context: SearchContext, width: int | None) -> FittedPoint:
     """The best fit found and pruned: to `width` units if given, else to as many as the data call for.
 
-    Rows of the start come first, random spares beside them. If they may be all, they are tried alone first.
+    Known units come first, random spares beside them. If they may be all, they are tried alone first.
     """
-    known = start.complete_rows()
+    known = context.known if context.trust == "complete" else None
     if width is None:
         first = settings.SEARCH.first_width
-        return grow_width(context, start, first if known is None else max(first, len(known)))
+        return grow_width(context, first if known is None else max(first, len(known)))
     if known is not None and len(known) >= width:
         return _known_alone_first(context, known[:width])
-    return _search_and_prune(context, width, start)
+    return _search_and_prune(context, width)
 
 
-def search_few_equations(context: SearchContext, width: int | None, start: SearchStart) -> FittedPoint:
+def search_few_equations(context: SearchContext, width: int | None) -> FittedPoint:
     """`search_with_spares`, and hops where equations are few: before it if the width is given, else after it, in vain.
 
     With noise no hop fits exactly: they are in vain, or find a better fit than runs with spares, if these can be made at all.
     """
     if context.search.spares is not None or not context.search.hops:
-        return search_with_spares(context, width, start)
+        return search_with_spares(context, width)
     if width is None:
-        wide = search_with_spares(context, width, start)
+        wide = search_with_spares(context, width)
         over = context.is_solved(wide) or not _has_few_equations(context, wide.point.width)
         return wide if over else grow_by_hops(context, wide)
     if not _has_few_equations(context, width):
-        return search_with_spares(context, width, start)
+        return search_with_spares(context, width)
     check_counting_limit(context.source, context.count_parameters(width), width=width, largest_width=context.largest_width())
-    known = context.draw_units(width) if start.rows is None else start.rows
+    known = context.draw_units(width) if context.known is None else context.known
     units = np.vstack([known, context.draw_units(max(0, width - len(known)))])[:width]
     hops = search_by_hops(context, units, _count_hops(context, width))
     if context.is_solved(hops) or context.largest_width() < width:
         return hops
     with best_so_far(hops):
-        wide = search_with_spares(context, width, start)
+        wide = search_with_spares(context, width)
     best = _lower(hops, wide)
     return replace(best, trace=hops.trace.then(wide.trace), runs=wide.runs if best is wide else 0)
 
@@ -299,7 +293,7 @@ def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
     left; pruning an exact fit leaves the units that are needed. If no width fits exactly, the fit as it was.
     """
     rules = settings.SEARCH
-    widest = context.largest_width(rules.equations_to_hop)
+    widest = context.largest_width(max(rules.equations_to_hop, context.search.equations))
     trace, width = found.trace, min(found.point.width, widest - 1)
     while 0 < width < widest:
         width = min(2 * width, widest)
@@ -347,24 +341,24 @@ def _known_alone_first(context: SearchContext, known: Array) -> FittedPoint:
     if context.is_solved(first):
         return first
     with best_so_far(first):
-        second = _search_and_prune(context, len(known), SearchStart(first.point.units))
+        second = _search_and_prune(context.knowing(first.point.units), len(known))
         runs = second.runs or 2 * same_minimum(context, first, second)
     return replace(_lower(second, first), trace=first.trace.then(second.trace), runs=runs)
 
 
-def _search_and_prune(context: SearchContext, width: int, start: SearchStart) -> FittedPoint:
+def _search_and_prune(context: SearchContext, width: int) -> FittedPoint:
     """Runs with spares, each repaired from the best before it, until one fits or two agree; pruned to `width`."""
-    found = search_at_width(context, width, start, given=True)
+    found = search_at_width(context, width, given=True)
     return found if found.agreed else context.prune(found, width)
 
 
-def grow_width(context: SearchContext, start: SearchStart, width: int) -> FittedPoint:
+def grow_width(context: SearchContext, width: int) -> FittedPoint:
     """Double the width until the data are fitted, doubling does not pay (twice), or the samples do not allow it."""
     few = context._replace(search=replace(context.search, hops=min(context.search.hops, 3)))
     best, trace, worse, limit = None, None, 0, context.largest_width()
     while True:
         with best_so_far(best):
-            found = search_at_width(few, width, start._replace(before=best), given=False)
+            found = search_at_width(few, width, given=False, before=best)
         trace = found.trace if trace is None else trace.then(found.trace)
         if best is None or _is_better(context, found, best):
             best, worse = found, 0
@@ -379,10 +373,10 @@ def grow_width(context: SearchContext, start: SearchStart, width: int) -> Fitted
 
 def repeat_at_found_width(context: SearchContext, found: FittedPoint) -> FittedPoint:
     """Search again at the width just found; two runs may now agree, on it or on a better fit."""
-    if context.is_solved(found) or not context.is_cheap(found.point):
+    if context.search.exact or context.is_solved(found) or not context.is_cheap(found.point):
         return found
     with best_so_far(found):
-        again = search_at_width(context, found.point.width, SearchStart(found.point.units), given=True)
+        again = search_at_width(context.knowing(found.point.units), found.point.width, given=True)
     trace = found.trace.then(again.trace)
     if not again.agreed or (again.loss > found.loss and not same_minimum(context, found, again)):
         return replace(found, trace=trace)

@@ -20,17 +20,16 @@ Source: Marquardt (1963); damping after Nielsen (1999), IMM-REP-1999-05, with th
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from laybare.errors import Interrupted, InvalidInput
 from laybare.numerics.checks import check_fields
+from laybare.numerics.lazy import renamed_fields
 from laybare.numerics.levels import FLOOR_LOSS, GRAM_LOSS, START_LOSS
 from laybare.numerics.shapes import Event, Progress
 from laybare.solver.options import work_of_step
@@ -87,6 +86,7 @@ class Trace(NamedTuple):
         return "\n".join([*lines, f"stopped: {self.reason}"])
 
 
+@renamed_fields(settled="gain_tol", rough="kink_tol")
 @dataclass(frozen=True, kw_only=True)
 class Effort:
     """When to stop.
@@ -109,33 +109,6 @@ class Effort:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    if not TYPE_CHECKING:
-        def __getattr__(self, name: str) -> float:
-            if name not in _RENAMED:
-                raise AttributeError(f"Effort has no field {name!r}")
-            return getattr(self, _renamed(name))
-
-
-_RENAMED = {"settled": "gain_tol", "rough": "kink_tol"}
-"""Fields of version 0.2 and what they are called since."""
-
-
-def _renamed(old: str) -> str:
-    warnings.warn(f"Effort.{old} is now Effort.{_RENAMED[old]}.", DeprecationWarning, stacklevel=3)
-    return _RENAMED[old]
-
-
-def _with_old_names(init: Callable[..., None]) -> Callable[..., None]:
-    @wraps(init)
-    def __init__(self: Effort, **fields: Any) -> None:
-        for old in _RENAMED.keys() & fields.keys():
-            fields[_renamed(old)] = fields.pop(old)
-        init(self, **fields)
-
-    return __init__
-
-
-Effort.__init__ = _with_old_names(Effort.__init__)  # type: ignore[method-assign]
 
 P = TypeVar("P")  # a point: parameters
 K = TypeVar("K")  # what the pass that gave the loss also gave: sums for the next system, or None
@@ -283,8 +256,7 @@ def damped_steps(
                 damping = next_damping(tried.damping, gained, trial.predicted, effort.damping_floor)
                 rows.append(row(trial.length))
                 if progress is not None:
-                    said = _detail(here.loss / scale.loss, trial.passes)
-                    progress(Event("refining", step + 1, effort.max_steps, said, work))
+                    progress(Event("refining", step + 1, effort.max_steps, _detail(here.loss / scale.loss, trial.passes), work))
                 work = 0.0
             reason = tried.reason
             if reason:

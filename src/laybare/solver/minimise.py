@@ -1,24 +1,20 @@
 """One entry to the solvers, and the test by which fewer units do.
 
-The choice of a solver depends on the cost of a step, for n rows, P unknowns and n·k·d operations per gradient:
+The choice of a solver depends on the cost of a step, for n rows and P unknowns:
 
 - few rows: the normal equations of all rows, n·P² per step (`dense.py`), formed once for several steps where that is expensive;
 - many rows per unknown: first the normal equations of a subsample, to its own minimum, then all rows: by conjugate gradients in
   the metric of the subsample (`subsampled.py`), or by their own normal equations where P is so small that these cost no more;
 - more unknowns than a matrix is worth: conjugate gradients in a Kronecker metric (`matrix_free.py`).
 
-Fewer units: backward elimination by the exact increase of the squared error.
-
-`elimination_order` ranks the units. A removal stands only if, after a refit, the loss has risen by less than Schwarz's penalty.
-
-Is the model with more parameters better? Twice the log of a likelihood ratio, and what it must exceed.
-
-For N equations with equal normal noise, its variance fitted, the ratio of two fits is that of their squared errors,
+Fewer units: backward elimination by the exact increase of the squared error. A removal stands only if, after a refit, the loss
+has risen by less than Schwarz's penalty: for N equations with equal normal noise, its variance fitted, twice the logarithm of the
+likelihood ratio of two fits is
 
     gain = N log((loss without + floor) / (loss with + floor)),
 
-where `floor` is rounding, so that exact fits compare as well: any true unit raises the loss 1e10-fold. A model with q more
-parameters is better if the gain exceeds the penalty q log N (Schwarz 1978). Pruning, widths, signs and the certificate ask this.
+where `floor` is rounding, so that exact fits compare as well. A model with q more parameters is better if that exceeds q log N
+(Schwarz 1978). Pruning, widths, signs and the certificate ask this.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ NOISY_RUNS = 60
 NEAR_FLOOR = 4.0
 """Mean squared error over the Cramér-Rao floor up to which a noisy fit is right. Convention: errors twice as large as needed."""
 STEPS_OF_A_FIT = 5
-"""Steps by the cost model that a run must have time for to be made. Checked by `laybare reproduce phase`: fewer end in no fit."""
+"""Steps by the cost model that a run must have time for to be made. Measured: `laybare reproduce phase --full`: no fit took less
+than seven."""
 FRESH_ROWS = 4000
 """Rows at which outputs are compared. Derived: their mean of squares is known to a few percent."""
 
