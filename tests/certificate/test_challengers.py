@@ -50,6 +50,13 @@ def test_bounds_shrink_with_rows() -> None:
     assert bounds[-1] < 4.0 * np.sqrt(2.0 * np.log(1.0 / LEVEL) / 3.0 / 10_000)  # four times what the best bet reaches
 
 
+@pytest.mark.parametrize("gain", [-0.3, 0.0, 0.5, 1.0])
+@pytest.mark.parametrize("most", [1e-30, 1.0])
+def test_gains_that_are_all_alike_have_a_bound(gain: float, most: float) -> None:
+    """Their spread says nothing of how far a bound is."""
+    assert min(gain, most) <= upper_bound(np.full(50, gain), most, BetTerms(LEVEL)) <= most
+
+
 def test_no_rows_say_nothing() -> None:
     assert upper_bound(np.empty(0), 1.0, BetTerms(LEVEL)) == 1.0
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -73,8 +73,9 @@ class ChallengerOptions:
 
 OPTIONS = ChallengerOptions()
 
-LEAST_LEFT = 1e-12
-"""Share of a capital that a bet leaves at least. Derived: 16 such shares are far from the smallest double."""
+KEPT_SHARES = 1e-12, 1e18
+"""Least and largest factor of a capital by one row: counting less of what was won keeps the level. Derived: 16 such factors are
+numbers."""
 
 ROWS_PER_PRODUCT = 16
 """Rows whose bets are multiplied before a logarithm is taken. Derived: as above; a logarithm costs a dozen products."""
@@ -119,7 +120,7 @@ def capital_against(d: Array, mean: float, most: float, design_effect: float = 1
     bets = np.array(OPTIONS.bets) / max(most, TINY)
     won = np.multiply.outer(bets, mean * sizes - np.minimum(d, most))
     won += 1.0
-    np.maximum(won, LEAST_LEFT, out=won)
+    np.clip(won, *KEPT_SHARES, out=won)
     products = np.multiply.reduceat(won, np.arange(0, len(d), ROWS_PER_PRODUCT), axis=1)  # fewer logarithms
     gains = np.log(products).sum(axis=1) / design_effect
     return float(np.mean(np.exp(np.minimum(gains, 600.0))))
@@ -136,12 +137,11 @@ def upper_bound(d: Array, most: float, terms: BetTerms, sizes: Array | float = 1
         return most
     counted = np.minimum(d, most)
     low = high = float(counted.mean())
-    below, above, step = -np.inf, excess(high), float(counted.std()) / np.sqrt(len(d))
+    below, above, step = -np.inf, excess(high), max(float(counted.std()) / np.sqrt(len(d)), (most - high) / len(d))
     while above < 0.0:
         if high >= most:
             return most
-        low, below, step = high, above, 4.0 * step
-        high = min(most, max(low + step, float(np.nextafter(low, np.inf))))
+        low, below, high, step = high, above, min(most, high + step), 4.0 * step
         above = excess(high)
     return root_from_above(excess, (low, below), (high, above), OPTIONS.bound_tol)
 
@@ -300,47 +300,18 @@ def _first_rows(seen: ResidualRows) -> ResidualRows:
     return _take(seen, slice(OPTIONS.screened_rows))
 
 
-@runtime_checkable
-class _Ridge(Protocol):
-    """A function of one direction, fitted to a residual."""
-
-    @property
-    def row(self) -> Array: ...
-
-    @property
-    def loss(self) -> float: ...
-
-    @property
-    def fitted(self) -> Array:
-        """Its values on the rows that it was fitted to."""
-        ...
-
-    def __call__(self, x: Array) -> Array: ...
-
-    def refit(self, rows: ResidualRows, row: Array) -> Self:
-        """Along another direction."""
-        ...
-
-    def step(self, inputs: Array, residual: Array) -> Array:
-        """How the direction moves, by the rows that it was fitted to, with inputs in single precision."""
-        ...
-
-
-Ridge = TypeVar("Ridge", bound=_Ridge)
-
-
-def _best_ridge(name: str, rows: ResidualRows, begun: Sequence[Ridge]) -> Challenger:
-    """The best of some functions after Gauss-Newton steps of their directions."""
+def _best_ridge(name: str, rows: ResidualRows, begun: Sequence[_Profile | _Wave]) -> Challenger:
+    """The best of some functions of one direction after Gauss-Newton steps of their directions."""
     inputs = rows.x.astype(np.float32)
     best = min((_moved(rows, inputs, one) for one in begun), key=lambda one: one.loss)
     return Challenger(name, lambda x, outputs: best(x), best.fitted)
 
 
-def _moved(rows: ResidualRows, inputs: Array, here: Ridge) -> Ridge:
-    """The function after Gauss-Newton steps of its direction, as long as these explain more."""
+def _moved(rows: ResidualRows, inputs: Array, here: _Profile | _Wave) -> _Profile | _Wave:
+    """The function after Gauss-Newton steps of its direction, as long as these explain more; `inputs` in single precision."""
     whole = float(np.sum(rows.residual**2))
     for _ in range(OPTIONS.steps):
-        ahead = here.refit(rows, here.row + here.step(inputs, rows.residual))
+        ahead = here.fit(rows, here.row + here.step(inputs, rows.residual))
         gained = here.loss - ahead.loss
         here = ahead if gained > 0.0 else here
         if not gained > OPTIONS.least_step * (whole - here.loss):
@@ -382,9 +353,6 @@ class _Wave(NamedTuple):
 
     def __call__(self, x: Array) -> Array:
         return np.asarray(_cosine_and_sine(x @ self.row) @ self.heights)
-
-    def refit(self, rows: ResidualRows, row: Array) -> _Wave:
-        return _Wave.fit(rows, row)
 
     def step(self, inputs: Array, residual: Array) -> Array:
         """How the frequency moves."""
@@ -486,9 +454,6 @@ class _Profile(NamedTuple):
 
     def __call__(self, x: Array) -> Array:
         return self._values_at(_place(self.knots, (x @ self.row)[:, None]))
-
-    def refit(self, rows: ResidualRows, row: Array) -> _Profile:
-        return _Profile.fit(rows, row)
 
     def step(self, inputs: Array, residual: Array) -> Array:
         """How the direction moves, across itself."""

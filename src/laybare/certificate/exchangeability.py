@@ -101,7 +101,7 @@ class DependenceOptions:
     products_from_dim: int = 7
     """Inputs from which the nearest of few rows is found by all distances, which take as long in any dimension. Checked by
     `make bench BENCH_ARGS=recover`."""
-    distance_rows: int = 64  # Rows whose distances to all are held at a time. Derived: 2 MB beside 4,096 rows, a cache.
+    distance_rows: int = 128  # Rows whose distances to all are held at a time. Derived: 2 MB beside 4,096 rows, a cache.
     most_neighbours: int = 40  # Beyond this J there is none. Checked by `laybare reproduce coverage`.
     cut: float = 1.5
     """Root mean squares at which residuals are cut off. Derived: normal ones then vary as much as ranks between ±1 do."""
@@ -219,8 +219,10 @@ def _nearest(x: Array, most: int) -> Array:
 
 
 def _nearest_by_products(x: Array) -> Array:
-    """The number of the nearest row of every row, as a column: least is |z|²/2 - x·z."""
-    found, halves = np.empty((len(x), 1), dtype=int), 0.5 * np.sum(x**2, axis=1)
+    """The number of the nearest row of every row, as a column: least is |z|²/2 - x·z, in single precision. It takes rows that are
+    less than a hundredth apart for copies."""
+    found, x = np.empty((len(x), 1), dtype=int), x.astype(np.float32)
+    halves = 0.5 * np.sum(x**2, axis=1)
     for start in range(0, len(x), DEPENDENCE.distance_rows):
         some = np.arange(start, min(start + DEPENDENCE.distance_rows, len(x)))
         beyond = halves - x[some] @ x.T

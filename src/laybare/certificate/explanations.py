@@ -250,10 +250,11 @@ class _ScoreScatter(_InPlanPrecision):
 
     def __call__(self, x: Array, y: Array) -> Sums:
         columns, outputs = _columns(self.plan, x)
-        residuals = (y - outputs).astype(columns.dtype, copy=False)
-        new = columns[:, self.plan.own :] - columns[:, : self.plan.own] @ self.back.astype(columns.dtype, copy=False)
-        squares = []
-        for features in (new[:, self.plan.sets[name]] for name in self.names):
+        residuals, q = (y - outputs).astype(columns.dtype, copy=False), self.plan.own
+        own, back, squares = columns[:, :q], self.back.astype(columns.dtype, copy=False), []
+        for chosen in (self.plan.sets[name] for name in self.names):
+            new = slice(int(chosen[0]), int(chosen[-1]) + 1)
+            features = columns[:, q + new.start : q + new.stop] - own @ back[:, new]
             weighted = (features * r[:, None] for r in residuals.T)
             squares.append(np.stack([scores.T @ scores for scores in weighted]).astype(np.float64, copy=False))
         return tuple(squares)
