@@ -389,8 +389,8 @@ def _sentence(m: StudyMeasurement) -> str:
     made = sum(run.made for run in m.all_runs)
     return (
         f"Samples per degree of freedom from which on half of the searches are right within {m.grid.seconds:g} CPU seconds. "
-        f"{'; '.join(parts)}. The counting limit is 1. {made:,} of {len(m.all_runs):,} runs were made; "
-        "the others count as failed.")
+        f"{'; '.join(parts)}. The counting limit is 1. {made:,} of {len(m.all_runs):,} runs "
+        f"({len(next(iter(m.runs.values())))} of each cell) were made; the others count as failed.")
 
 
 def _counts(networks: Sequence[ArmRuns]) -> str:
