@@ -9,6 +9,7 @@ has the rules in one table, `CertificateRules` the limits.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -65,7 +66,7 @@ def certify(
     information = None
     if fitted.search_rows is fitted.used:  # candidates for a missing unit are then scored with that matrix
         information = invert_information(fitted, gram)
-    beside = rng if fitted.exact else np.random.default_rng(rng.integers(2**63))  # which draws while others do
+    beside = np.random.default_rng(deepcopy(rng).integers(2**63))  # draws while others do, and leaves theirs as they are
     missing, (errors, held_out, fewer, places, dependent), families = fitted.run_parallel(
         partial(find_missing_unit, fitted, probes, gram if information is None else information.gram),
         partial(_errors_and_fresh_rows, fitted, information, gram, rng),
