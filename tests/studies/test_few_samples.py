@@ -104,8 +104,9 @@ def test_fits_without_time_are_not_made_and_have_no_line():
 
 
 @pytest.mark.parametrize(("shares", "line"), [
-    ((0.0, 0.0, 1.0), 1.75), ((1.0, 1.0, 1.0), 1.0), ((0.0, 0.0, 0.0), np.inf), ((1.0, 0.0, 0.5), 2.0)])
-def test_the_half_line_is_where_success_stays_above_one_half(shares, line):
+    ((0.0, 0.0, 1.0), 1.75), ((1.0, 1.0, 1.0), 1.0), ((0.0, 0.0, 0.0), np.inf), ((0.0, 0.25, 0.75), 1.75),
+    ((0.0, 1.0, 0.0), 1.5), ((1.0, 0.0, 0.0), np.inf)])
+def test_the_half_line_is_where_success_comes_to_one_half_but_for_chance(shares, line):
     assert half_line(list(zip((1.0, 1.5, 2.0), shares, strict=True))) == line
 
 

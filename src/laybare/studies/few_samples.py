@@ -38,7 +38,7 @@ from laybare.activations import Activation, leaky_relu, relu, tanh
 from laybare.assembly.sign_decoding import restore_signs, sign_free_model
 from laybare.errors import TooFewSamples
 from laybare.networks import Network, compare, sign_free
-from laybare.numerics.shapes import Event, Progress
+from laybare.numerics.shapes import Array, Event, Progress
 from laybare.pipeline import recover
 from laybare.planted import random_network
 from laybare.report.drawings import Curve, LinesFigure, Panel
@@ -311,16 +311,22 @@ def by_network(grid: FewGrid, runs: Mapping[FewCell, list[FewRun]]) -> dict[Phas
         for (noise, activation, dim, per_input), group in sorted(groups.items(), key=lambda item: item[0][0])}
 
 
+def monotone(shares: Sequence[float]) -> Array:
+    """The nearest ascending numbers (isotonic regression): success rises with the samples, but for chance."""
+    places = range(len(shares))
+    return np.array([
+        max(min(float(np.mean(shares[low : high + 1])) for high in places if high >= at) for low in places if low <= at)
+        for at in places])
+
+
 def half_line(rows: list[tuple[float, float]]) -> float:
     """The least number of samples per degree of freedom from which on at least half of the runs are right, interpolated; infinite
     if there is none. `rows`: samples per degree of freedom and share, in ascending order."""
-    line, below = np.inf, None
-    for ratio, share in rows:
-        if share < 0.5:
-            line, below = np.inf, (ratio, share)
-        elif not np.isfinite(line):
-            line = ratio if below is None else below[0] + (0.5 - below[1]) / (share - below[1]) * (ratio - below[0])
-    return float(line)
+    ratios, shares = [ratio for ratio, _ in rows], monotone([share for _, share in rows])
+    for at, share in enumerate(shares):
+        if share >= 0.5:
+            return ratios[at] if at == 0 else float(np.interp(0.5, shares[at - 1 : at + 1], ratios[at - 1 : at + 1]))
+    return np.inf
 
 
 def _share(runs: Sequence[FewRun]) -> float:
@@ -348,10 +354,12 @@ def _half_text(arm: str) -> col.Column:
 
 
 def _seconds_at_line(network: PhaseNetwork, arms: ArmRuns) -> float | str:
-    """Median CPU seconds of hops that are right where half of them are first."""
-    for runs in arms[HOPS].values():
-        if _share(runs) >= 0.5:
-            return float(np.median([run.cpu for run in runs if run.right]))
+    """Median CPU seconds of the right runs of hops at the first number of samples from their half line on that has any."""
+    line = half_of(arms[HOPS])
+    for cell, runs in arms[HOPS].items():
+        seconds = [run.cpu for run in runs if run.right]
+        if seconds and cell.samples_per_degree >= line:
+            return float(np.median(seconds))
     return ""
 
 
@@ -381,8 +389,8 @@ def _sentence(m: StudyMeasurement) -> str:
     made = sum(run.made for run in m.all_runs)
     return (
         f"Samples per degree of freedom from which on half of the searches are right within {m.grid.seconds:g} CPU seconds. "
-        f"{'; '.join(parts)}. The counting limit is 1. {made:,} of {len(m.all_runs):,} runs were made; "
-        "the others count as failed.")
+        f"{'; '.join(parts)}. The counting limit is 1. {made:,} of {len(m.all_runs):,} runs "
+        f"({len(next(iter(m.runs.values())))} of each cell) were made; the others count as failed.")
 
 
 def _counts(networks: Sequence[ArmRuns]) -> str:
