@@ -88,6 +88,33 @@ def test_noise_is_named_and_fitted_in_rounds(seed: int) -> None:
     assert sum(found.queries.values()) == box.queries < 10_000
 
 
+@pytest.mark.parametrize(("dim", "width", "activation"), [(3, 16, lb.tanh), (3, 12, lb.gelu), (10, 20, lb.tanh)])
+def test_without_noise_a_network_is_found_exactly_or_hardly_at_all(dim: int, width: int, activation: lb.Activation) -> None:
+    """Rounds of few rows leave a network of many units open, and a later one finds it."""
+    truth = lb.random_network(dim, width, activation, readout="random", rng=1)
+    truth = lb.Network(lb.Layer(2.0 * truth.layer.weights, truth.layer.biases, activation), truth.readout, truth.offset)
+    found = lb.recover(lb.Oracle(truth, budget=20_000, rng=1), rng=1)
+    assert found.certificate.verdict == "verified" and found.network.width == width
+
+
+def test_rounds_end_where_networks_only_approximate() -> None:
+    """A smooth bump beside two tanh units: every fit is better than the last one, and none is exact."""
+    net = lb.random_network(3, 2, lb.tanh, rng=0)
+    box = Counted(lambda x: net(x) + 0.03 * np.exp(-2.0 * (x**2).sum(axis=1)))
+    found = lb.recover(lb.Oracle(box, 3, budget=20_000, rng=0), rng=0)
+    assert found.certificate.verdict == "refuted" and box.queries < 1500
+    assert "exactly or hardly at all" in found.certificate.reason
+
+
+@pytest.mark.parametrize("smooth", [lambda x: 0.05 * np.sin(3.0 * x[:, 0]), lambda x: 0.03 * np.exp(-(x**2).sum(axis=1))])
+def test_kinks_of_a_curved_function_are_seen_at_once(smooth: Callable[[Array], Array], seed: int) -> None:
+    net = lb.random_network(4, 3, rng=seed)
+    box, begun = Counted(lambda x: net(x) + smooth(x)), time.process_time()
+    with pytest.raises(lb.errors.AssumptionViolated, match="curved and has kinks"):
+        lb.recover(lb.Oracle(box, 4, rng=seed), rng=seed)
+    assert box.queries <= 300 and time.process_time() - begun < 5.0
+
+
 def test_probabilities_of_one_class_are_named(seed: int) -> None:
     logit = lb.random_network(6, 4, rng=seed)
     box = Counted(lambda x: 1.0 / (1.0 + np.exp(-logit(x))))
@@ -124,10 +151,11 @@ def test_the_end_of_time_or_work_hands_over_the_best_so_far(limit: SearchLimit, 
     assert found.certificate.verdict in ("doubtful", "refuted") and said in str(found)
 
 
-def test_a_round_of_one_row_is_too_few() -> None:
+@pytest.mark.parametrize("budget", [240, 255, 265, 300])
+def test_a_round_of_one_row_is_too_few(budget: int) -> None:
     """The budget is nearly spent when it is seen that lines do not apply: that is no matter of units of the outputs."""
-    with pytest.raises(TooFewSamples, match="1 row is left to fit"):
-        lb.recover(lb.Oracle(lambda x: np.sin(50.0 * x).sum(axis=1), 3, budget=255, rng=255), rng=255)
+    with pytest.raises(TooFewSamples, match="left to fit"):
+        lb.recover(lb.Oracle(lambda x: np.sin(50.0 * x).sum(axis=1), 3, budget=budget, rng=255), rng=255)
 
 
 @pytest.mark.slow

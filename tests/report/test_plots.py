@@ -33,6 +33,13 @@ def test_a_line_does_not_depend_on_earlier_figures():
     assert LinesFigure([panel], "m").svg() == LinesFigure([panel], "m").svg()
 
 
+def test_ticks_stand_by_their_own_names():
+    curve = [Curve("ours", [1, 2], [1.5, 6.5])]
+    named = words(LinesFigure([Panel("one", "n", "ratio", curve, "xy", {1.5: "1.5", 6.5: "> 5"})], "m").svg())
+    assert "1.5" in named and "> 5" in named
+    assert "> 5" not in words(LinesFigure([Panel("one", "n", "ratio", curve, "xy")], "m").svg())
+
+
 def test_a_name_stands_once_in_the_legend_and_below_the_curves():
     """Two panels share their lines: one entry each, and its text lies below the labels of the axes."""
     lines = [Curve("ours", [1, 2], [1.0, 2.0]), Curve("theirs", [1, 2], [2.0, 1.0])]

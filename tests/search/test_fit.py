@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.assembly.sign_decoding import sign_free_model
 from laybare.search import network_fit as search
+from laybare.search.settings import SearchContext
 from laybare.source.problem import Problem, pose
 
 
@@ -21,9 +23,9 @@ def noisy(rng: np.random.Generator) -> tuple[lb.Network, Problem]:
 
 
 def found(problem: Problem) -> search.NetworkFit:
-    method, rng = lb.RandomStart(), np.random.default_rng(1)
-    task = search.SearchTask(problem, lb.relu, 3, method.search, rng)
-    return search.find_fit(task, search.random_start(task))
+    model = sign_free_model(lb.relu, biases=True)
+    context = SearchContext(problem.used, model, lb.RandomStart().search, problem.variation, np.random.default_rng(1))
+    return search.find_fit(context, search.random_start(context, lb.relu, 3), 3, "random")
 
 
 def error(fit: search.NetworkFit, truth: lb.Network, problem: Problem) -> float:
@@ -48,9 +50,9 @@ def test_all_rows_are_fitted_once(noisy: tuple[lb.Network, Problem], monkeypatch
     seen = fits_to_all(problem, monkeypatch)
     fit = found(problem)
     assert seen == ["relu"]
-    assert fit.searched is not None and not fit.searched.whole
+    assert fit.searched is not None and fit.searched[1].rows < problem.used.size
     assert error(fit, truth, problem) < 0.05
-    per_row = fit.searched.fit.loss / problem.used.size
+    per_row = fit.searched[1].loss / problem.used.size
     assert per_row == pytest.approx(0.01, rel=0.15)  # as if all rows were like those that it has seen
 
 
@@ -63,17 +65,17 @@ def test_wrong_signs_are_found_out_by_all_rows(
 
     def turned(*given: Any, **named: Any) -> Any:
         calls[0] += 1
-        signed = plain(*given, **named)
+        network, claim = plain(*given, **named)
         if calls[0] > 1:
-            return signed
-        layer = signed.network.layer
+            return network, claim
+        layer = network.layer
         wrong = lb.Layer(layer.weights[:2], layer.biases[:2], layer.activation)
-        return signed._replace(network=lb.Network(wrong, signed.network.readout[:2], signed.network.offset))
+        return lb.Network(wrong, network.readout[:2], network.offset), claim
 
     monkeypatch.setattr(search, "choose_signs", turned)
     fit = found(problem)
     assert calls == [2] and seen == ["relu", "absolute", "relu"]
-    assert error(fit, truth, problem) < 0.05 and fit.searched is not None and fit.searched.whole
+    assert error(fit, truth, problem) < 0.05 and fit.searched is not None and fit.searched[1].rows == problem.used.size
 
 
 def test_signs_that_some_rows_leave_open_are_settled_by_all(
@@ -101,5 +103,5 @@ def test_a_narrower_fit_begins_with_all_rows(noisy: tuple[lb.Network, Problem], 
     fit = found(problem)
     seen = fits_to_all(problem, monkeypatch)
     narrower = search.fit_narrower(problem, fit)
-    assert seen == ["absolute", "relu"] and narrower.searched is not None and narrower.searched.whole
+    assert seen == ["absolute", "relu"] and narrower.searched is not None and narrower.searched[1].rows == problem.used.size
     assert error(narrower, truth, problem) < 0.05

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def test_held_rows_have_the_loss_and_the_costs_of_the_streamed_sums(activation, 
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_the_gradient_is_the_derivative_of_the_loss(penalty, outputs, rng):
     problem = planted(5, 3, 60, rng, activation=lb.tanh, outputs=outputs, noise=0.1)
-    rows = HeldRows.of(problem.source, Model(lb.tanh), 1e9 * problem.scale).with_penalty(penalty)  # 1e9: double precision
+    rows = replace(HeldRows.of(problem.source, Model(lb.tanh), 1e9 * problem.scale), penalty=penalty)  # 1e9: double precision
     units = rng.standard_normal((3, 6))
     gradient, move = rows.system(rows.evaluate(units)).gradient, rng.standard_normal((3, 6))
     ahead, behind = (rows.evaluate(units + h * move).loss for h in (1e-5, -1e-5))
@@ -135,7 +136,7 @@ def test_held_rows_are_fitted_to_rounding_from_nearby(rng):
     start = full_point(perturbed(problem.truth, 0.05, rng)).units
     model = Model(lb.relu)
     end = HeldRows.of(problem.source, model, problem.scale).minimise(start, Effort())
-    point = project_on(problem.source, model.start(end.best.point, 1))[0]
+    point = project_on(problem.source, model.start(end.point, 1))[0]
     assert lb.compare(network_of(point, vector=True), problem.truth).max_error < 1e-7
 
 

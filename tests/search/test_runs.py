@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from planted_problems import full_point, planted
 
 import laybare as lb
 from laybare.search import settings, wide
-from laybare.search.settings import Search, SearchContext, SearchStart
+from laybare.search.settings import Search, SearchContext
 from laybare.search.wide import same_minimum, search_with_spares
 from laybare.solver import options
 from laybare.solver.point import Model, keep_units, network_of
@@ -65,7 +66,7 @@ def test_few_rows_and_units_that_are_known_have_one_run_at_first(rng, monkeypatc
     change_options(monkeypatch, options, "COST", expensive=0.0)
     stages.clear()
     context = SearchContext.of(problem.source, SIGN_FREE, rng=rng, progress=lambda event: stages.append(event.stage))
-    search_with_spares(context, 3, SearchStart(problem.truth.layer.rows))
+    search_with_spares(context.knowing(problem.truth.layer.rows), 3)
     assert "repairing" in stages
 
 
@@ -143,7 +144,7 @@ def test_the_same_minimum_is_told_from_one_with_the_same_loss(rng):
     second = context.minimise(full_point(problem.truth, linear=False).moved(
         first.point.units + 1e-3 * rng.standard_normal(first.point.units.shape), first.point.coefficients))
     assert same_minimum(context, first, second)
-    mirrored = first._replace(point=first.point.moved(-first.point.units, first.point.coefficients))
+    mirrored = replace(first, point=first.point.moved(-first.point.units, first.point.coefficients))
     assert not same_minimum(context, first, mirrored)
     assert not same_minimum(context, first, context.minimise(keep_units(first.point, np.arange(2))))
 
@@ -171,10 +172,10 @@ def test_an_interrupt_of_the_last_look_is_not_forgotten(rng, monkeypatch):
     """A width that was not given is looked at again, given, if no two runs agreed: whoever interrupts that ends the search."""
     problem, plain, looked = planted(5, 3, 400, rng, noise=0.05), wide.search_at_width, []
 
-    def interrupted(context, trial, start):
-        if trial.given is None:
-            return plain(context, trial, start)._replace(runs=0)  # as if none had agreed
-        looked.append(trial.given)
+    def interrupted(context, width, *, given, before=None):
+        if not given:
+            return replace(plain(context, width, given=given, before=before), runs=0)  # as if none had agreed
+        looked.append(width)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(wide, "search_at_width", interrupted)

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import laybare as lb
+from laybare.certificate import Claim
 from laybare.networks import sign_free
 from laybare.planted import random_network
-from laybare.search.signs import SignedNetwork, choose_signs, match_signs
+from laybare.search.settings import Search, SearchContext
+from laybare.search.signs import choose_signs, match_signs
+from laybare.solver.point import Model
 from laybare.source.problem import total_variation
 
 
@@ -24,46 +27,47 @@ def samples(network: lb.Network, noise: float, rng: np.random.Generator) -> lb.S
     return lb.Samples(x, network(x) + noise * rng.standard_normal(500))
 
 
-def settled_signs(data: lb.Samples, folded: lb.Network, activation: lb.Activation, loss: float) -> SignedNetwork:
+def settled_signs(data: lb.Samples, folded: lb.Network, activation: lb.Activation, loss: float) -> tuple[lb.Network, Claim]:
     scale = total_variation(data)
-    return choose_signs(data, folded, match_signs(folded, activation, loss, scale), loss, scale, biases=True)
+    context = SearchContext(data, Model(lb.absolute, linear=True), Search(), scale, np.random.default_rng(0))
+    return choose_signs(context, folded, match_signs(folded, activation, loss, scale), loss)
 
 
 @pytest.mark.parametrize("activation", [lb.relu, lb.leaky_relu(0.2)], ids=lambda activation: activation.name)
 def test_noise_lets_patterns_through_and_the_refit_decides(activation: lb.Activation, rng: np.random.Generator) -> None:
     truth = random_network(4, 3, activation, biases=0.5, rng=rng)
     loose = 500 * 0.5 * np.var(truth(rng.standard_normal((500, 4))))  # as if half of y were noise: every pattern passes
-    settled = settled_signs(samples(truth, 0.05, rng), blurred(truth, rng), activation, loose)
-    assert settled.claim.passed
-    assert settled.claim.kind == "tested"
-    assert settled.network.linear is None
-    assert lb.compare(settled.network, truth).max_error < 0.1  # a unit turned over counts 1
+    network, claim = settled_signs(samples(truth, 0.05, rng), blurred(truth, rng), activation, loose)
+    assert claim.passed
+    assert claim.kind == "tested"
+    assert network.linear is None
+    assert lb.compare(network, truth).max_error < 0.1  # a unit turned over counts 1
 
 
 def test_without_noise_the_linear_part_decides(rng: np.random.Generator) -> None:
     truth = random_network(4, 3, rng=rng)
-    settled = settled_signs(samples(truth, 0.0, rng), sign_free(truth), lb.relu, 0.0)
-    assert settled.claim.passed
-    assert settled.claim.kind == "proved"
-    assert lb.compare(settled.network, truth).max_error < 1e-13
+    network, claim = settled_signs(samples(truth, 0.0, rng), sign_free(truth), lb.relu, 0.0)
+    assert claim.passed
+    assert claim.kind == "proved"
+    assert lb.compare(network, truth).max_error < 1e-13
 
 
 def test_units_alone_that_fit_exactly_need_no_linear_part(rng: np.random.Generator) -> None:
     truth = random_network(4, 3, rng=rng)
     folded = blurred(truth, rng)
-    settled = settled_signs(samples(truth, 0.0, rng), folded, lb.relu, 0.0)
-    assert settled.claim.passed and settled.network.linear is None
-    assert lb.compare(settled.network, truth).max_error < 1e-10
+    network, claim = settled_signs(samples(truth, 0.0, rng), folded, lb.relu, 0.0)
+    assert claim.passed and network.linear is None
+    assert lb.compare(network, truth).max_error < 1e-10
 
 
 def test_linear_part_that_no_signs_explain_is_kept(rng: np.random.Generator) -> None:
     truth = random_network(4, 3, rng=rng)
     folded = blurred(truth, rng)
-    settled = settled_signs(samples(truth, 0.3, rng), folded, lb.relu, 0.0)
-    assert not settled.claim.passed
-    assert "which was kept" in settled.claim.explanation
+    network, claim = settled_signs(samples(truth, 0.3, rng), folded, lb.relu, 0.0)
+    assert not claim.passed
+    assert "which was kept" in claim.explanation
     x = rng.standard_normal((20, 4))
-    np.testing.assert_allclose(settled.network(x), folded(x), rtol=1e-12)
+    np.testing.assert_allclose(network(x), folded(x), rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))

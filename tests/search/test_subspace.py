@@ -97,7 +97,7 @@ def test_an_interrupt_there_keeps_what_there_is(rng, monkeypatch):
         if left == 0:
             raise KeyboardInterrupt
 
-    method = lb.RandomStart()
-    task = fits.SearchTask(problem, lb.relu, 5, method.search, rng, interrupt)
-    fit = fits.find_fit(task, fits.random_start(task))
+    model = sign_free_model(lb.relu, biases=True)
+    context = SearchContext(problem.used, model, lb.RandomStart().search, problem.variation, rng, interrupt)
+    fit = fits.find_fit(context, fits.random_start(context, lb.relu, 5), 5, "random")
     assert fit.interrupted and fit.network.dim == 16 and fit.network.width == 5 and fit.network.linear is None

@@ -14,7 +14,7 @@ from planted_problems import full_point, planted
 import laybare as lb
 from laybare.errors import TooFewSamples
 from laybare.search import settings
-from laybare.search.settings import Search, SearchContext, SearchStart
+from laybare.search.settings import Search, SearchContext
 from laybare.search.wide import search_with_spares
 from laybare.solver import FitInterrupt, options
 from laybare.solver import minimise as solving
@@ -73,7 +73,7 @@ def searched_beside(problem, workers, *, progress=None):
     """A search where every step is dear, in rows that are kept, on so many threads."""
     source = problem.source.with_schedule(lb.source.Schedule(workers=workers)).kept()
     context = SearchContext.of(source, SIGN_FREE, rng=np.random.default_rng(3), progress=progress)
-    return search_with_spares(context, 3, SearchStart(context.draw_units(3)))
+    return search_with_spares(context.knowing(context.draw_units(3)), 3)
 
 
 def test_two_runs_are_pruned_at_once(rng, monkeypatch):
@@ -137,7 +137,7 @@ def test_known_rows_come_first(rng):
     problem = planted(6, 4, 300, rng)
     known = problem.truth.layer.rows
     context = SearchContext.of(problem.source, SIGN_FREE, Search(spares=0, hops=0), rng=rng)
-    refined = search_with_spares(context, 4, SearchStart(known))
+    refined = search_with_spares(context.knowing(known), 4)
     assert error_of(refined, problem.truth) < 1e-10
     assert len(refined.trace.rows) <= 5  # the true rows were there from the start
 

@@ -51,7 +51,7 @@ def noisy_line(rng, n=50):
 
 def test_a_curved_valley_is_followed_to_its_end():
     end = damped_descent(rosenbrock(), np.array([-1.2, 1.0]), FitScale(1.0))
-    assert end.best.point == pytest.approx([1.0, 1.0], abs=1e-14)
+    assert end.point == pytest.approx([1.0, 1.0], abs=1e-14)
     assert end.trace.reason == "floor"
     assert all(b.loss < a.loss for a, b in pairwise(end.trace.rows))
 
@@ -69,7 +69,7 @@ def test_noise_settles_where_a_step_promises_little(rng):
     end = damped_descent(rule, np.array([3.0, -4.0]), FitScale(1.0, overfit=2 / 48))
     assert end.trace.reason == "settled" and end.trace.finished
     J = rule.slopes(None)
-    off, variance = end.best.point - best, end.best.loss / 48
+    off, variance = end.point - best, end.loss / 48
     assert off @ J.T @ J @ off < 1e-3 * variance
     endless = Effort(gain_tol=0.0, kink_tol=0.0)
     assert damped_descent(rule, np.array([3.0, -4.0]), FitScale(1.0), effort=endless).trace.reason in ("flat", "stalled")
@@ -108,7 +108,7 @@ def test_slow_progress_is_a_stall():
 def test_non_finite_trials_are_refused_and_non_finite_data_are_a_sentence():
     wall = Curve(lambda t: np.array([t[0] - 3.0 if t[0] < 1.0 else np.nan]), lambda t: np.array([[1.0]]))
     end = damped_descent(wall, np.zeros(1), FitScale(1.0))
-    assert 0.5 < end.best.point[0] < 1.0
+    assert 0.5 < end.point[0] < 1.0
     with pytest.raises(InvalidInput, match="squared error is nan"):
         damped_descent(wall, np.array([2.0]), FitScale(1.0))
     answers = iter([1.0])
@@ -126,7 +126,7 @@ def test_an_interrupt_keeps_the_best_so_far():
 
     end = best_when_interrupted(damped_descent, rosenbrock(), np.array([-1.2, 1.0]), FitScale(1.0), progress=stop)
     assert end.trace.interrupted and len(end.trace.rows) == 4
-    assert end.best.loss == end.trace.loss
+    assert end.loss == end.trace.loss
 
 
 def test_damping_follows_the_gain():

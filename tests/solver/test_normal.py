@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import laybare as lb
-from laybare.solver.dense import _system
+from laybare.solver.dense import projected_system
 from laybare.solver.matrix_free import GradientStatistic, ProductStatistic, joined
 from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, project, project_on
 from laybare.solver.point import Model, Split, columns_of, keep_units, network_of, split
@@ -80,7 +80,7 @@ def test_projected_system_is_the_schur_complement(activation, rng):
     x = samples_off_kinks(point, rng)
     y = rng.standard_normal((len(x), 2))
     point, _ = project(point, Fit(*FitStatistic(point)(x, y)))  # at the best coefficients the two Jacobians belong together
-    system = _system(Step(*StepStatistic(point)(x, y)), point)
+    system = projected_system(Step(*StepStatistic(point)(x, y)), point)
     J = dense_jacobian(point, x)
     cut = point.units.size
     P = J[:, cut:] @ np.linalg.pinv(J[:, cut:])

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from laybare.numerics.levels import TINY
 from laybare.numerics.linear_algebra import inverse_spd
 from laybare.numerics.shapes import Array
 from laybare.solver.normal import Step
@@ -125,7 +126,7 @@ def _undetermined(matrix: Array, inverse: Array) -> tuple[Array, float]:
     1 / ‖inverse‖ bounds the smallest eigenvalue from below if it is an inverse; only otherwise eigenvectors are computed.
     (The pivots of a Cholesky factor bound it from above only.)
     """
-    scale = np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+    scale = np.sqrt(np.maximum(np.diag(matrix), TINY))
     back = inverse * scale[:, None]
     back *= scale
     with np.errstate(over="ignore"):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from scipy.special import fdtri, ndtr, ndtri
 from laybare.certificate.certificate import RULES, Claim, ClaimName
 from laybare.certificate.challengers import Contest, capital_against
 from laybare.certificate.fitted_network import FittedNetwork
+from laybare.numerics.levels import TINY
 from laybare.numerics.shapes import Array, Statistic, Sums
 from laybare.solver.point import Point, outputs_at
 
@@ -51,7 +53,7 @@ class HeldOutErrors(NamedTuple):
 
 
 def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
-    """Fresh mean square against the noise estimated from the used samples; two passes.
+    """Fresh mean square against the noise estimated from the used samples; one pass over the fresh ones.
 
     After p unknowns were fitted to N equations a fresh residual has mean square s² (1 + p/(N-p)) or so; twice the excess is
     allowed. The ratio of two mean squares has an F law if the noise is Gaussian; if residuals have heavier tails, their own
@@ -61,7 +63,7 @@ def held_out_errors(fitted: FittedNetwork) -> HeldOutErrors:
     floor, noise = fitted.rounding_variance / variance, fitted.noise_variance / variance
     count = fresh.size * fresh.outputs
     second, fourth = (float(total) / count for total in fresh.sum(_powers(fitted), stage="certificate"))
-    used = [float(total) / fitted.equations for total in fitted.used.sum(_powers(fitted), stage="certificate")]
+    used = [float(total) / fitted.equations for total in (fitted.row_sums.second, fitted.row_sums.fourth)]
     tails = max(2.0, *(four / max(two * two, 1e-300) - 1.0 for two, four in ((second, fourth), used)))
     spread = float(np.sqrt(tails / count + tails / fitted.degrees_of_freedom))
     optimism = 1.0 + 2.0 * fitted.unknowns / fitted.degrees_of_freedom
@@ -96,6 +98,10 @@ class DependenceOptions:
     Checked by `pytest tests/cli/test_planning.py`."""
     tree_dim: int = 12
     """Inputs up to which neighbours among these are sought. Derived: in more dimensions a tree visits most rows."""
+    products_from_dim: int = 7
+    """Inputs from which the nearest of few rows is found by all distances, which take as long in any dimension. Checked by
+    `make bench BENCH_ARGS=recover`."""
+    distance_rows: int = 64  # Rows whose distances to all are held at a time. Derived: 2 MB beside 4,096 rows, a cache.
     most_neighbours: int = 40  # Beyond this J there is none. Checked by `laybare reproduce coverage`.
     cut: float = 1.5
     """Root mean squares at which residuals are cut off. Derived: normal ones then vary as much as ranks between ±1 do."""
@@ -171,7 +177,7 @@ def unexplained_share(fitted: FittedNetwork, found: tuple[Dependence, ...], wide
         after = y - outputs_at(wider, x)
         if _dependence(one.kind, one.neighbours[:, :1], _cut_off(after)).found:
             left, common = (float(_products(residual, one.neighbours).mean()) for residual in (after, before))
-            shares.append(left / max(common, np.finfo(float).tiny))
+            shares.append(left / max(common, TINY))
     return float(np.clip(max(shares), 0.0, 1.0))
 
 
@@ -184,7 +190,8 @@ def _products(residual: Array, neighbours: Array) -> Array:
 def _among_inputs(x: Array, scaled: Array, most: int) -> Dependence:
     """Bets on the nearest of some rows, which are quick to find; more neighbours of all rows only where these pay."""
     kind, some = "with the nearest inputs", slice(DEPENDENCE.tree_rows)
-    first = _dependence(kind, _nearest(x[some], 1), scaled[some])
+    nearest = _nearest_by_products if x.shape[1] >= DEPENDENCE.products_from_dim else partial(_nearest, most=1)
+    first = _dependence(kind, nearest(x[some]), scaled[some])
     if not first.found:
         return first
     whole = _dependence(kind, _nearest(x, most), scaled)
@@ -209,6 +216,17 @@ def _nearest(x: Array, most: int) -> Array:
     own = near == np.arange(len(x))[:, None]
     own[~own.any(axis=1), -1] = True  # a row with many copies need not be among its own neighbours
     return np.asarray(near[~own].reshape(len(x), most))
+
+
+def _nearest_by_products(x: Array) -> Array:
+    """The number of the nearest row of every row, as a column: least is |z|²/2 - x·z."""
+    found, halves = np.empty((len(x), 1), dtype=int), 0.5 * np.sum(x**2, axis=1)
+    for start in range(0, len(x), DEPENDENCE.distance_rows):
+        some = np.arange(start, min(start + DEPENDENCE.distance_rows, len(x)))
+        beyond = halves - x[some] @ x.T
+        beyond[some - start, some] = np.inf
+        found[some, 0] = np.argmin(beyond, axis=1)
+    return found
 
 
 def _dependence(kind: str, neighbours: Array, scaled: Array) -> Dependence:
@@ -264,7 +282,7 @@ def variance_inflation(rows: RowInfluences, found: Dependence, least: float) -> 
     for part in parts:
         shared = rows.leverage(low[part], high[part])
         joint -= np.bincount(low[part], shared, len(near)) + np.bincount(high[part], shared, len(near))
-    own = np.maximum(np.einsum("np,np->p", influences, influences), np.finfo(float).tiny)
+    own = np.maximum(np.einsum("np,np->p", influences, influences), TINY)
 
     def inflation(scaled: Array) -> Array:
         cross = sum(np.einsum("np,np->p", scaled[low[part]], scaled[high[part]]) for part in parts)

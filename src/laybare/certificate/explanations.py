@@ -6,7 +6,7 @@ ones). What the network's own features explain, and while there are few paramete
 
 Each set is tested twice: by F, exact for Gaussian noise of one size, and by Hotelling's T² of the products (feature times
 residual), which asks only that rows are independent (Wooldridge 1991). A set counts only if both say so: noise that varies
-deceives the first, few rows the second. Where the first sees nothing, the second is not computed.
+deceives the first, few rows the second. Of sets in which the first sees nothing, the second is not computed.
 
 Of very many rows some are tested. What is suspicious there, as chance often makes it, is tested again on others, twice as many if
 there are: structure shows there too, and more clearly; chance does not.
@@ -25,6 +25,7 @@ from scipy.special import chdtrc, chdtri, fdtrc
 
 from laybare.certificate.certificate import RULES, Claim, ClaimName
 from laybare.certificate.fitted_network import FittedNetwork
+from laybare.numerics.levels import TINY
 from laybare.numerics.linear_algebra import Precision, solve_spd
 from laybare.numerics.shapes import Array, Sums
 from laybare.solver.normal import outputs_of, pre_activations, with_ones
@@ -99,7 +100,7 @@ def strongest_alternative(fitted: FittedNetwork, probes: Array, view: Source) ->
     new = gram[q:, q:] - gram[q:, :q] @ back[:, : len(gram) - q]
     scores = moment[q:] - gram[q:, :q] @ back[:, len(gram) - q :]
     share = FEATURES.new_share if plan.dtype is np.float64 else FEATURES.new_share_single
-    kept = np.diag(new) > share * np.maximum(np.diag(gram)[q:], np.finfo(float).tiny)
+    kept = np.diag(new) > share * np.maximum(np.diag(gram)[q:], TINY)
     tests, rows = len(names) * fitted.used.outputs, view.size
     found = [Alternative("", 0, 0.0, 0.0, tests)]
     for name, o in product(names, range(fitted.used.outputs)):
@@ -111,12 +112,13 @@ def strongest_alternative(fitted: FittedNetwork, probes: Array, view: Source) ->
     best = max(found, key=lambda one: one.evidence)
     if not best.suspicious:
         return ResidualStructure(best, units)
-    (squares,) = view.sum(_ScoreScatter(plan, back[:, : len(gram) - q]), stage="certificate")
-    both = found[:1]
-    for one in found[1:]:
-        chosen = plan.sets[one.name][kept[plan.sets[one.name]]]
-        scatter = squares[one.output][np.ix_(chosen, chosen)] * (rows / (rows - q))
-        both.append(one._replace(evidence=min(one.evidence, _hotelling_test(scatter, scores[chosen, one.output], rows))))
+    doubted = sorted({one.name for one in found if one.suspicious})
+    scatters = view.sum(_ScoreScatter(plan, back[:, : len(gram) - q], tuple(doubted)), stage="certificate")
+    both = [one for one in found if not one.suspicious]
+    for one in (one for one in found if one.suspicious):
+        of_set, chosen = plan.sets[one.name], kept[plan.sets[one.name]]
+        scatter = scatters[doubted.index(one.name)][one.output][np.ix_(chosen, chosen)] * (rows / (rows - q))
+        both.append(one._replace(evidence=min(one.evidence, _hotelling_test(scatter, scores[of_set[chosen], one.output], rows))))
     return ResidualStructure(max(both, key=lambda one: one.evidence), units)
 
 
@@ -127,7 +129,7 @@ def single_feature_gains(gram: Array, moment: Array, q: int) -> Array:
     left = moment[q:] - gram[q:, :q] @ solved[:, :m]
     whole = np.diag(gram)[q:]
     own = np.maximum(whole - np.sum(gram[:q, q:] * solved[:, m:], axis=0), 1e-10 * whole)
-    alone: Array = np.sum(left * left, axis=1) / np.maximum(own, np.finfo(float).tiny)  # a unit that is never active explains 0
+    alone: Array = np.sum(left * left, axis=1) / np.maximum(own, TINY)  # a unit that is never active explains 0
     return alone
 
 
@@ -236,10 +238,11 @@ class _Features(_InPlanPrecision):
 
 @dataclass(frozen=True, eq=False)
 class _ScoreScatter(_InPlanPrecision):
-    """(z, y) -> for every output Σ r² φ̃ φ̃ᵀ, the new features φ̃ freed of the network's own."""
+    """(z, y) -> for each of these sets, and every output, Σ r² φ̃ φ̃ᵀ, the new features φ̃ freed of the network's own."""
 
     plan: _FeaturePlan
     back: Array
+    names: tuple[str, ...]
 
     @property
     def row_floats(self) -> int:
@@ -247,9 +250,13 @@ class _ScoreScatter(_InPlanPrecision):
 
     def __call__(self, x: Array, y: Array) -> Sums:
         columns, outputs = _columns(self.plan, x)
+        residuals = (y - outputs).astype(columns.dtype, copy=False)
         new = columns[:, self.plan.own :] - columns[:, : self.plan.own] @ self.back.astype(columns.dtype, copy=False)
-        weighted = [new * r[:, None] for r in (y - outputs).astype(columns.dtype, copy=False).T]
-        return (np.stack([scores.T @ scores for scores in weighted]).astype(np.float64, copy=False),)
+        squares = []
+        for features in (new[:, self.plan.sets[name]] for name in self.names):
+            weighted = (features * r[:, None] for r in residuals.T)
+            squares.append(np.stack([scores.T @ scores for scores in weighted]).astype(np.float64, copy=False))
+        return tuple(squares)
 
 
 def _width(plan: _FeaturePlan) -> int:

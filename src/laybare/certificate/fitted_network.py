@@ -13,17 +13,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from laybare.networks import Network
 from laybare.numerics.levels import NOISELESS_LOSS
-from laybare.numerics.linear_algebra import Precision
-from laybare.numerics.shapes import Array, Progress
+from laybare.numerics.linear_algebra import Precision, inner
+from laybare.numerics.shapes import Array, Progress, Sums
 from laybare.solver import Effort
 from laybare.solver.minimise import is_expensive, minimise
-from laybare.solver.normal import Fit, FitStatistic, Step, StepStatistic, step_of, working_precision
+from laybare.solver.normal import (
+    Fit,
+    FitStatistic,
+    Step,
+    StepStatistic,
+    outputs_of,
+    pre_activations,
+    step_of,
+    with_ones,
+    working_precision,
+)
 from laybare.solver.point import FittedPoint, Point, columns_of, keep_units, parameter_count, point_of
 from laybare.solver.subsampled import ReducedNormal, fits_single_precision, reduced_normal
 from laybare.source import Source
@@ -60,6 +70,37 @@ class RowOptions:
 
 
 ROWS = RowOptions()
+
+
+class RowSums(NamedTuple):
+    """Sums of squares and of fourth powers of the residual, in units of y; of every kink of every unit, the rows beyond it, and
+    beyond it and another one."""
+
+    second: Array
+    fourth: Array
+    beyond: Array
+    beyond_both: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _RowStatistic:
+    """(z, y) -> RowSums at a point, y in units of `scale`."""
+
+    point: Point
+    scale: float
+
+    @property
+    def row_floats(self) -> int:
+        return 3 * len(self.point.coefficients) + self.point.width * len(self.point.activation.kinks)
+
+    def __call__(self, x: Array, y: Array) -> Sums:
+        point, X1 = self.point, with_ones(self.point, x, np.float64)
+        u, kinks = pre_activations(point, X1), np.array(point.activation.kinks)
+        beyond = (u[:, :, None] > kinks).reshape(len(x), point.width * len(kinks)).astype(np.float32)
+        with np.errstate(over="ignore"):
+            squares = ((y - outputs_of(point, X1, point.activation.in_precision(u))) / self.scale) ** 2
+            both = inner(beyond, beyond).astype(np.float64)  # whole numbers, which single precision holds
+            return RowSums(np.asarray(squares.sum()), np.asarray((squares**2).sum()), both.diagonal(), both)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +190,11 @@ class FittedNetwork:
     def gram_on_search_rows(self) -> Array:
         """Gram matrix of a step on the search rows; readouts do not enter it."""
         return Step(*self.search_rows.sum(StepStatistic(self.point, working_precision(self.point)), stage="certificate")).gram
+
+    @cached_property
+    def row_sums(self) -> RowSums:
+        """What single checks ask of all used rows, in one pass."""
+        return RowSums(*self.used.sum(_RowStatistic(self.point, float(np.sqrt(self.output_variance))), stage="certificate"))
 
     @cached_property
     def loss_on_screening_rows(self) -> float:

@@ -28,7 +28,7 @@ from laybare.errors import InvalidInput
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd, inner, solve_spd
 from laybare.numerics.shapes import Array, Sums
 from laybare.numerics.workspace import workspace
-from laybare.solver import Effort, FitScale, Iterate, SolverResult, Trial, damped_steps
+from laybare.solver import Effort, FitScale, Iterate, Trial, damped_steps
 from laybare.solver.dense import damping_weight
 from laybare.solver.normal import InPrecision, Step, khatri_rao, step_of, with_ones, working_precision
 from laybare.solver.point import Point, add_units, keep_units
@@ -158,7 +158,7 @@ class WidenedFit(NamedTuple):
 ScoredPlace: TypeAlias = Iterate[Array, _ReducedSystem]
 """New rows, their loss beside the others, and the system of the next step."""
 
-_Descent: TypeAlias = Generator[Array, ScoredPlace, SolverResult[Array, _ReducedSystem]]
+_Descent: TypeAlias = Generator[Array, ScoredPlace, Iterate[Array, _ReducedSystem]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +224,9 @@ class LinearisedStep:
 
     def trial(self, system: _ReducedSystem, damping: float) -> Trial[Array]:
         weight = damping_weight(system.matrix)
-        delta = solve_spd(system.matrix + np.diag(damping * weight), system.gradient)
+        matrix = system.matrix.copy()
+        _add_ridge(matrix, damping, weight)
+        delta = solve_spd(matrix, system.gradient)
         predicted = float(delta @ (2.0 * system.gradient - system.matrix @ delta))
         moved = system.rows + delta.reshape(system.rows.shape)
         return Trial(limit_row_lengths(moved, system.rows, self.others.point), predicted, float(np.abs(delta).max()))
@@ -244,12 +246,12 @@ def _reduce(sums: NewUnitSums, others: LinearisedNetwork, rows: Array, ridge: fl
     point, (K, p) = others.point, rows.shape
     m = point.coefficients.shape[1]
     pulled = score_vector(Step(sums.gram, sums.rest, sums.loss, sums.loss), point)
-    shift = others.curvature.solve(pulled)
-    left = float(sums.loss) - float(pulled @ shift)
     features = readout_columns(sums.cross[:, :K], point, np.eye(m))
-    back = others.curvature.solve(features)
-    gram = np.kron(sums.gram[:K, :K], np.eye(m))
-    gram += np.diag(ridge * np.diag(gram)) - features.T @ back
+    solved = others.curvature.solve(np.column_stack([pulled, features]))
+    shift, back = solved[:, 0], solved[:, 1:]
+    left = float(sums.loss) - float(pulled @ shift)
+    gram = np.kron(sums.gram[:K, :K], np.eye(m)) - features.T @ back
+    _add_ridge(gram, ridge, np.repeat(sums.gram[:K, :K].diagonal(), m))
     moment = sums.moment[:K].ravel() - features.T @ shift
     readouts = solve_spd(gram, moment)
     loss = left - float(moment @ readouts)
@@ -258,12 +260,18 @@ def _reduce(sums: NewUnitSums, others: LinearisedNetwork, rows: Array, ridge: fl
     A = readouts.reshape(K, m)
     slopes = row_columns(sums.cross[:, K:].reshape(-1, K, p), point, A)
     own = sums.gram[K:, K:].reshape(K, p, K, p) * (A @ A.T)[:, None, :, None]
-    matrix = own.reshape(K * p, K * p)
-    matrix += np.diag(ridge * np.diag(matrix)) - slopes.T @ others.curvature.solve(slopes)
+    weights = own.reshape(K * p, K * p).diagonal()
+    matrix = own.reshape(K * p, K * p) - slopes.T @ others.curvature.solve(slopes)
+    _add_ridge(matrix, ridge, weights)
     mixed = np.einsum("ilb,lo->iolb", sums.gram[:K, K:].reshape(K, K, p), A).reshape(K * m, K * p) - back.T @ slopes
     gradient = np.einsum("ibo,io->ib", sums.moment[K:].reshape(K, p, m), A).ravel() - slopes.T @ shift - mixed.T @ readouts
-    matrix = matrix - mixed.T @ solve_spd(gram, mixed)
+    matrix -= mixed.T @ solve_spd(gram, mixed)
     return max(loss, 0.0), _ReducedSystem(rows, A, matrix, gradient)
+
+
+def _add_ridge(matrix: Array, share: float, weights: Array) -> None:
+    """Add a share of these weights to the diagonal."""
+    matrix[np.diag_indices(len(matrix))] += share * weights
 
 
 def readout_columns(cross: Array, point: Point, outputs: Array) -> Array:
@@ -302,7 +310,7 @@ def settle_candidates(
             try:
                 asked[i] = runs[i].send(place)
             except StopIteration as end:
-                ended[i] = scorer.widened_fit(places[i].others, end.value.best)
+                ended[i] = scorer.widened_fit(places[i].others, end.value)
                 del asked[i]
             except InvalidInput:
                 ended[i] = scorer.no_fit(places[i])
@@ -389,7 +397,7 @@ def confirm_on_all_rows(
         np.vstack([linear[:, o], (hidden * point.coefficients[:k, o, None, None]).reshape(k * p, count)]) for o in range(m)])
     statistic = _ResidualisedStatistic(point, rows, readouts, back, every.scale, every.dtype)
     gram, moment, _ = every.source.sum(statistic, stage="certificate")
-    gram += np.diag(RIDGE[every.dtype] * np.diag(gram))
+    _add_ridge(gram, RIDGE[every.dtype], gram.diagonal().copy())
     own = np.split(np.arange(K), np.cumsum([len(one.rows) for one in tried])[:-1])
     return [_take_step(one, gram, moment, rows_of_one, K, point) for one, rows_of_one in zip(tried, own, strict=True)]
 

@@ -31,6 +31,7 @@ from laybare.certificate.certificate import RULES, Claim, ClaimName
 from laybare.certificate.explanations import find_residual_structure
 from laybare.certificate.fitted_network import FittedNetwork, with_unit_rows
 from laybare.certificate.missing_unit import starting_points
+from laybare.numerics.levels import TINY
 from laybare.numerics.linear_algebra import factor_spd
 from laybare.numerics.shapes import Array, Sums
 from laybare.solver import Effort
@@ -196,8 +197,7 @@ def _refit(fitted: FittedNetwork, nearby: ReducedNormal, move: Array, effort: Ef
 
 def _ratio(fitted: FittedNetwork, loss: float) -> float:
     """LR of the fit against another loss, negative if the other is smaller."""
-    tiny = np.finfo(float).tiny
-    return fitted.degrees_of_freedom * float(np.log(max(loss, tiny)) - np.log(max(float(fitted.fit.loss), tiny)))
+    return fitted.degrees_of_freedom * float(np.log(max(loss, TINY)) - np.log(max(float(fitted.fit.loss), TINY)))
 
 
 def _parameter_vector(point: Point, unit: float) -> Array:

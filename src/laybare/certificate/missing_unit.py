@@ -46,6 +46,7 @@ from laybare.certificate.linearised_fit import (
     predicted_gains,
     settle_candidates,
 )
+from laybare.numerics.levels import TINY
 from laybare.numerics.linear_algebra import Precision
 from laybare.numerics.shapes import Array, Sums
 from laybare.solver.normal import InPrecision, outputs_of, pre_activations, with_ones
@@ -150,7 +151,7 @@ def _units_at_largest_residuals(fitted: FittedNetwork) -> list[Array]:
     x, left = (np.concatenate(part) for part in zip(*map_blocks(fitted.used, partial(_largest_residuals, point)), strict=True))
     dim = x.shape[1]
     steep = float(np.median(np.linalg.norm(point.units[:, :dim], axis=1)))
-    lengths = np.maximum(np.linalg.norm(x, axis=1), np.finfo(float).tiny)
+    lengths = np.maximum(np.linalg.norm(x, axis=1), TINY)
     chosen = np.argsort(-left, kind="stable")[: MISSING.residual_starts]
     return [steep * np.append(x[i] / lengths[i], -MISSING.residual_start_share * lengths[i]) for i in chosen]
 

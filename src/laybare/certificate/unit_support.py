@@ -17,8 +17,7 @@ import numpy as np
 from laybare.certificate.certificate import RULES, Claim, ClaimName
 from laybare.certificate.evidence import bic_penalty_per_unit, log_likelihood_gain, refit_effort, robust_gain
 from laybare.certificate.fitted_network import FittedNetwork
-from laybare.numerics.linear_algebra import inner
-from laybare.numerics.shapes import Array, Sums
+from laybare.numerics.shapes import Array
 from laybare.solver import Effort
 from laybare.solver.minimise import exact_refit_effort
 from laybare.solver.normal import Fit, FitStatistic, elimination_order, project
@@ -115,13 +114,8 @@ def kink_claims(fitted: FittedNetwork) -> tuple[Claim, ...]:
     network, used = fitted.white, fitted.used
     if not network.activation.kinks:
         return ()
-    kinks, columns = np.array(network.activation.kinks), network.width * len(network.activation.kinks)
-
-    def statistic(x: Array, y: Array) -> Sums:
-        above = (network.layer.before(x)[:, :, None] > kinks).reshape(len(x), columns).astype(float)
-        return above.sum(axis=0), inner(above, above)
-
-    above, both = used.sum(statistic, stage="certificate")
+    kinks, columns = network.activation.kinks, network.width * len(network.activation.kinks)
+    above, both = fitted.row_sums.beyond, fitted.row_sums.beyond_both
     thinner = np.minimum(above, used.size - above)
     worst, least = int(np.argmin(thinner)) // len(kinks) if columns else 0, int(thinner.min(initial=used.size))
     apart = above[:, None] + above - 2.0 * both

@@ -9,6 +9,7 @@ has the rules in one table, `CertificateRules` the limits.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.certificate.certificate import RULES, Certificate, Claim, ClaimName, Findings, Resolution, SearchRecord, statement
-from laybare.certificate.challengers import BetTerms, challengers_claim, meet_challengers, point_challenger
+from laybare.certificate.challengers import BetTerms, challengers_claim, fit_challengers, meet_challengers, point_challenger
 from laybare.certificate.evidence import bic_penalty_per_unit, gain_seen
 from laybare.certificate.exchangeability import (
     Dependence,
@@ -65,9 +66,11 @@ def certify(
     information = None
     if fitted.search_rows is fitted.used:  # candidates for a missing unit are then scored with that matrix
         information = invert_information(fitted, gram)
-    missing, (errors, held_out, fewer, places, dependent) = fitted.run_parallel(
+    beside = np.random.default_rng(deepcopy(rng).integers(2**63))  # draws while others do, and leaves theirs as they are
+    missing, (errors, held_out, fewer, places, dependent), families = fitted.run_parallel(
         partial(find_missing_unit, fitted, probes, gram if information is None else information.gram),
-        partial(_errors_and_fresh_rows, fitted, information, gram, rng))
+        partial(_errors_and_fresh_rows, fitted, information, gram, rng),
+        partial(fit_challengers, fitted, beside))
     noise, wider = float(np.sqrt(fitted.noise_variance)), missing.point
     effect = 1.0 + (errors.design_effect - 1.0) * unexplained_share(fitted, dependent, wider)
     more, other = one_unit_more_claim(fitted, missing, effect), other.among_dependent_rows(effect)
@@ -75,7 +78,7 @@ def certify(
     rivals = rival_activations(fitted, other, more, effect)
     points = [point_challenger(f"a unit more ({wider.width})", wider, fitted)] if wider is not None else []
     points += [point_challenger(f"{name} units", point, fitted) for name, point in rivals.points]
-    met = meet_challengers(fitted, points, BetTerms(assurance.level_of_look(search.looks), effect), rng=rng)
+    met = meet_challengers(fitted, points, families, BetTerms(assurance.level_of_look(search.looks), effect))
     basin = [_minimum_claim(errors)]
     if not fitted.exact:
         basin.append(other_minima_claim((*errors.nearby.endings, *places), errors.design_effect))

@@ -67,7 +67,7 @@ def minimise_misfit(fit: DirectionFit, directions: Array, max_steps: int = 50) -
     """Directions of a nearby least-squares minimum; the misfit never grows. Quadratic convergence on exact input."""
     effort = replace(EFFORT, max_steps=max_steps)
     end = damped_descent(_DirectionProblem(fit), directions, FitScale(max(fit.energy, np.finfo(float).tiny)), effort=effort)
-    return end.best.point
+    return end.point
 
 
 class _DirectionSystem(NamedTuple):

@@ -41,9 +41,10 @@ from laybare.networks.network_files import (
 from laybare.numerics.checks import as_reals, check_path, check_whole
 from laybare.numerics.file_borders import archive_bytes, check_whole_file_fits, open_archive, reading
 from laybare.numerics.shapes import Array
-from laybare.pipeline.recovery import Provenance, Recovery
+from laybare.pipeline.recovery import Recovery
 from laybare.solver import Trace, TraceRow
 from laybare.source.losses import Loss
+from laybare.source.provenance import Provenance
 from laybare.source.samples import ColumnNames
 
 

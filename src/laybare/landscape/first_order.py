@@ -276,7 +276,7 @@ def adam(source: Source, start: Point, scale: float, batches: MiniBatches = Mini
         loss = slope.loss * source.size / part.size / scale
         rows.append(TraceRow(loss, step, 0.0, time.perf_counter() - begun, t * batches.size))
     point = _at(start, theta, cut)
-    return FittedPoint(point, gradient(source, point).loss, Trace(tuple(rows), "steps"))
+    return FittedPoint(point, gradient(source, point).loss, None, Trace(tuple(rows), "steps"))
 
 
 def lbfgs(source: Source, start: Point, scale: float, *, max_steps: int = 500) -> FittedPoint:
@@ -299,7 +299,7 @@ def lbfgs(source: Source, start: Point, scale: float, *, max_steps: int = 500) -
     best = np.minimum.accumulate([row.loss for row in rows])
     kept = tuple(row for row, low in zip(rows, best, strict=True) if row.loss <= low)
     reason = "steps" if result.status == 1 else "flat"
-    return FittedPoint(_at(start, result.x, cut), float(result.fun) * 2.0 * source.size, Trace(kept, reason))
+    return FittedPoint(_at(start, result.x, cut), float(result.fun) * 2.0 * source.size, None, Trace(kept, reason))
 
 
 def _at(start: Point, theta: Array, cut: int) -> Point:
@@ -348,7 +348,7 @@ def _walk(start: Point, scale: float, descent: Descent, samples: _Samples, sourc
         if not rows:
             raise
         reason = "interrupted"
-    return FittedPoint(point, rows[-1].loss * scale, Trace(tuple(rows), reason))
+    return FittedPoint(point, rows[-1].loss * scale, None, Trace(tuple(rows), reason))
 
 
 def _is_flat(rows: list[TraceRow], descent: Descent) -> bool:

@@ -77,7 +77,7 @@ class Arena:
     def meets(self, one: Challenger, met: JudgedRows, seen: JudgedRows, terms: BetTerms) -> Contest:
         """The challenger on rows that it `met` first; gains and losses count up to the largest of a group that it has `seen`,
         losses at least as far as gains: one that was fitted to few groups gains in all of them."""
-        before, (gains, sizes) = self.gains(one.adds, seen).gains, self.gains(one.adds, met)
+        before, (gains, sizes) = self.gains(one.on_fitted, seen).gains, self.gains(one.adds, met)
         most = max(float(before.max()), EPS)
         worst = max(float(-before.min()), most)
         d = np.clip(gains, -worst, most)
@@ -86,7 +86,7 @@ class Arena:
 
     def scaled(self, one: Challenger, seen: JudgedRows) -> Challenger:
         """The challenger times the factor that makes these rows most likely."""
-        shape = one.adds(seen.x, seen.eta)
+        shape = one.on_fitted(seen.x, seen.eta)
         tried = [0.0]
         for _ in range(OPTIONS.steps):
             each = self.loss.rows(seen.eta + tried[-1] * shape, seen.labels.y)
@@ -97,7 +97,7 @@ class Arena:
             float(seen.labels.weights @ self.loss.rows(seen.eta + factor * shape, seen.labels.y).deviance.sum(axis=1))
             for factor in tried]
         factor = tried[int(np.nanargmin(left))]
-        return Challenger(one.name, lambda x, outputs: factor * one.adds(x, outputs))
+        return Challenger(one.name, lambda x, outputs: factor * one.adds(x, outputs), factor * shape)
 
 
 def wider_challenger(name: str, point: Point) -> Challenger:

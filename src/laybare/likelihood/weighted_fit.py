@@ -19,7 +19,7 @@ import numpy as np
 from laybare.numerics.linear_algebra import solve_spd
 from laybare.numerics.shapes import Array, Progress, Sums
 from laybare.solver.dense import cap_rows
-from laybare.solver.loop import Effort, FitScale, Iterate, Trial, best_so_far, damped_descent
+from laybare.solver.loop import Effort, FitScale, Iterate, Trial, damped_descent
 from laybare.solver.normal import Fit
 from laybare.solver.point import FittedPoint, Point, output_gradients, outputs_at, parameter_count, unit_rows
 from laybare.source.losses import LOSS, LikelihoodRows, Loss, labels_of
@@ -170,8 +170,7 @@ def maximise_likelihood(
         effort = replace(effort, floor=max(effort.floor, LOSS.separated))
     unknowns = parameter_count(start)
     units = FitScale(scale, rows.size, unknowns / max(1.0, rows.size * rows.outputs - unknowns), unknowns=unknowns, normal=1)
-    with best_so_far(view=FittedPoint.of):
-        return FittedPoint.of(damped_descent(LikelihoodRule(rows, ridge), start, units, effort=effort, progress=progress))
+    return damped_descent(LikelihoodRule(rows, ridge), start, units, effort=effort, progress=progress)
 
 
 def constant_point(rows: LikelihoodRows, like: Point) -> Point:

@@ -7,6 +7,7 @@ number of equations. Signs of ReLU-like units are free in the search and are cho
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -146,10 +147,10 @@ def _search_at(context: LikelihoodSearch, units: int, given: int | None, known: 
         phi = context.dispersion(pruned)
         best = min(ended, key=lambda one, phi=phi: one.loss if given is not None else context.bic(one, phi))  # type: ignore[misc]
         if pruned.trace.reason == "interrupted":
-            return best._replace(trace=pruned.trace)
+            return replace(best, trace=pruned.trace)
         agreed = [one for one in ended if same_fit(context, one, best, phi)]
         if len(agreed) > 1:
-            return best._replace(runs=run + 1)
+            return replace(best, runs=run + 1)
         start = _repaired(context, best, wide) if run % 2 else context.start(context.draw_units(wide))
     return best
 
@@ -176,7 +177,7 @@ def prune_likelihood(context: LikelihoodSearch, found: FittedPoint, width: int |
         spare = int(max(1, context.equations - parameter_count(fewer)))
         tried = context.minimise(fewer, stop_when_decided(context.search.effort, penalty, spare))
         if tried.trace.reason == "interrupted":
-            return found._replace(trace=tried.trace)
+            return replace(found, trace=tried.trace)
         if (tried.loss - found.loss) / phi < penalty or (width is not None and batch == 1):
             found = context.minimise(tried.point)
             batch = found.point.width
@@ -222,7 +223,7 @@ def with_own_signs(context: LikelihoodSearch, found: FittedPoint, activation: Ac
         return SignedFit(found)
     effort = Effort(gain_tol=settings.SEARCH.last_gain_tol, kink_tol=settings.SEARCH.last_kink_tol)
     if not found.point.linear:
-        return SignedFit(context.minimise(found.point, effort)._replace(runs=found.runs))
+        return SignedFit(replace(context.minimise(found.point, effort), runs=found.runs))
     folded = network_of(found.point, vector=context.rows.outputs == 1)
     decoded = restore_signs(folded, activation, tol=_linear_tolerance(context, found))
     patterns = decoded.signs.alternatives or (decoded.signs.signs,)
@@ -235,11 +236,11 @@ def with_own_signs(context: LikelihoodSearch, found: FittedPoint, activation: Ac
         last = context.minimise(point_of(decoded.network, biases=True, offset=True, linear=True), effort)
         text = "the network has a linear part of its own, beside which the signs of its units are a convention."
         claim = Claim(ClaimName.SIGN_PATTERNS, 0.0, 1.0, True, "tested", text)
-        return SignedFit(last._replace(runs=found.runs), (claim,))
+        return SignedFit(replace(last, runs=found.runs), (claim,))
     rivals = [one for one in tries if (one.loss - best.loss) / phi < rules.sign_gap and not same_fit(context, one, best, phi)]
     text = f"of {len(tries)} sign patterns that noise lets through, refitted, {1 + len(rivals)} explain the rows equally well."
     claim = Claim(ClaimName.SIGN_PATTERNS, 1.0 + len(rivals), 1.0, not rivals, "tested", text)
-    return SignedFit(context.minimise(best.point, effort)._replace(runs=found.runs), (claim,))
+    return SignedFit(replace(context.minimise(best.point, effort), runs=found.runs), (claim,))
 
 
 def _refit(context: LikelihoodSearch, network: Network) -> FittedPoint:

@@ -24,6 +24,7 @@ from laybare.lines.probe import (
     QueriesUsedUp,
     Tail,
     bisect_border,
+    has_kink,
     local_shapes,
     measure_tail,
     one_input_decides,
@@ -38,6 +39,8 @@ LOOK_PLACES = np.tan(np.array([-1.2, -0.7, -0.25, 0.25, 0.7, 1.2]))
 KIND_SENTENCES = {
     "piecewise linear": "It is straight between kinks: units such as ReLU, leaky ReLU or the absolute value.",
     "smooth": "It is curved and has no kinks: smooth units.",
+    "curved with kinks": "It is curved and has kinks: units of two sorts, or something smooth beside ReLU units or on top of "
+                         "them, such as a link.",
     "steps": "It is constant on pieces whose borders cut across several inputs: step units, hidden features that are "
              "rounded, or hard labels of a classifier (for those ask for probabilities); use HighThreshold(activation=step).",
     "tree": "It is constant on pieces, and every border that was looked at belongs to one input: a decision tree or a sum of "
@@ -66,7 +69,7 @@ class Insight:
 
     Attributes
     ----------
-    kind : "piecewise linear", "smooth", "steps", "tree", "linear", "constant", "noisy" or "unclear"
+    kind : "piecewise linear", "smooth", "curved with kinks", "steps", "tree", "linear", "constant", "noisy" or "unclear"
     activations : names of the activations it may have, the likeliest first; empty if none fits or none can be determined
     layers : hidden layers: 1, 2 (meaning two or more), or None if that was not seen
     outputs : number of outputs, after the link
@@ -161,6 +164,8 @@ def _take_look(look: _Look, oracle: Oracle, probe: Probe, rng: Generator) -> Non
     fine = oracle.rounding.kind == "float64"
     if kinds["quadratic"] >= (LOOK.min_quadratic_places if fine else 2 * LOOK.min_quadratic_places):
         look.kind, look.activations, look.bounded = "smooth", ("power_relu(2)",), False
+    elif _is_smooth(seen) and has_kink(probe, line, places):
+        look.kind = "curved with kinks"
     elif _is_smooth(seen):
         _look_at_tails(look, oracle, probe, x, unit, rng)
     elif kinds["flat"] >= LOOK.min_flat_places and not kinds["linear"]:

@@ -3,6 +3,9 @@
 **Shapes.** Six uneven points around a place. If a line leaves only rounding: linear (flat, if its slope is zero). Else, if
 a cubic fits a hundred times better than a line: curved. Else there is a kink or a jump inside, and the points move together.
 
+**Kinks** of a curved function. Fourth differences of points a step h apart fall like h⁴ where it is smooth, and like h around a
+kink. So the largest ones are followed to ever smaller steps.
+
 **Borders** of a function that is constant on pieces. Two points on both sides are brought together by bisection. In a decision
 tree one input alone decides: changing it changes the answer, changing all the others does not. Step units and labels depend on
 several inputs.
@@ -59,6 +62,12 @@ class LookOptions:
     shape_rounds: int = 4  # sizes at which a place is looked at. Checked by `pytest tests/lines/test_first_look.py`.
     curve_gain: float = 100.0  # of a cubic over a line, for a curve. Checked by `pytest tests/lines/test_first_look.py`.
     place_half_width: float = 0.1  # relative to the distance of the place. Checked by `pytest tests/lines/test_first_look.py`.
+    kink_points: int = 33  # on a line, to look for kinks where it is curved. Checked by `pytest tests/lines/test_first_look.py`.
+    kink_places: int = 2  # with the largest fourth differences. Checked by `pytest tests/lines/test_first_look.py`.
+    kink_zooms: int = 7  # to steps 16,000 times smaller. Derived: bends of rows of length 1,000 are smooth there.
+    kink_zoom: int = 4  # factor of each. Derived: smooth fourth differences fall by 256, those of a kink by 1 to 16.
+    kink_fall: float = 0.02  # share that must be left, from the second zoom on. Derived: between 1/16 and 1/256.
+    kink_slacks: float = 4.0  # of rounding, that it is at least. Derived: coefficients of a fourth difference are up to 6.
     max_followed_kinks: int = 4  # tested for hyperplanes. Checked by `pytest tests/lines/test_first_look.py`.
     max_borders: int = 3  # of pieces. Checked by `pytest tests/lines/test_first_look.py`.
     max_tails: int = 3  # of smooth functions. Checked by `pytest tests/lines/test_first_look.py`.
@@ -180,6 +189,44 @@ def _shape_of(values: ProbeValues, t: float, width: float) -> LocalShape:
 def _polynomial_residual(y: Array, degree: int) -> float:
     """Largest residual of a polynomial."""
     return float(np.abs(y - np.polyval(np.polyfit(SHAPE_OFFSETS, y, degree), SHAPE_OFFSETS)).max())
+
+
+def has_kink(probe: Probe, line: ProbeLine, places: Array) -> bool:
+    """Whether a curved function has a kink between the first and the last of these places of a line."""
+    t = np.linspace(places[0], places[-1], LOOK.kink_points)
+    size = _fourth_differences(probe, line, t)[0]
+    return any(
+        _is_kink(probe, line, float(t[i + 2]), float(t[1] - t[0]))
+        for i in _separate_peaks(size)[: LOOK.kink_places])
+
+
+def _separate_peaks(size: Array) -> list[int]:
+    """The largest values, and others that share no point with them."""
+    found: list[int] = []
+    for i in np.argsort(-size):
+        if all(abs(int(i) - other) > 2 for other in found):
+            found.append(int(i))
+    return found
+
+
+def _is_kink(probe: Probe, line: ProbeLine, place: float, step: float) -> bool:
+    """Whether fourth differences around a place fall like the step, and not faster."""
+    before, half = np.inf, LOOK.kink_zoom + 2
+    for zoom in range(LOOK.kink_zooms):
+        step /= LOOK.kink_zoom
+        t = place + step * np.arange(-half, half + 1)
+        size, slack = _fourth_differences(probe, line, t)
+        i = int(np.argmax(size))
+        if not size[i] > LOOK.kink_slacks * slack or (zoom > 0 and size[i] < LOOK.kink_fall * before):
+            return False
+        before, place = float(size[i]), float(t[i + 2])
+    return True
+
+
+def _fourth_differences(probe: Probe, line: ProbeLine, t: Array) -> tuple[Array, float]:
+    """Their sizes at evenly spaced points, and how far the values may be off."""
+    y, slack = probe.line(line, t)
+    return np.abs(np.diff(y, 4)), float(slack.max())
 
 
 def bisect_border(probe: Probe, first: Array, second: Array) -> tuple[Array, Array]:

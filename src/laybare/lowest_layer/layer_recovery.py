@@ -31,11 +31,11 @@ from laybare.networks import Layer
 from laybare.numerics.checks import as_generator, check_whole, show_value
 from laybare.numerics.progress import resolve_progress
 from laybare.numerics.shapes import Array, Progress
-from laybare.pipeline.recovery import Provenance, provenance_of
 from laybare.source import Oracle, Samples, Source
 from laybare.source.checkpoint import with_checkpoint
 from laybare.source.problem import pose
 from laybare.source.protocol import SplitSources, check_source
+from laybare.source.provenance import Provenance, provenance_of
 from laybare.source.samples import ColumnNames
 
 

@@ -207,7 +207,7 @@ def fit_joint(source: Source, start: JointModel, *, progress: Progress | None = 
     """Minimise the squared error from `start`; one pass per step and one per trial."""
     scale = FitScale(total_variation(source), source.size, passes=2)
     end = damped_descent(_JointStep(source), start, scale, effort=Effort(), progress=progress)
-    return JointFit(end.best.point, end.best.loss, end.best.sums.normal, end.trace)
+    return JointFit(end.point, end.loss, end.sums.normal, end.trace)
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,8 +35,10 @@ SMOOTH = ("tanh", "softplus", "gelu", "erf")
 
 TO_DO = {
     "steps": "Write recover_layer(oracle, HighThreshold(activation=step)).",
-    "tree": "Read its borders instead: they lie across one input each."}
-"""What to do about piecewise constant functions."""
+    "tree": "Read its borders instead: they lie across one input each.",
+    "curved with kinks": "Ask for answers before the last step: link='logit' or 'softmax' for probabilities, raw scores instead "
+                         "of exponentials. For a network near it fit samples: recover(x, y, RandomStart())."}
+"""What to do about functions that are no network of one layer of one activation."""
 
 TWINS = {"sigmoid": "tanh"}
 """Activations that are others, scaled and shifted: sigmoid(t) = (1 + tanh(t/2))/2. No query tells them apart."""
@@ -131,7 +133,7 @@ def _check_budget(oracle: Oracle) -> None:
 
 def _check_kind(seen: Insight, oracle: Oracle) -> None:
     """Refuse what is not a network of one hidden layer that samples can identify."""
-    if seen.kind in ("steps", "tree"):
+    if seen.kind in TO_DO:
         _refuse(seen, TO_DO[seen.kind])
     if seen.kind in ("linear", "constant"):
         raise Unidentifiable(

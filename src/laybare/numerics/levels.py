@@ -24,6 +24,9 @@ import numpy as np
 EPS: Final = float(np.finfo(np.float64).eps)
 """Relative rounding of one number, 2.2e-16. Derived: rounding of a double."""
 
+TINY: Final = float(np.finfo(np.float64).tiny)
+"""The least number that keeps all digits: a divisor that is zero is replaced by it. Derived: range of a double."""
+
 LAST_BITS: Final = 2.0**4 * EPS
 """Relative amplitude by which the order of a sum changes its result. Derived: a multiple of EPS."""
 

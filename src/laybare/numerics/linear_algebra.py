@@ -4,21 +4,23 @@ Cholesky factors by LAPACK and solutions with them, in place, while other thread
 
 The functions of `scipy.linalg.lapack` and `scipy.linalg.blas` hold the interpreter lock and so block other threads
 (`tests/numerics/test_lapack.py` counts that). Here ctypes calls the same routines at the addresses SciPy publishes for Cython
-and releases the lock. Matrices are square, in Fortran order, single or double; only the lower triangle is read.
+and releases the lock. Matrices are square, in Fortran order, single or double; only the lower triangle is read. A small matrix is
+done before another thread would notice: SciPy's own functions then save most of the time of the call.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import cython_blas, cython_lapack
+from scipy.linalg import cython_blas, cython_lapack, lapack
 
-from laybare.numerics.levels import GRAM
+from laybare.numerics.levels import GRAM, TINY
 from laybare.numerics.shapes import Array
 
 LOWER, PLAIN, TRANSPOSED, GENERAL = b"L", b"N", b"T", b"N"
@@ -28,15 +30,27 @@ Integer = ctypes.c_int64
 """Integers for LAPACK, which reads four or eight bytes of them: the same number on little-endian machines."""
 
 
+SMALL = 64
+"""Rows of a matrix up to which the interpreter lock is held. Derived: 64³/3 operations, about as long as a call by ctypes."""
+
+FACTOR = {np.dtype(np.float64): lapack.dpotrf, np.dtype(np.float32): lapack.spotrf}
+SOLVE = {np.dtype(np.float64): lapack.dpotrs, np.dtype(np.float32): lapack.spotrs}
+
+
 def factor_in_place(matrix: Array) -> bool:
     """Overwrite the lower triangle by L of L Lᵀ; False if the matrix is not definite. The upper triangle stays as it was."""
+    if 0 < len(matrix) <= SMALL:
+        return bool(FACTOR[matrix.dtype](matrix, lower=1, clean=0, overwrite_a=1)[1] == 0)
     return _call("potrf", matrix) == 0
 
 
 def solve_in_place(lower: Array, columns: Array) -> None:
     """Overwrite columns (p, c), in Fortran order as well, by the solution of L Lᵀ z = columns."""
     assert columns.flags.f_contiguous and columns.dtype == lower.dtype and len(columns) == len(lower)
-    _call("potrs", lower, columns)
+    if columns.size > 0 and len(lower) <= SMALL:
+        SOLVE[lower.dtype](lower, columns, lower=1, overwrite_b=1)
+    else:
+        _call("potrs", lower, columns)
 
 
 def solve_one_in_place(lower: Array, column: Array) -> None:
@@ -121,14 +135,14 @@ class SPDFactor(NamedTuple):
 def factor_spd(matrix: Array, dtype: Precision = np.float64) -> SPDFactor:
     """Cholesky factor, with as much ridge as it takes for a matrix that is singular up to rounding: P³/3 operations."""
     with np.errstate(over="ignore", invalid="ignore"):
-        diagonal = np.diag(matrix)
-        scale = 1.0 / np.sqrt(np.maximum(np.maximum(diagonal, 1e-3 * diagonal.mean()), np.finfo(float).tiny))
+        diagonal = matrix.diagonal()
+        scale = 1.0 / np.sqrt(np.maximum(np.maximum(diagonal, 1e-3 * diagonal.mean()), TINY))
     for ridge in RIDGES[dtype]:
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = np.array(matrix.T, dtype=dtype, order="F")  # in the order of LAPACK, which may overwrite it
             scaled *= scale.astype(dtype)[:, None]
             scaled *= scale.astype(dtype)
-        scaled[np.diag_indices(len(matrix))] += ridge
+        scaled.T.ravel()[:: len(matrix) + 1] += ridge
         if factor_in_place(scaled):
             return SPDFactor(scaled, scale)
     return SPDFactor(np.asfortranarray(np.eye(len(matrix), dtype=dtype)), scale)
@@ -146,10 +160,10 @@ def solve_spd(matrix: Array, right: Array) -> Array:
         scale = _to_unit_diagonal(matrix)
         scaled = matrix * scale[:, None] * scale
         columns = right.reshape(len(right), -1) * scale[:, None]
-        if not (np.isfinite(scaled.sum()) and np.isfinite(columns.sum())):
+        if not (math.isfinite(scaled.sum()) and math.isfinite(columns.sum())):
             return np.full(right.shape, np.nan)
     factor, solved = np.array(scaled, float, order="F"), np.array(columns, float, order="F")
-    if factor_in_place(factor) and np.square(np.diag(factor)).min(initial=1.0) >= GRAM:
+    if factor_in_place(factor) and np.square(factor.diagonal()).min(initial=1.0) >= GRAM:
         solve_in_place(factor, solved)
     else:
         values, vectors = scipy.linalg.eigh(np.clip(scaled, -1.0, 1.0), check_finite=False)
@@ -171,7 +185,7 @@ def inverse_spd(matrix: Array) -> Array:
         inverse: Array = matrix * scale[:, None]
         inverse *= scale
         lower = inverse.T  # in Fortran order, and the same matrix
-        if not factor_in_place(lower) or not np.square(np.diag(lower)).min(initial=1.0) >= GRAM:
+        if not factor_in_place(lower) or not np.square(lower.diagonal()).min(initial=1.0) >= GRAM:
             return solve_spd(matrix, np.eye(len(matrix)))
         invert_in_place(lower)
         inverse *= scale[:, None]
@@ -183,8 +197,8 @@ def inverse_spd(matrix: Array) -> Array:
 def _to_unit_diagonal(matrix: Array) -> Array:
     """Scales that make the diagonal 1; 0 where there is none, or by rounding a negative one: nothing is known of that unknown,
     and its solution is 0."""
-    diagonal = np.diag(matrix)
-    return np.asarray(np.where(diagonal <= 0.0, 0.0, 1.0 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))))
+    diagonal = matrix.diagonal()
+    return np.asarray(np.where(diagonal <= 0.0, 0.0, 1.0 / np.sqrt(np.maximum(diagonal, TINY))))
 
 
 def _mirror_upper(matrix: Array) -> None:

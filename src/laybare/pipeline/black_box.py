@@ -1,6 +1,12 @@
 """A black box that lines do not read: samples of it are fitted in rounds that grow, and checked against its answers.
 
 Rounds end when the certificate holds, or the budget or the time ends: the budget is not spent where less is enough.
+
+A black box that repeats itself has no noise, and a network of its units is found exactly or hardly at all: while rows are too few
+for it, what is found is off by a tenth of the spread of the answers and more; with enough rows it is right to the last digit. Any
+smooth function is fitted a little better with every row, and never exactly. So fits between the two, round after round, say that
+the function is another one, and more rows would say the same. Until the last round a model has several rows per parameter: rows
+cost less time than searches among few.
 """
 
 from __future__ import annotations
@@ -24,9 +30,11 @@ from laybare.methods.guess_activation import Candidates
 from laybare.networks import Network
 from laybare.numerics.levels import NOISELESS
 from laybare.numerics.shapes import Progress, report_progress
-from laybare.pipeline.monitor import Clock, SearchLimit, limit_claim
+from laybare.pipeline.monitor import Clock, SearchLimit
 from laybare.pipeline.portfolio import RANKS, was_interrupted
 from laybare.pipeline.recovery import Recovery
+from laybare.search.settings import Search
+from laybare.solver import Effort
 from laybare.source import Oracle, Samples, Schedule, Source
 from laybare.source.oracle.repeats import REPEATS, RepeatedAnswers, ask_again, reserved_queries
 
@@ -44,6 +52,14 @@ class RoundOptions:
     limit: SearchLimit = SearchLimit(600.0, work=60.0)  # After it a search ends, and no round begins. Convention: patience.
     max_check_share: float = 0.1  # Of the budget, for fresh answers and for repeats, each. Convention: a tenth.
     keep_within: float = 10.0  # Activations within this factor of the smallest error stay. Checked by `pytest tests/pipeline`.
+    exact: Search = Search(exact=True)  # Of a box that repeats itself. Derived: it has no noise.
+    early: Search = Search(exact=True, equations=2.0, effort=Effort(stall_gain=0.5))
+    """The same while more rows may be asked: where ten steps do not halve the loss, the next round is another try.
+    Checked by `pytest tests/pipeline/test_rounds.py`."""
+    approximate: tuple[float, float] = (1e-5, 0.1)
+    """Errors of a fit that approximates another function. Below, it may be nearly exact, above, rows may be too few for it.
+    Checked by `pytest -m slow tests/pipeline/test_rounds.py`."""
+    approximations: int = 2  # such rounds in a row end it. Checked by `pytest -m slow tests/pipeline/test_rounds.py`.
 
 
 ROUNDS = RoundOptions()
@@ -57,6 +73,7 @@ class Attempt:
     found: Recovery
     error: float
     one_answer: bool = True  # for every input, noise apart: else no further round helps
+    noisy: bool = True  # else only an exact fit is one
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -64,8 +81,10 @@ class Attempt:
         return RANKS[self.found.certificate.verdict], self.error
 
     @property
-    def stopped(self) -> bool:
-        return was_interrupted(self.found)
+    def approximates(self) -> bool:
+        """Whether it predicts unseen rows well, without noise, and not exactly."""
+        least, most = ROUNDS.approximate
+        return not self.noisy and self.rank[0] != 0 and least <= self.error <= most
 
 
 class BlackBoxChecks(NamedTuple):
@@ -89,11 +108,12 @@ def fit_in_rounds(
     clock, units = Clock(progress, limit), candidates.activations
     best: Attempt | None = None
     now: Attempt | None = None
+    approximations = 0
     sizes = _round_sizes(oracle, checks.assurance)
     for rows in sizes:
         report_progress(progress, "round", rows, sizes[-1], f"{rows:,} samples, {' or '.join(unit.name for unit in units)}")
         try:
-            attempts = _fit_round(oracle, rows, units, fit, clock, checks)
+            attempts = _fit_round(oracle, rows, units, fit, clock, checks, last=rows == sizes[-1])
         except TooFewSamples:
             if rows == sizes[-1]:
                 raise
@@ -105,9 +125,11 @@ def fit_in_rounds(
         before, now = now, min(attempts, key=lambda one: one.rank)
         best = now if best is None else min(now, best, key=lambda one: one.rank)
         units = tuple(one.found.network.activation for one in attempts if one.error <= ROUNDS.keep_within * now.error)
-        if _is_enough(now, before, candidates) or clock.over:
+        approximations = approximations + 1 if now.approximates else 0
+        if _is_enough(now, before, candidates) or clock.over or approximations == ROUNDS.approximations:
             break
-    return _with_queries(best, oracle, candidates, clock)
+    found = _with_queries(best, oracle, candidates, clock)
+    return _approximated(found, rows, now) if now is not None and approximations == ROUNDS.approximations else found
 
 
 def _round_sizes(oracle: Oracle, assurance: AssuranceOptions) -> list[int]:
@@ -115,13 +137,19 @@ def _round_sizes(oracle: Oracle, assurance: AssuranceOptions) -> list[int]:
     left, sizes = oracle.budget - oracle.spent, [ROUNDS.first_rows]
     fresh = min(int((1.0 + assurance.inner_share) * assurance.count(0)), int(ROUNDS.max_check_share * left))
     most = left - fresh - min(reserved_queries(oracle) * ROUNDS.last_tries, int(ROUNDS.max_check_share * left))
+    if most < 2:
+        raise TooFewSamples(
+            f"{oracle.spent} of {oracle.budget} queries have shown that lines do not read this black box, and {max(0, most)} "
+            "are left to fit samples of it.", "One point does not determine a function.",
+            "Grant a larger budget, 1,000 for instance.", spent=oracle.spent)
     while ROUNDS.growth * sizes[-1] < most:
         sizes.append(ROUNDS.growth * sizes[-1])
     return [*(size for size in sizes if size < most), *([most] * ROUNDS.last_tries)]
 
 
 def _fit_round(
-    oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: RoundFitter, clock: Clock, checks: BlackBoxChecks
+    oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: RoundFitter, clock: Clock, checks: BlackBoxChecks, *,
+    last: bool = True,
 ) -> list[Attempt]:
     """A fit for each activation, until one is verified; rows of earlier rounds cost no queries."""
     x = oracle.typical(rows)
@@ -130,21 +158,33 @@ def _fit_round(
     aside = min(ROUNDS.held_out_rows, rows // 4)
     schedule = Schedule(workers=oracle.schedule.workers)
     source = Samples(x[aside:], y[aside:, 0] if y.shape[1] == 1 else y[aside:], law=oracle.law, schedule=schedule)
+    noisy = repeats is None or repeats.kind != "same" or checks.moved > 0.0
+    search = Search() if noisy else ROUNDS.exact if last else ROUNDS.early
     attempts: list[Attempt] = []
     for activation in units:
-        found = check_fit_of_black_box(oracle, fit(source, RandomStart(activation=activation), clock), repeats, checks)
+        method = RandomStart(activation=activation, search=search)
+        found = check_fit_of_black_box(oracle, fit(source, method, clock), repeats, checks)
         missed = found.network(x[:aside]).reshape(y[:aside].shape) - y[:aside]
         error = float(np.sqrt((missed**2).mean() / max(y.var(axis=0).mean(), np.finfo(float).tiny)))
         one = has_one_answer(repeats, checks.moved) and not is_call_dependent(found.certificate.noise, repeats)
-        attempts.append(Attempt(found, error, one))
-        if attempts[-1].rank[0] == 0 or attempts[-1].stopped or not one:
+        attempts.append(Attempt(found, error, one, noisy))
+        if attempts[-1].rank[0] == 0 or was_interrupted(attempts[-1].found) or not one:
             break
     return attempts
 
 
 def _is_enough(now: Attempt, before: Attempt | None, candidates: Candidates) -> bool:
     agreed = not candidates.noisy or (before is not None and before.found.network.width == now.found.network.width)
-    return now.stopped or not now.one_answer or (now.rank[0] == 0 and agreed)
+    return was_interrupted(now.found) or not now.one_answer or (now.rank[0] == 0 and agreed)
+
+
+def _approximated(found: Recovery, rows: int, last: Attempt) -> Recovery:
+    """With the reason why no further round was made."""
+    reason = (
+        f"other units, or none: the black box has no noise, and the last {ROUNDS.approximations} rounds, up to {rows:,} rows, "
+        f"were fitted to {last.error:.1g} of the spread of the answers and not exactly. A network of these units is found "
+        "exactly or hardly at all; others approximate, the better the more rows there are.")
+    return replace(found, certificate=replace(found.certificate, reason=reason))
 
 
 def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, clock: Clock) -> Recovery:
@@ -154,7 +194,7 @@ def _with_queries(best: Attempt | None, oracle: Oracle, candidates: Candidates, 
     late: tuple[Claim, ...] = ()
     if clock.over and found.certificate.verdict != "verified":
         left = f"the rounds did, with {oracle.budget - oracle.spent:,} queries unspent: give the method and the width, or another"
-        late = (limit_claim(clock, f"{left} activation.").not_decisive(),)
+        late = (clock.claim(f"{left} activation.").not_decisive(),)
     certificate = replace(found.certificate, claims=(*found.certificate.claims, *candidates.claims, *late))
     return replace(found, certificate=certificate, samples_used=oracle.spent, queries=dict(oracle.queries))
 

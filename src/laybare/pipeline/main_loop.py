@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -15,9 +14,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from laybare.activations import Activation, relu
+from laybare.assembly.sign_decoding import sign_free_model
 from laybare.certificate import Certificate, Claim, SearchRecord, certify, unfinished_certificate
 from laybare.certificate.data_profile import profile_data
-from laybare.errors import InvalidInput
+from laybare.errors import Interrupted, InvalidInput
 from laybare.likelihood import Judgement, judgement_of, random_start_of, recover_by_likelihood
 from laybare.lines.assurance import AssuranceLike, AssuranceOptions, as_assurance
 from laybare.methods import Method
@@ -32,35 +32,18 @@ from laybare.numerics.shapes import Progress, report_progress
 from laybare.numerics.workspace import return_freed_memory, single_blas_thread
 from laybare.pipeline.arguments import LimitLike, MethodLike, SourceLike, as_limit, parse_arguments
 from laybare.pipeline.black_box import ROUNDS, BlackBoxChecks, fit_in_rounds
-from laybare.pipeline.monitor import (
-    LONGEST,
-    LONGEST_CHOSEN,
-    Clock,
-    SearchLimit,
-    clock_that_ended,
-    limit_claim,
-    run_on_first_step,
-    with_progress,
-)
+from laybare.pipeline.monitor import LONGEST, LONGEST_CHOSEN, Clock, SearchLimit, run_on_first_step, with_progress
 from laybare.pipeline.portfolio import try_methods
-from laybare.pipeline.recovery import Recovery, provenance_of
-from laybare.search.network_fit import (
-    NetworkFit,
-    SearchTask,
-    evaluate_start,
-    find_fit,
-    fit_narrower,
-    fit_or_best,
-    random_start,
-    refit,
-)
-from laybare.search.settings import SearchStart, check_counting_limit
-from laybare.solver.point import parameter_count, point_of
+from laybare.pipeline.recovery import Recovery
+from laybare.search.network_fit import NetworkFit, evaluate_start, find_fit, fit_narrower, fit_or_best, random_start, refit
+from laybare.search.settings import Search, SearchContext, check_counting_limit
+from laybare.solver.point import Model, parameter_count
 from laybare.source import Law, Oracle, Source
 from laybare.source.checkpoint import with_checkpoint
 from laybare.source.losses import Loss, as_loss
 from laybare.source.problem import Problem, pose
 from laybare.source.protocol import check_source
+from laybare.source.provenance import provenance_of
 from laybare.source.sums import BackgroundTask
 
 
@@ -208,9 +191,11 @@ def _recover_from_samples(
 
     found = certified(fit, 0)
     searched = call.width is None and fit.searched is not None and not fit.interrupted
+    if fit.runs is not None and method.search is not None and method.search.exact:
+        return found  # without noise, and not exact: no network of fewer units is
     if searched and found.certificate.findings.unit_unsupported:
         try:
-            return certified(fit_narrower(posed, fit, progress=call.progress), 1)
+            return certified(fit_narrower(posed, fit), 1)
         except KeyboardInterrupt:
             return found
     return found
@@ -226,15 +211,21 @@ def _pose(call: _Call, *, biases: bool) -> Problem:
 
 def _fit_from(call: _Call, method: Method, problem: Problem, start: Start) -> tuple[Network, NetworkFit]:
     """The network that a search begins with, and the best fit found from it; a literal form stays as it is."""
-    search = start.search or method.search
+    search, activation, width = start.search or method.search, method.activation or relu, start.width or call.width
+    context = _search_context(call, problem, activation, search or Search(), signed=start.signed)
     if search is None:
         first = required_network(start)
-        return first, evaluate_start(problem, first)
-    task = SearchTask(
-        problem, method.activation or relu, start.width or call.width, search, call.rng, call.progress,
-        SearchStart(trust="random" if start.network is None else "complete", signed=start.signed))
-    first = start.network or random_start(task)
-    return first, find_fit(task, first)
+        return first, evaluate_start(context, first)
+    first = start.network or random_start(context, activation, width)
+    return first, find_fit(context, first, width, "random" if start.network is None else "complete")
+
+
+def _search_context(
+    call: _Call, problem: Problem, activation: Activation, search: Search = Search(), *, signed: bool = False
+) -> SearchContext:
+    """A search on all rows: with the activation itself if signs are known, else with units whose signs do not matter."""
+    model = Model(activation, biases=problem.biases) if signed else sign_free_model(activation, biases=problem.biases)
+    return SearchContext(problem.used, model, search, problem.variation, call.rng, call.progress)
 
 
 def _certify(
@@ -243,21 +234,21 @@ def _certify(
     """The fit in canonical form on the given inputs, with its certificate; after an interrupt without tests."""
     record = SearchRecord(fit.claims, fit.runs, claims, call.looks)
     network, profile = problem.given(fit.network).canonical(), None
-    ended = clock_that_ended(call.progress)
-    if fit.interrupted and ended is None:
+    clock = call.progress
+    ended = clock if isinstance(clock, Clock) and clock.over else None  # else the user interrupted it, and waits
+    try:
+        if fit.interrupted and ended is None:
+            raise Interrupted
+        report_progress(call.progress, "certifying")
+        certificate = certify(
+            network, problem, rng=call.rng, search=record, progress=call.progress,
+            assurance=call.assurance or AssuranceOptions())
+        profile = profile_data(network, problem)
+        report_progress(call.progress, "certified")
+        if fit.interrupted and ended is not None:
+            certificate = _ended_by_limit(certificate, ended)
+    except KeyboardInterrupt:
         certificate = unfinished_certificate(network, (*fit.claims, *claims))
-    else:
-        try:
-            report_progress(call.progress, "certifying")
-            certificate = certify(
-                network, problem, rng=call.rng, search=record, progress=call.progress,
-                assurance=call.assurance or AssuranceOptions())
-            profile = profile_data(network, problem)
-            report_progress(call.progress, "certified")
-            if fit.interrupted and ended is not None:
-                certificate = _ended_by_limit(certificate, ended)
-        except KeyboardInterrupt:
-            certificate = unfinished_certificate(network, (*fit.claims, *claims))
     queries = dict(call.source.queries) if isinstance(call.source, Oracle) else {}
     traces = () if fit.trace is None else (fit.trace,)
     return Recovery(
@@ -265,20 +256,17 @@ def _certify(
 
 
 def _ended_by_limit(certificate: Certificate, clock: Clock) -> Certificate:
-    """The certificate of a search that a limit ended: its fit may be far from the best, so no test of it speaks against the
-    data."""
-    ended = limit_claim(
-        clock, "the search did: this is the best fit until then, and what fails below may be for that reason alone.")
+    """After a limit ended the search: its fit may be far from the best, so no test of it speaks against the data."""
+    ended = clock.claim("the search did: this is the best fit until then, and what fails below may be for that reason alone.")
     advice = f"{'work' if clock.worked_out else 'time'} ended before the search did: give more, or the width if you know it."
-    return replace(
-        certificate, claims=(ended, *(claim.not_decisive() for claim in certificate.claims)), reason=advice)
+    return replace(certificate, claims=(ended, *(claim.not_decisive() for claim in certificate.claims)), reason=advice)
 
 
 def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
     """Try the methods that suit the data. Methods with biases share the problem that is summarised."""
     from laybare.methods import choosing  # imports every method
 
-    problem, looks = _pose(call._replace(progress=clock.progress), biases=True), _looks()
+    problem, looks = _pose(call._replace(progress=clock.progress), biases=True), count(0, 2)  # a fit may certify two networks
 
     def fit(method: Method) -> Recovery:
         return _recover_from_samples(call._replace(looks=next(looks)), method, problem=problem if method.biases else None)
@@ -290,11 +278,6 @@ def _recover_by_choice(call: _Call, clock: Clock) -> Recovery:
 
     first = choosing.first_candidate(problem.used.outputs, call.activation)
     return try_methods(choose, fit, clock, first=first, width_given=call.width is not None, progress=clock.progress)
-
-
-def _looks() -> Iterator[int]:
-    """Networks certified before each fit: a fit may certify two, the second one without units that are not supported."""
-    return count(0, 2)
 
 
 def _recover_by_lines(
@@ -316,8 +299,7 @@ def _recover_by_lines(
 
 def _recover_in_rounds(call: _Call, oracle: Oracle, reason: LinesRefusal, limit: SearchLimit | None) -> Recovery:
     """Lines do not apply, for this reason: guess the activation, fit samples."""
-
-    looks = _looks()
+    looks = count(0, 2)  # a fit may certify two networks
 
     def fit(source: Source, method: Method, progress: Progress) -> Recovery:
         this = call._replace(source=source, progress=progress, looks=next(looks))
@@ -343,9 +325,9 @@ def refine(
         call = _Call(source, None, None, draws, run_on_first_step(listener, origin.begin), begun)
         problem = pose(source, biases=bool(np.any(start.layer.biases != 0.0)), rng=draws, progress=call.progress)
         white = problem.white(start)
-        point = point_of(white, biases=problem.biases, offset=True, linear=white.linear is not None)
-        check_counting_limit(problem.used, parameter_count(point))
-        fit = fit_or_best(problem, start.activation, lambda: refit(problem, white, progress=call.progress))
+        context = _search_context(call, problem, start.activation)
+        check_counting_limit(problem.used, parameter_count(context.point_of(white)))
+        fit = fit_or_best(context, start.activation, lambda: refit(context, white))
         found = _certify(call, problem, fit, start)
     return replace(found, provenance=origin.result())
 

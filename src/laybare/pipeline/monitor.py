@@ -1,13 +1,12 @@
 """Progress of a recovery, and its limits.
 
 Searches end by themselves, after a number of repairs and doublings of the width; how long that takes depends on the data. A clock
-listens to the progress events and stops a search in time: it returns the best that it has, and the certificate says so.
+listens to the progress events and stops a search in time: it returns the best that it has, and the certificate says so. Time
+depends on the machine and on what else it does, work does not: steps tell what they cost, from their sizes alone, in seconds of
+the cost model (`laybare.solver.options`). A limit of work stops a search at the same step everywhere.
 
-Time depends on the machine and on what else it does, work does not: steps tell what they cost, from their sizes alone, in seconds
-of the cost model (`laybare.solver.options`). A limit of work stops a search at the same step everywhere.
-
-A solver reports its steps. A step on rows that stay on disk is several passes of many seconds each; blocks of such passes are
-reported under the stage of the step that waits for them, and so are the queries of a black box.
+A step on rows that stay on disk is several passes of many seconds each; blocks of such passes are reported under the stage of the
+step that waits for them, and so are the queries of a black box.
 """
 
 from __future__ import annotations
@@ -74,6 +73,16 @@ class Clock:
     def over(self) -> bool:
         return self.worked_out or self.late
 
+    def claim(self, said: str) -> Claim:
+        """The claim that a limit ended what `said` tells."""
+        if self.worked_out:
+            return Claim(
+                ClaimName.WORK_LIMIT, self.work, self.limit.work, False, "proved",
+                f"the work that was granted ended before {said} Work is counted from sizes: it ends here on every machine.")
+        return Claim(
+            ClaimName.TIME_LIMIT, self.elapsed, self.limit.seconds, False, "proved",
+            f"time ended before {said} A faster machine may come further.")
+
     def __call__(self, event: Event) -> None:
         with self._lock:  # of runs that go on at once
             self.work += event.work
@@ -82,22 +91,6 @@ class Clock:
             self.progress(event._replace(detail=f"{event.detail}, {of}" if event.detail else of))
         if event.stage == "refining" and (self.late or (event.work and self.worked_out)):
             raise TimeLimitReached
-
-
-def clock_that_ended(progress: Progress | None) -> Clock | None:
-    """The clock by which a search that was stopped reached its limit; else the user interrupted it and waits."""
-    return progress if isinstance(progress, Clock) and progress.over else None
-
-
-def limit_claim(clock: Clock, said: str) -> Claim:
-    """The claim that a limit ended what `said` tells."""
-    if clock.worked_out:
-        return Claim(
-            ClaimName.WORK_LIMIT, clock.work, clock.limit.work, False, "proved",
-            f"the work that was granted ended before {said} Work is counted from sizes: it ends here on every machine.")
-    return Claim(
-        ClaimName.TIME_LIMIT, clock.elapsed, clock.limit.seconds, False, "proved",
-        f"time ended before {said} A faster machine may come further.")
 
 
 class PassReporter:

@@ -1,9 +1,9 @@
 """Several attempts at one network, the best of which is kept.
 
-Samples without a method: methods are tried in the order that suits the data. The next one is tried if the one before is
-refuted, or leaves structure in the residual, while there is time; unless two runs agree on it and other activations were tried in
-its place and are clearly worse. If no activation is given, ReLU is tried first; where it is refuted, smooth units follow, and
-those that fit held-out rows equally well are ties.
+Samples without a method: methods are tried in the order that suits the data. The next one is tried while there is time if the one
+before is refuted, or leaves structure in the residual; unless two runs agree on it and other activations were tried in its place
+and are clearly worse. If no activation is given, ReLU is tried first; where it is refuted, smooth units follow, and those that
+fit held-out rows equally well are ties.
 """
 
 from __future__ import annotations

@@ -268,13 +268,15 @@ class Curve(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Lines over one pair of axes; `logarithmic` names the axes with a logarithmic scale: "", "x", "y" or "xy"."""
+    """Lines over one pair of axes; `logarithmic` names the axes with a logarithmic scale: "", "x", "y" or "xy". `ticks` are
+    those of y by their values, where the powers of ten would not do."""
 
     title: str
     x: str
     y: str
     lines: Sequence[Curve]
     logarithmic: str = "y"
+    ticks: Mapping[float, str] | None = None
 
 
 Points = tuple[tuple[str, ...], list[tuple[str | int | float, ...]]]
@@ -380,6 +382,9 @@ def _draw(axes: Any, panel: Panel, names: list[str]) -> None:
         _ticks_at_values(axes, sorted({float(value) for line in panel.lines for value in line.x}))
     if "y" in panel.logarithmic:
         axes.set_yscale("log")
+    if panel.ticks is not None:
+        axes.set_yticks(list(panel.ticks), list(panel.ticks.values()))
+        axes.set_yticks([], minor=True)
     axes.grid(axis="y", color=LINE, linewidth=0.8)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
 

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.random import Generator
 
 from laybare.errors import TooFewSamples
+from laybare.networks import Network
 from laybare.numerics.checks import check_fields, show_choices
 from laybare.numerics.levels import SOLVED_LOSS
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, Trace, options
 from laybare.solver.minimise import minimise, prune
-from laybare.solver.point import FittedPoint, Model, Point, parameter_count
+from laybare.solver.point import FittedPoint, Model, Point, network_of, parameter_count, point_of
 from laybare.source import Source
 from laybare.source.problem import total_variation
 
@@ -85,13 +86,15 @@ class Search:
     """How hard to look.
 
     `spares` None means max(2, 15 % of the width) spare units. `hops` repairs follow the first run, and up to three times as many
-    where these are cheap and noise leaves open which run is best.
+    where these are cheap and noise leaves open which run is best. No model has fewer than `equations` per free parameter.
     """
 
     spares: int | None = None
     hops: int = 8
     bias_scale: float = 0.5
     effort: Effort = Effort()
+    equations: float = 1.2
+    exact: bool = False
 
     __repr__ = show_choices
 
@@ -106,29 +109,11 @@ Trust: TypeAlias = Literal["complete", "partial", "random"]
 """What is known of the units that a search begins with: they may be all, some of them may be right, or nothing."""
 
 
-class SearchStart(NamedTuple):
-    """Where a search begins: rows of units (None: random ones), how far they are trusted, and whether their signs are known.
-
-    `before` is the result of a narrower search: a run that ends there too, with spares, needs no other.
-    """
-
-    rows: Array | None = None
-    trust: Trust = "partial"
-    signed: bool = False
-    before: FittedPoint | None = None
-
-    @property
-    def random(self) -> bool:
-        """Whether a second run from other units is as good as the first."""
-        return self.rows is None or self.trust == "random"
-
-    def complete_rows(self) -> Array | None:
-        """The rows if they may be all."""
-        return self.rows if self.trust == "complete" else None
-
-
 class SearchContext(NamedTuple):
-    """One search: its rows, its model, and how hard to look. `scale` is the variation of y, the unit of the relative loss."""
+    """One search: its rows, its model, how hard to look, and what is known of the units.
+
+    `scale` is the variation of y, the unit of the relative loss; `known` are rows of units, None if there are none to begin with.
+    """
 
     source: Source
     model: Model
@@ -136,6 +121,8 @@ class SearchContext(NamedTuple):
     scale: float
     rng: Generator
     progress: Progress | None = None
+    known: Array | None = None
+    trust: Trust = "partial"
 
     @staticmethod
     def of(
@@ -148,6 +135,20 @@ class SearchContext(NamedTuple):
     def equations(self) -> int:
         return self.source.size * self.source.outputs
 
+    def on(self, part: Source) -> SearchContext:
+        """The same on some of the rows, with their share of the variation."""
+        return self._replace(source=part, scale=part.size / self.source.size * self.scale)
+
+    def knowing(self, units: Array | None, trust: Trust = "partial") -> SearchContext:
+        """The same from other units."""
+        return self._replace(known=units, trust=trust)
+
+    def point_of(self, network: Network) -> Point:
+        return point_of(network, biases=self.model.biases, offset=True, linear=network.linear is not None)
+
+    def network_of(self, point: Point) -> Network:
+        return network_of(point, vector=self.source.outputs == 1)
+
     def minimise(self, start: Point, floor: float = 0.0) -> FittedPoint:
         effort = self.effort(start)
         return minimise(
@@ -158,7 +159,7 @@ class SearchContext(NamedTuple):
 
     def prune_only(self, found: FittedPoint, width: int | None) -> FittedPoint:
         """The same with a trace of the pruning alone."""
-        return self.prune(found._replace(trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
+        return self.prune(replace(found, trace=Trace(found.trace.rows[-1:], found.trace.reason)), width)
 
     def is_expensive(self, point: Point) -> bool:
         return options.COST.is_expensive(self.source.size, parameter_count(point))
@@ -190,8 +191,9 @@ class SearchContext(NamedTuple):
     def count_parameters(self, width: int) -> int:
         return parameter_count(self.start(np.zeros((width, self.source.dim + self.model.biases))))
 
-    def largest_width(self, per_parameter: float = 1.2) -> int:
+    def largest_width(self, per_parameter: float | None = None) -> int:
         """Largest width with this many equations per free parameter, or 0: by default a sixth of the equations is left over."""
+        per_parameter = per_parameter or self.search.equations
         one, two = self.count_parameters(1), self.count_parameters(2)
         return max(0, int((self.equations / per_parameter - (2 * one - two)) // (two - one)))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from laybare.activations import Activation
@@ -12,18 +10,10 @@ from laybare.certificate import Claim, ClaimName
 from laybare.networks import Network, compare
 from laybare.numerics.levels import NOISELESS_LOSS
 from laybare.search import settings
+from laybare.search.settings import SearchContext
 from laybare.solver import Effort
 from laybare.solver.minimise import log_likelihood_gain, minimise, schwarz_penalty
-from laybare.solver.point import FittedPoint, network_of, point_of
-from laybare.source import Source
-from laybare.source.problem import Problem
-
-
-class SignedNetwork(NamedTuple):
-    """A network in its own activation, and the claim about its signs."""
-
-    network: Network
-    claim: Claim
+from laybare.solver.point import FittedPoint, point_of
 
 
 def match_signs(folded: Network, activation: Activation, loss: float, scale: float) -> DecodedNetwork:
@@ -32,10 +22,10 @@ def match_signs(folded: Network, activation: Activation, loss: float, scale: flo
     return restore_signs(folded, activation, tol=max(1e-7, tol))
 
 
-def choose_signs(
-    source: Source, folded: Network, matched: DecodedNetwork, loss: float, scale: float, *, biases: bool
-) -> SignedNetwork:
-    """The network behind a sign-free fit with squared error `loss` of the variation `scale`; `matched` is from `match_signs`.
+def choose_signs(context: SearchContext, folded: Network, matched: DecodedNetwork, loss: float) -> tuple[Network, Claim]:
+    """The network behind a sign-free fit with squared error `loss`, and the claim about its signs.
+
+    `matched` is from `match_signs`.
 
     Without noise the linear part decides (`restore_signs`). With noise it may let several patterns through; each of those is
     refitted without a linear part, and the data decide. A refit may flip a unit and end in the same network as another.
@@ -43,39 +33,40 @@ def choose_signs(
     """
     signs, activation, rules = matched.signs, matched.network.activation, settings.SEARCH
     if signs.searched and not signs.alternatives:
-        return _choose_linear_part(source, folded, matched, scale, biases=biases)
-    if not signs.searched or len(signs.alternatives) < 2 or loss <= NOISELESS_LOSS * scale:
-        return SignedNetwork(matched.network, _claim(signs))
+        return _choose_linear_part(context, folded, matched)
+    if not signs.searched or len(signs.alternatives) < 2 or loss <= NOISELESS_LOSS * context.scale:
+        return matched.network, _claim(signs)
     starts = (with_signs(folded, activation, pattern) for pattern in signs.alternatives[: rules.sign_patterns])
-    best, *others = sorted((_refit(source, start, scale, biases) for start in starts), key=lambda fit: fit.loss)
-    network = _network(best)
-    equations = source.size * source.outputs
+    best, *others = sorted((_refit(context, start) for start in starts), key=lambda fit: fit.loss)
+    network = context.network_of(best.point)
     gaps = [
-        log_likelihood_gain(equations, fit.loss, best.loss) for fit in others if _differs_in_sign(_network(fit), network)]
-    return SignedNetwork(network, _claim(signs, 1 + sum(gap < rules.sign_gap for gap in gaps), min(gaps, default=np.inf)))
+        log_likelihood_gain(context.equations, fit.loss, best.loss) for fit in others
+        if compare(context.network_of(fit.point), network).linear_error > 0.0]  # a unit is flipped: neither has a linear part
+    return network, _claim(signs, 1 + sum(gap < rules.sign_gap for gap in gaps), min(gaps, default=np.inf))
 
 
 def restore_linear_part(
-    problem: Problem, folded: Network, activation: Activation, loss: float, alone: float
-) -> SignedNetwork | None:
+    context: SearchContext, folded: Network, activation: Activation, loss: float, alone: float
+) -> tuple[Network, Claim] | None:
     """The network of a sign-free fit with the linear part that its signs leave over, if the samples ask for it: units alone,
     with signs that the tolerance let through, leave a squared error `alone` where the sign-free fit leaves `loss`.
 
     The tolerance is one for noise: units on few rows, or of several times their size, may pass it and still fit much worse.
     """
-    gap = log_likelihood_gain(problem.equations, alone, loss, NOISELESS_LOSS * problem.variation)
-    if gap <= _linear_penalty(problem.used, problem.equations):
+    gap = log_likelihood_gain(context.equations, alone, loss, NOISELESS_LOSS * context.scale)
+    if gap <= _linear_penalty(context):
         return None
     decoded = restore_signs(folded, activation, tol=0.0)
-    return SignedNetwork(decoded.network, _linear_claim(decoded.signs, gap, _linear_penalty(problem.used, problem.equations)))
+    return decoded.network, _linear_claim(context, decoded.signs, gap)
 
 
-def _linear_penalty(source: Source, equations: int) -> float:
+def _linear_penalty(context: SearchContext) -> float:
     """What a linear part must gain."""
-    return settings.SEARCH.linear_part * schwarz_penalty(source.dim * source.outputs, equations)
+    return settings.SEARCH.linear_part * schwarz_penalty(context.source.dim * context.source.outputs, context.equations)
 
 
-def _linear_claim(signs: Signs, gap: float, penalty: float) -> Claim:
+def _linear_claim(context: SearchContext, signs: Signs, gap: float) -> Claim:
+    penalty = _linear_penalty(context)
     text = (
         f"no signs make the units add up to the linear part (relative residual {signs.residual:.1e}), which was kept; "
         f"without it the samples are less likely by {gap / 2:.3g} (log), and {penalty / 2:.3g} would show that it is real: the "
@@ -83,9 +74,7 @@ def _linear_claim(signs: Signs, gap: float, penalty: float) -> Claim:
     return Claim(ClaimName.SIGN_PATTERNS, 0.0, 1.0, gap > penalty, "tested", text)
 
 
-def _choose_linear_part(
-    source: Source, folded: Network, matched: DecodedNetwork, scale: float, *, biases: bool
-) -> SignedNetwork:
+def _choose_linear_part(context: SearchContext, folded: Network, matched: DecodedNetwork) -> tuple[Network, Claim]:
     """The network with a linear part, against the best that units alone do from the nearest signs, both refitted.
 
     With a linear part of its own the signs of the units are a convention: flipping a unit changes that part alone.
@@ -93,28 +82,18 @@ def _choose_linear_part(
     exact fit then has another row and another linear part than the network. Units alone that fit exactly, with fewer parameters,
     are that network.
     """
-    alone = _refit(source, with_signs(folded, matched.network.activation, matched.signs.signs), scale, biases)
-    if alone.loss <= NOISELESS_LOSS * scale:
+    alone = _refit(context, with_signs(folded, matched.network.activation, matched.signs.signs))
+    if alone.loss <= NOISELESS_LOSS * context.scale:
         text = "no linear part is needed: the nearest pattern to that of the search, refitted without one, fits to rounding."
-        return SignedNetwork(_network(alone), Claim(ClaimName.SIGN_PATTERNS, 1.0, 1.0, True, "tested", text))
-    beside = _refit(source, matched.network, scale, biases, linear=True)
-    equations = source.size * source.outputs
-    gap = log_likelihood_gain(equations, alone.loss, beside.loss, NOISELESS_LOSS * scale)
-    return SignedNetwork(matched.network, _linear_claim(matched.signs, gap, _linear_penalty(source, equations)))
+        return context.network_of(alone.point), Claim(ClaimName.SIGN_PATTERNS, 1.0, 1.0, True, "tested", text)
+    beside = _refit(context, matched.network, linear=True)
+    gap = log_likelihood_gain(context.equations, alone.loss, beside.loss, NOISELESS_LOSS * context.scale)
+    return matched.network, _linear_claim(context, matched.signs, gap)
 
 
-def _differs_in_sign(one: Network, other: Network) -> bool:
-    """Whether some unit of one is flipped in the other: that leaves a linear part, and neither has one."""
-    return compare(one, other).linear_error > 0.0
-
-
-def _refit(source: Source, network: Network, scale: float, biases: bool, *, linear: bool = False) -> FittedPoint:
-    point = point_of(network, biases=biases, offset=True, linear=linear)
-    return minimise(source, point, scale, effort=Effort(max_steps=20))
-
-
-def _network(fit: FittedPoint) -> Network:
-    return network_of(fit.point, vector=fit.point.coefficients.shape[1] == 1)
+def _refit(context: SearchContext, network: Network, *, linear: bool = False) -> FittedPoint:
+    point = point_of(network, biases=context.model.biases, offset=True, linear=linear)
+    return minimise(context.source, point, context.scale, effort=Effort(max_steps=20))
 
 
 def _claim(signs: Signs, fitting: int | None = None, gap: float = 0.0) -> Claim:

@@ -1,19 +1,15 @@
 """Over-wide search: more units than needed, Gauss-Newton, then pruning.
 
-At exact width the squared error has bad local minima; a few spare units remove most of them, and repairs most of the rest
-(`search_at_width`). Without noise a run that fits ends the search. With noise none fits exactly, and spare units follow the
-noise, in each run in another way: two runs whose losses differ by no more than that are pruned, and if they end at the same
-minimum the search is over.
+At exact width the squared error has bad local minima; a few spare units remove most of them, and repairs most of the rest: the
+third of the units that costs least, by exact cost, is drawn again, so that what is stuck is freed and good units stay. Without
+noise a run that fits ends the search. With noise none fits exactly, and spare units follow the noise, in each run in another way:
+two runs whose losses differ by no more than that are pruned, and if they end at the same minimum the search is over. Spares need
+equations: where these are few, hops at exact width come first (`hops.py`).
 
-Spares need equations. Where these are few, hops at exact width come first (`hops.py`).
-
-Runs with spare units at one width, until one fits or two agree after pruning.
-
-A *repair* removes the third of the units that costs least, by exact cost, and draws them again: what is stuck is freed, good
-units stay. Where a step takes long and the width is given, a second run from other units is made at the same time, each on one
-core: dense algebra between passes, and passes over few rows, do not keep two cores busy, and two independent runs that end at the
-same minimum are stronger evidence than a repaired one. The second is dropped if the first fits: bits do not depend on cores.
-Where the width is not given and runs take long, one that needs its spares is widened, not repeated: it cannot be the last one.
+Where a step takes long and the width is given, a second run from other units is made at the same time, each on one core: dense
+algebra between passes, and passes over few rows, do not keep two cores busy, and two independent runs that end at the same
+minimum are stronger evidence than a repaired one. The second is dropped if the first fits: bits do not depend on cores. Where the
+width is not given and runs take long, one that needs its spares is widened, not repeated: it cannot be the last one.
 
 Agreement: noise makes a fit of P parameters differ from the truth by P σ² in the sum of squares over all rows. Two fits whose
 outputs differ by a share ε of that are √ε of a standard error apart, in the mean over all directions. One unit more, fewer or
@@ -22,9 +18,9 @@ elsewhere makes a difference of several P σ² per unit, since it gains log n fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +29,7 @@ from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
 from laybare.numerics.shapes import Array, Event, Progress, Sums, report_progress
 from laybare.search import settings
 from laybare.search.hops import search_by_hops
-from laybare.search.settings import SearchContext, SearchStart, check_counting_limit
+from laybare.search.settings import SearchContext, check_counting_limit
 from laybare.solver import FitInterrupt, Trace, TraceRow, best_so_far, options
 from laybare.solver.minimise import log_likelihood_gain, removal_pays, schwarz_penalty
 from laybare.solver.normal import Fit, FitStatistic, elimination_order, project_on
@@ -51,137 +47,156 @@ from laybare.solver.point import (
 from laybare.source.views import run_until_interrupted
 
 
-class WidthTrial(NamedTuple):
-    """A width to try: units, units with spares, the loss at which a run ends, and the width to prune to (None: find it)."""
+@dataclass(eq=False)
+class _Runs:
+    """Runs at one width: for `units`, `wide` with spares, until one leaves `floor`; whether the width is `given`, else found.
 
+    So far: the best run, all steps, how many followed the first, and what is left of the best after pruning, if known, or the
+    better of two that were compared.
+    """
+
+    context: SearchContext
     units: int
     wide: int
     floor: float
-    given: int | None
-
-    def is_enough(self, pruned: FittedPoint) -> bool:
-        """Whether pruning kept no spare: those it keeps were needed."""
-        return self.given is not None or pruned.point.width <= min(self.units, self.wide - 1)
-
-
-class SearchState(NamedTuple):
-    """Runs at one width so far: the best, all steps, how many followed the first; what is left of the best after pruning, if
-    known, or the better of two runs that were `compared`; and the result, once there is one."""
-
+    given: bool
     best: FittedPoint
     trace: Trace
     repeats: int = 0
     pruned: FittedPoint | None = None
     compared: bool = False
-    result: FittedPoint | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether a run fits, or no further one is to be made: more of them if they are cheap and two nearly agree."""
+        most = self.context.search.hops
+        if self.context.is_solved(self.best, self.floor) or self.repeats >= settings.SEARCH.patience * most:
+            return True
+        return self.repeats >= most and not (self.given and self.context.is_cheap(self.best.point) and self.compared)
+
+    def repeat(self) -> FittedPoint:
+        """A run from the best one, repaired: the cheapest third of its units drawn again."""
+        context, point, most = self.context, self.best.point, max(self.context.search.hops, self.repeats + 1)
+        detail = f"relative loss {self.best.loss / context.scale:.1e}"
+        report_progress(context.progress, "repairing", self.repeats + 1, most, detail)
+        order, _ = elimination_order(point, Fit(*context.source.sum(FitStatistic(point), stage="repair")))
+        new = -(-point.width // 3)
+        rest = keep_units(point, np.sort(order[new:]))
+        return context.minimise(add_units(rest, context.draw_units(new), np.zeros((new, context.source.outputs))), self.floor)
+
+    def add(self, run: FittedPoint) -> FittedPoint | None:
+        """Another run, compared with the best one if their losses allow that they end at the same minimum: the result, if any."""
+        self.trace, self.repeats = self.trace.then(run.trace), self.repeats + 1
+        found = self._compare(run) if self._is_comparable(run) else None
+        if run.loss < self.best.loss:
+            self.best, self.pruned = run, self.pruned if self.compared else None
+        return found
+
+    def widen(self, before: FittedPoint | None) -> FittedPoint | None:
+        """The result where a wider search comes next: if pruning keeps spares, or ends where a narrower search did."""
+        if self.compared or not self._may_widen():
+            return None
+        if self.pruned is None:
+            self.pruned = self.context.prune_only(self.best, None)
+            self.trace = self.trace.then(self.pruned.trace)
+        if not self._is_enough(self.pruned):
+            return self.pruned
+        if before is not None and same_minimum(self.context, before, self.pruned):
+            return replace(_lower(before, self.pruned), runs=self.repeats + 2)
+        return None
+
+    def _compare(self, run: FittedPoint) -> FittedPoint | None:
+        """The best run and another one, both pruned: two that end at the same minimum are the result, or show that more units are
+        needed than there are."""
+        first, second = self._prune_both(run)
+        self.trace = (self.trace if first is self.pruned else self.trace.then(first.trace)).then(second.trace)
+        self.pruned, self.compared = _lower(first, second), True
+        if not same_minimum(self.context, first, second):
+            return None
+        if self._is_enough(second):
+            trusted = self.repeats > settings.SEARCH.repairs_to_narrow or not self._misses_spares(run, second)
+            return replace(self.pruned, runs=self.repeats + 1) if trusted else None
+        return _lower(self.best, run) if self.units < self.context.largest_width() else None
+
+    def _prune_both(self, run: FittedPoint) -> Sequence[FittedPoint]:
+        """The best run and another one without their spares, at the same time where that is expensive. An interrupt ends both."""
+        context, width = self.context, self.units if self.given else None
+        if self.pruned is not None:
+            return self.pruned, context.prune_only(run, width)
+
+        def prune(fit: FittedPoint, progress: Progress | None) -> FittedPoint:
+            return context._replace(progress=progress).prune_only(fit, width)
+
+        if not context.is_expensive(run.point):
+            return prune(self.best, context.progress), prune(run, context.progress)
+        return run_until_interrupted(context.source, context.progress, partial(prune, self.best), partial(prune, run))
+
+    def _is_enough(self, pruned: FittedPoint) -> bool:
+        """Whether pruning kept no spare: those it keeps were needed."""
+        return self.given or pruned.point.width <= min(self.units, self.wide - 1)
+
+    def _is_comparable(self, run: FittedPoint) -> bool:
+        """Whether a run is worth pruning for a comparison: there is noise, it does not fit, the width is given or leaves
+        equations to check, and its loss differs from the best by no more than spare units gain from noise.
+
+        To prune a hundred units takes seconds, and with few equations an agreement proves little.
+        """
+        context, rules, best = self.context, settings.SEARCH, self.best
+        enough = self.given or context.equations >= rules.equations_to_compare * context.count_parameters(self.wide)
+        left = max(1, context.equations - parameter_count(best.point))
+        noise = rules.noise_per_spare * (self.wide - self.units) * parameters_per_unit(best.point) / left
+        most = max(_tolerance(context, best) * overfit(context.source, best.point), noise) * best.loss
+        undecided = not context.search.exact and not context.is_solved(run, self.floor)
+        return enough and undecided and abs(best.loss - run.loss) <= most
+
+    def _misses_spares(self, wide: FittedPoint, pruned: FittedPoint) -> bool:
+        """Whether the spares gained more than their penalty: other fits of the pruned width may be better."""
+        lost = parameter_count(wide.point) - parameter_count(pruned.point)
+        return not removal_pays(self.context.source, wide.loss, pruned.loss, self.context.scale, lost, ROUNDING_LOSS)
+
+    def _may_widen(self) -> bool:
+        """Whether the width is not given, equations are left to widen it, and runs are not so cheap that repairs come first."""
+        context = self.context
+        enough = settings.SEARCH.equations_to_widen * context.count_parameters(context.with_spares(2 * self.units))
+        return not self.given and not context.is_cheap(self.best.point) and context.equations >= enough
 
 
-def search_at_width(context: SearchContext, trial: WidthTrial, start: SearchStart) -> FittedPoint:
-    """The best of the runs at a width, or, if two agree, what is left of them after pruning. Rows of the start come first in the
-    first run."""
-    units = context.draw_units(trial.wide)
-    if start.rows is not None:
-        units[: min(len(start.rows), trial.wide)] = start.rows[: trial.wide]
-    best, run = _first_runs(context, trial, context.start(units), independent=start.random)
-    state = SearchState(best, best.trace)
-    with best_so_far(lambda: state.best):
-        while state.result is None and not _is_over(context, trial, state):
-            if run is None:
-                state = _widened(context, trial, state, start.before)
-                run = None if state.result else _repeat(context, trial, state)
-            if run is not None:
-                state, run = _with_run(context, trial, state, run), None
-    return state.result or state.best._replace(trace=state.trace)
+def search_at_width(
+    context: SearchContext, width: int, *, given: bool, before: FittedPoint | None = None
+) -> FittedPoint:
+    """The best of the runs at a width, or, if two agree, what is left of them after pruning. Known units come first in the first.
 
-
-def _is_over(context: SearchContext, trial: WidthTrial, state: SearchState) -> bool:
-    """Whether a run fits, or no further one is to be made: more of them if they are cheap and two nearly agree."""
-    best, most = state.best, context.search.hops
-    if context.is_solved(best, trial.floor) or state.repeats >= settings.SEARCH.patience * most:
-        return True
-    return state.repeats >= most and not (trial.given is not None and context.is_cheap(best.point) and state.compared)
-
-
-def _repeat(context: SearchContext, trial: WidthTrial, state: SearchState) -> FittedPoint:
-    """A run from the best one, repaired: the cheapest third of its units drawn again."""
-    point, most = state.best.point, max(context.search.hops, state.repeats + 1)
-    detail = f"relative loss {state.best.loss / context.scale:.1e}"
-    report_progress(context.progress, "repairing", state.repeats + 1, most, detail)
-    order, _ = elimination_order(point, Fit(*context.source.sum(FitStatistic(point), stage="repair")))
-    new = -(-point.width // 3)
-    rest = keep_units(point, np.sort(order[new:]))
-    return context.minimise(add_units(rest, context.draw_units(new), np.zeros((new, context.source.outputs))), trial.floor)
-
-
-def _with_run(context: SearchContext, trial: WidthTrial, state: SearchState, run: FittedPoint) -> SearchState:
-    """After another run, which is compared with the best one if their losses allow that they end at the same minimum."""
-    state = state._replace(trace=state.trace.then(run.trace), repeats=state.repeats + 1)
-    if _is_comparable(context, trial, run) and losses_compatible(context, state.best, run, trial.wide - trial.units):
-        state = _compare(context, trial, state, run)
-    if run.loss >= state.best.loss:
-        return state
-    return state._replace(best=run, pruned=state.pruned if state.compared else None)
-
-
-def _compare(context: SearchContext, trial: WidthTrial, state: SearchState, run: FittedPoint) -> SearchState:
-    """The best run and another one, both pruned: two that end at the same minimum are the result, or show that more units are
-    needed than there are."""
-    first, second = _prune_both(context, trial, state, run)
-    trace = (state.trace if first is state.pruned else state.trace.then(first.trace)).then(second.trace)
-    lower = min(first, second, key=lambda one: one.loss)
-    state = state._replace(trace=trace, pruned=lower, compared=True)
-    if not same_minimum(context, first, second):
-        return state
-    if trial.is_enough(second):
-        trusted = state.repeats > settings.SEARCH.repairs_to_narrow or not _misses_spares(context, run, second)
-        return state._replace(result=lower._replace(trace=trace, runs=state.repeats + 1)) if trusted else state
-    if trial.units < context.largest_width():
-        return state._replace(result=min(state.best, run, key=lambda one: one.loss)._replace(trace=trace))
-    return state
-
-
-def _prune_both(
-    context: SearchContext, trial: WidthTrial, state: SearchState, run: FittedPoint
-) -> tuple[FittedPoint, FittedPoint]:
-    """The best run and another one without their spares; at the same time, where that is expensive. An interrupt ends both."""
-    if state.pruned is not None:
-        return state.pruned, context.prune_only(run, trial.given)
-
-    def prune(fit: FittedPoint, progress: Progress | None) -> FittedPoint:
-        return context._replace(progress=progress).prune_only(fit, trial.given)
-
-    if not context.is_expensive(run.point):
-        return prune(state.best, context.progress), prune(run, context.progress)
-    first, second = run_until_interrupted(context.source, context.progress, partial(prune, state.best), partial(prune, run))
-    return first, second
-
-
-def _widened(context: SearchContext, trial: WidthTrial, state: SearchState, before: FittedPoint | None) -> SearchState:
-    """Where a wider search comes next: the result, if pruning keeps spares, or ends where a narrower search did."""
-    if state.compared or not _may_widen(context, trial, state.best.point):
-        return state
-    pruned = state.pruned or context.prune_only(state.best, trial.given)
-    trace = state.trace if state.pruned else state.trace.then(pruned.trace)
-    state = state._replace(pruned=pruned, trace=trace)
-    if not trial.is_enough(pruned):
-        return state._replace(result=pruned._replace(trace=trace))
-    if before is not None and same_minimum(context, before, pruned):
-        lower = min(before, pruned, key=lambda one: one.loss)
-        return state._replace(result=lower._replace(trace=trace, runs=state.repeats + 2))
-    return state
+    `before` is the result of a narrower search: a run that ends there too, with spares, needs no other.
+    """
+    context.check_width(width)
+    units, known = context.draw_units(context.with_spares(width)), context.known
+    if known is not None:
+        units[: min(len(known), len(units))] = known[: len(units)]
+    matrix_free = units.size > SOLVER.dense_limit
+    floor = (settings.SEARCH.close_loss if given else SOLVED_LOSS) if matrix_free else 0.0
+    independent = given and context.search.hops > 0 and (known is None or context.trust == "random")
+    best, run = _first_runs(context, context.start(units), floor, twice=independent)
+    runs = _Runs(context, width, len(units), floor, given, best, best.trace)
+    with best_so_far(lambda: runs.best):
+        while not runs.over:
+            found = None if run else runs.widen(before)
+            if found is None:
+                found, run = runs.add(run or runs.repeat()), None
+            if found is not None:
+                return replace(found, trace=runs.trace)
+    return replace(runs.best, trace=runs.trace)
 
 
 def _first_runs(
-    context: SearchContext, trial: WidthTrial, start: Point, *, independent: bool
+    context: SearchContext, start: Point, floor: float, *, twice: bool
 ) -> tuple[FittedPoint, FittedPoint | None]:
     """The first run; where steps are expensive, at the same time a second one from other units, unless the first fits."""
-    single = not independent or trial.given is None or context.search.hops == 0
-    if single or not context.is_expensive(start):
-        return context.minimise(start, trial.floor), None
-    other, ended = context.start(context.draw_units(trial.wide)), dict[int, FittedPoint]()
+    if not twice or not context.is_expensive(start):
+        return context.minimise(start, floor), None
+    other, ended = context.start(context.draw_units(start.width)), dict[int, FittedPoint]()
 
     def first_fits() -> bool:
-        return 0 in ended and context.is_solved(ended[0], trial.floor)
+        return 0 in ended and context.is_solved(ended[0], floor)
 
     def run(number: int, progress: Progress) -> None:
         def report(event: Event) -> None:
@@ -191,13 +206,13 @@ def _first_runs(
 
         try:
             if not (number and first_fits()):
-                ended[number] = context._replace(progress=report).minimise((start, other)[number], trial.floor)
+                ended[number] = context._replace(progress=report).minimise((start, other)[number], floor)
         except FitInterrupt:
             if number and first_fits():
                 return
             raise
 
-    with best_so_far(lambda: min(ended.values(), key=lambda one: one.loss, default=None) or _unrefined(context, start)):
+    with best_so_far(lambda: _lower(*ended.values()) if ended else _unrefined(context, start)):
         run_until_interrupted(context.source, context.progress, partial(run, 0), partial(run, 1))
     return ended[0], None if first_fits() else ended[1]
 
@@ -205,35 +220,13 @@ def _first_runs(
 def _unrefined(context: SearchContext, start: Point) -> FittedPoint:
     """Where runs begin, for an interrupt that comes while this thread waits for others."""
     point, loss = project_on(context.source, start)
-    return FittedPoint(point, loss, Trace((TraceRow(loss / context.scale, 0.0, 0.0, 0.0, context.source.size),), "interrupted"))
+    rows = context.source.size
+    return FittedPoint(point, loss, None, Trace((TraceRow(loss / context.scale, 0.0, 0.0, 0.0, rows),), "interrupted"), rows)
 
 
-def _is_comparable(context: SearchContext, trial: WidthTrial, run: FittedPoint) -> bool:
-    """Whether a run is worth pruning for a comparison: it does not fit, and the width is given or leaves equations to check.
-
-    To prune a hundred units takes seconds, and with few equations an agreement proves little.
-    """
-    enough = settings.SEARCH.equations_to_compare * context.count_parameters(trial.wide)
-    return (trial.given is not None or context.equations >= enough) and not context.is_solved(run, trial.floor)
-
-
-def _misses_spares(context: SearchContext, wide: FittedPoint, pruned: FittedPoint) -> bool:
-    """Whether the spares gained more than their penalty: other fits of the pruned width may be better."""
-    lost = parameter_count(wide.point) - parameter_count(pruned.point)
-    return not removal_pays(context.source, wide.loss, pruned.loss, context.scale, lost, ROUNDING_LOSS)
-
-
-def _may_widen(context: SearchContext, trial: WidthTrial, point: Point) -> bool:
-    """Whether the width is not given, equations are left to widen it, and runs are not so cheap that repairs come first."""
-    enough = settings.SEARCH.equations_to_widen * context.count_parameters(context.with_spares(2 * trial.units))
-    return trial.given is None and not context.is_cheap(point) and context.equations >= enough
-
-
-def losses_compatible(context: SearchContext, one: FittedPoint, other: FittedPoint, spares: int) -> bool:
-    """Whether the losses of two runs differ by no more than spare units gain from noise."""
-    left = max(1, context.equations - parameter_count(one.point))
-    noise = settings.SEARCH.noise_per_spare * spares * parameters_per_unit(one.point) / left
-    return abs(one.loss - other.loss) <= max(_tolerance(context, one) * overfit(context.source, one.point), noise) * one.loss
+def _lower(*fits: FittedPoint) -> FittedPoint:
+    """The fit with the lowest loss, of equal ones the first."""
+    return min(fits, key=lambda one: one.loss)
 
 
 def same_minimum(context: SearchContext, one: FittedPoint, other: FittedPoint) -> bool:
@@ -243,62 +236,54 @@ def same_minimum(context: SearchContext, one: FittedPoint, other: FittedPoint) -
     most = _tolerance(context, one) * overfit(context.source, one.point) * min(one.loss, other.loss)
     if abs(one.loss - other.loss) > most:
         return False
-    return float(context.source.sum(_OutputDifference(one.point, other.point), stage="loss")[0]) <= most
+
+    def apart(x: Array, y: Array) -> Sums:
+        return (np.asarray(np.sum((outputs_at(one.point, x) - outputs_at(other.point, x)) ** 2)),)
+
+    return float(context.source.sum(apart, stage="loss")[0]) <= most
 
 
 def _tolerance(context: SearchContext, found: FittedPoint) -> float:
     return settings.SEARCH.same_minimum_early if context.is_expensive(found.point) else settings.SEARCH.same_minimum
 
 
-@dataclass(frozen=True, eq=False)
-class _OutputDifference:
-    """(x, y) -> the sum of squares of the differences between the outputs of two points."""
-
-    one: Point
-    other: Point
-
-    def __call__(self, x: Array, y: Array) -> Sums:
-        first, second = (outputs_at(p, x) for p in (self.one, self.other))
-        return (np.asarray(np.sum((first - second) ** 2)),)
-
-
-def search_with_spares(context: SearchContext, width: int | None, start: SearchStart = SearchStart()) -> FittedPoint:
+def search_with_spares(context: SearchContext, width: int | None) -> FittedPoint:
     """The best fit found and pruned: to `width` units if given, else to as many as the data call for.
 
-    Rows of the start come first, random spares beside them. If they may be all, they are tried alone first.
+    Known units come first, random spares beside them. If they may be all, they are tried alone first.
     """
-    known = start.complete_rows()
+    known = context.known if context.trust == "complete" else None
     if width is None:
         first = settings.SEARCH.first_width
-        return grow_width(context, start, first if known is None else max(first, len(known)))
+        return grow_width(context, first if known is None else max(first, len(known)))
     if known is not None and len(known) >= width:
         return _known_alone_first(context, known[:width])
-    return _search_and_prune(context, width, start)
+    return _search_and_prune(context, width)
 
 
-def search_few_equations(context: SearchContext, width: int | None, start: SearchStart) -> FittedPoint:
+def search_few_equations(context: SearchContext, width: int | None) -> FittedPoint:
     """`search_with_spares`, and hops where equations are few: before it if the width is given, else after it, in vain.
 
     With noise no hop fits exactly: they are in vain, or find a better fit than runs with spares, if these can be made at all.
     """
     if context.search.spares is not None or not context.search.hops:
-        return search_with_spares(context, width, start)
+        return search_with_spares(context, width)
     if width is None:
-        wide = search_with_spares(context, width, start)
+        wide = search_with_spares(context, width)
         over = context.is_solved(wide) or not _has_few_equations(context, wide.point.width)
         return wide if over else grow_by_hops(context, wide)
     if not _has_few_equations(context, width):
-        return search_with_spares(context, width, start)
+        return search_with_spares(context, width)
     check_counting_limit(context.source, context.count_parameters(width), width=width, largest_width=context.largest_width())
-    known = context.draw_units(width) if start.rows is None else start.rows
+    known = context.draw_units(width) if context.known is None else context.known
     units = np.vstack([known, context.draw_units(max(0, width - len(known)))])[:width]
     hops = search_by_hops(context, units, _count_hops(context, width))
     if context.is_solved(hops) or context.largest_width() < width:
         return hops
     with best_so_far(hops):
-        wide = search_with_spares(context, width, start)
-    best = min(hops, wide, key=lambda one: one.loss)
-    return best._replace(trace=hops.trace.then(wide.trace), runs=wide.runs if best is wide else 0)
+        wide = search_with_spares(context, width)
+    best = _lower(hops, wide)
+    return replace(best, trace=hops.trace.then(wide.trace), runs=wide.runs if best is wide else 0)
 
 
 def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
@@ -308,7 +293,7 @@ def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
     left; pruning an exact fit leaves the units that are needed. If no width fits exactly, the fit as it was.
     """
     rules = settings.SEARCH
-    widest = context.largest_width(rules.equations_to_hop)
+    widest = context.largest_width(max(rules.equations_to_hop, context.search.equations))
     trace, width = found.trace, min(found.point.width, widest - 1)
     while 0 < width < widest:
         width = min(2 * width, widest)
@@ -319,8 +304,8 @@ def grow_by_hops(context: SearchContext, found: FittedPoint) -> FittedPoint:
             wider = search_by_hops(context, units, rules.hops_per_width)
         trace = trace.then(wider.trace)
         if context.is_solved(wider):
-            return context.prune(wider._replace(trace=trace), None)
-    return found._replace(trace=trace)
+            return context.prune(replace(wider, trace=trace), None)
+    return replace(found, trace=trace)
 
 
 def _count_hops(context: SearchContext, width: int) -> int:
@@ -356,57 +341,46 @@ def _known_alone_first(context: SearchContext, known: Array) -> FittedPoint:
     if context.is_solved(first):
         return first
     with best_so_far(first):
-        second = _search_and_prune(context, len(known), SearchStart(first.point.units))
+        second = _search_and_prune(context.knowing(first.point.units), len(known))
         runs = second.runs or 2 * same_minimum(context, first, second)
-    best = min(second, first, key=lambda one: one.loss)
-    return best._replace(trace=first.trace.then(second.trace), runs=runs)
+    return replace(_lower(second, first), trace=first.trace.then(second.trace), runs=runs)
 
 
-def _search_and_prune(context: SearchContext, width: int, start: SearchStart) -> FittedPoint:
+def _search_and_prune(context: SearchContext, width: int) -> FittedPoint:
     """Runs with spares, each repaired from the best before it, until one fits or two agree; pruned to `width`."""
-    found = search_at_width(context, _trial(context, width, settings.SEARCH.close_loss, width), start)
+    found = search_at_width(context, width, given=True)
     return found if found.agreed else context.prune(found, width)
 
 
-def grow_width(context: SearchContext, start: SearchStart, width: int) -> FittedPoint:
+def grow_width(context: SearchContext, width: int) -> FittedPoint:
     """Double the width until the data are fitted, doubling does not pay (twice), or the samples do not allow it."""
     few = context._replace(search=replace(context.search, hops=min(context.search.hops, 3)))
     best, trace, worse, limit = None, None, 0, context.largest_width()
     while True:
-        trial = _trial(context, width, SOLVED_LOSS, None)
         with best_so_far(best):
-            found = search_at_width(few, trial, start._replace(before=best))
+            found = search_at_width(few, width, given=False, before=best)
         trace = found.trace if trace is None else trace.then(found.trace)
         if best is None or _is_better(context, found, best):
             best, worse = found, 0
         else:
             worse += 1
         if found.agreed and same_minimum(context, best, found):
-            return best._replace(trace=trace, runs=found.runs)
-        if context.is_solved(best, trial.floor) or worse == 2 or width >= limit:
-            return repeat_at_found_width(context, context.prune(best._replace(trace=trace), None))
+            return replace(best, trace=trace, runs=found.runs)
+        if context.is_solved(best) or worse == 2 or width >= limit:
+            return repeat_at_found_width(context, context.prune(replace(best, trace=trace), None))
         width = min(2 * width, limit)
 
 
 def repeat_at_found_width(context: SearchContext, found: FittedPoint) -> FittedPoint:
     """Search again at the width just found; two runs may now agree, on it or on a better fit."""
-    width = found.point.width
-    if context.is_solved(found) or not context.is_cheap(found.point):
+    if context.search.exact or context.is_solved(found) or not context.is_cheap(found.point):
         return found
-    trial = _trial(context, width, settings.SEARCH.close_loss, width)
     with best_so_far(found):
-        again = search_at_width(context, trial, SearchStart(found.point.units))
+        again = search_at_width(context.knowing(found.point.units), found.point.width, given=True)
+    trace = found.trace.then(again.trace)
     if not again.agreed or (again.loss > found.loss and not same_minimum(context, found, again)):
-        return found._replace(trace=found.trace.then(again.trace))
-    return min(found, again, key=lambda one: one.loss)._replace(trace=found.trace.then(again.trace), runs=again.runs)
-
-
-def _trial(context: SearchContext, width: int, floor: float, given: int | None) -> WidthTrial:
-    """A width with its spares; `floor` applies where steps are matrix-free."""
-    context.check_width(width)
-    wide = context.with_spares(width)
-    matrix_free = wide * (context.source.dim + context.model.biases) > SOLVER.dense_limit
-    return WidthTrial(width, wide, floor if matrix_free else 0.0, given)
+        return replace(found, trace=trace)
+    return replace(_lower(found, again), trace=trace, runs=again.runs)
 
 
 def _is_better(context: SearchContext, wider: FittedPoint, best: FittedPoint) -> bool:

@@ -11,7 +11,6 @@ from laybare.solver.loop import (
     FitScale,
     Iterate,
     Rule,
-    SolverResult,
     Trace,
     TraceRow,
     Trial,
@@ -22,6 +21,6 @@ from laybare.solver.loop import (
 )
 
 __all__ = [
-    "Effort", "FitInterrupt", "FitScale", "Iterate", "Rule", "SolverResult", "Trace", "TraceRow", "Trial",
+    "Effort", "FitInterrupt", "FitScale", "Iterate", "Rule", "Trace", "TraceRow", "Trial",
     "best_so_far", "check_finite", "damped_descent", "damped_steps",
 ]

@@ -1,4 +1,4 @@
-"""Levenberg-Marquardt with variable projection, streamed: from a rough start to machine precision.
+"""Levenberg-Marquardt with variable projection: from a rough start to machine precision.
 
 The readout, the offset and the linear part are eliminated (`normal.py`), so the damped step concerns the hidden rows only:
 
@@ -6,26 +6,24 @@ The readout, the offset and the linear part are eliminated (`normal.py`), so the
 
 A homogeneous unit may be rescaled against its readout without changing anything: its own row is a null direction of Schur. Rows
 that must have length 1 may not move along themselves either. P projects these directions out, `gauge` puts weight on them so
-that the matrix is definite, and rows are brought back to unit length after each step.
+that the matrix is definite, and rows are brought back to unit length after each step. Each trial costs one cheap pass (FᵀF, FᵀR:
+the projected loss at the new rows); each accepted step one full pass.
 
-Each trial costs one cheap pass (FᵀF, FᵀR: the projected loss at the new rows); each accepted step one full pass.
-
-Levenberg-Marquardt on few rows, held in memory: for searches that make thousands of short fits.
-
-The same steps as `dense.py`, with less work for each. What is free and affine (offset, linear part) is projected out of features
-and labels once, by an orthonormal basis Q of [1, x]. At hidden rows W, with H the projected features and C the readout:
+For searches that make thousands of short fits to few rows, `HeldRows` takes the same steps with less work for each. What is free
+and affine (offset, linear part) is projected out of features and labels once, by an orthonormal basis Q of [1, x]. At hidden rows
+W, with H the projected features and C the readout:
 
     J = S ⊗ X̃,    B an orthonormal basis of [Q, H],        Schur = (C Cᵀ) ∘ (JᵀJ - (BᵀJ)ᵀBᵀJ),        gradient = C ∘ JᵀR
 
-A homogeneous unit's own row is a null direction of Schur and orthogonal to the gradient, so that the damping alone keeps the
-matrix definite. J is single precision while the loss is far from rounding. A readout may carry a `penalty` per squared length,
-which enters as further rows √penalty·C with label zero (`search/hops.py` says why).
+A unit's own row is a null direction of Schur and orthogonal to the gradient: the damping alone keeps the matrix definite. J is
+single precision while the loss is far from rounding. A readout may carry a `penalty` per squared length, which enters as further
+rows √penalty·C with label zero (`search/hops.py` says why).
 Source: Kaufman (1975), as `normal.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -34,7 +32,7 @@ from laybare.activations import Activation
 from laybare.errors import InvalidInput
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_in_place, factor_spd, solve_one_in_place, solve_spd
 from laybare.numerics.shapes import Array, Progress
-from laybare.solver import Effort, FitScale, Iterate, SolverResult, Trial, best_so_far, check_finite, damped_descent, options
+from laybare.solver import Effort, FitScale, Iterate, Trial, check_finite, damped_descent, options
 from laybare.solver.normal import Step, StepStatistic, project_on
 from laybare.solver.point import FittedPoint, Model, Point, overfit, tangent, unit_rows
 from laybare.source import Source
@@ -47,8 +45,7 @@ def levenberg_marquardt(
     _check_differentiable(start)
     rule = _Dense(source, options.SOLVER.single_above * scale)
     units = FitScale(scale, source.size, overfit(source, start), unknowns=start.size, normal=1)
-    with best_so_far(view=FittedPoint.of):
-        return FittedPoint.of(damped_descent(rule, start, units, effort=effort, progress=progress))
+    return damped_descent(rule, start, units, effort=effort, progress=progress)
 
 
 class _System(NamedTuple):
@@ -59,7 +56,7 @@ class _System(NamedTuple):
     gradient: Array
     back: Array  # G⁻¹ FᵀXs: how the coefficients follow the rows
     coefficients: Array
-    least: float = 0.0
+    least: float  # damping
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +73,20 @@ class _Dense:
     def system(self, here: Iterate[Point, None]) -> _System:
         single = here.loss > self.single_above and here.point.units.size >= options.SOLVER.single_from
         statistic = StepStatistic(here.point, np.float32 if single else np.float64)
-        sums = Step(*self.source.sum(statistic, stage="normal equations"))
-        check_finite(float(sums.loss))
-        return _system(sums, here.point)._replace(least=options.SOLVER.single_damping if single else 0.0)
+        step = Step(*self.source.sum(statistic, stage="normal equations"))
+        check_finite(float(step.loss))
+        return projected_system(step, here.point, options.SOLVER.single_damping if single else 0.0)
 
     def trial(self, system: _System, damping: float) -> Trial[Point]:
-        return _trial(system, max(damping, system.least))
+        point, (k, p), matrix = system.point, system.point.units.shape, system.held.copy()
+        matrix[np.diag_indices(k * p)] += max(damping, system.least) * system.weight
+        delta = solve_spd(matrix, tangent(system.gradient.reshape(k, p), point.normals).ravel())
+        rows = cap_rows(point.activation, point.units, tangent(delta.reshape(k, p), point.normals))
+        delta = rows.ravel()
+        predicted = float(delta @ (2.0 * system.gradient - system.schur @ delta))
+        follow = (rows[:, :, None] * system.coefficients[:k][:, None, :]).reshape(k * p, -1)
+        moved = unit_rows(point, point.units + rows, system.coefficients - system.back @ follow)
+        return Trial(moved, predicted, float(np.abs(rows).max()))
 
 
 def schur_complement(
@@ -97,7 +102,8 @@ def schur_complement(
     return schur, back
 
 
-def _system(step: Step, point: Point) -> _System:
+def projected_system(step: Step, point: Point, least: float = 0.0) -> _System:
+    """The projected problem at a point, from the sums of a step there."""
     k, p = point.units.shape
     q, m = point.coefficients.shape
     change = solve_spd(step.gram[:q, :q], step.moment[:q])
@@ -107,26 +113,12 @@ def _system(step: Step, point: Point) -> _System:
     gradient = (left * coefficients[:k, None, :]).sum(axis=2).ravel()
     weight = damping_weight(schur)
     held = with_gauge(schur, point.normals, weight.reshape(k, p))
-    return _System(point, schur, held, weight, gradient, back, coefficients)
-
-
-def _trial(system: _System, damping: float) -> Trial[Point]:
-    point = system.point
-    k, p = point.units.shape
-    matrix = system.held.copy()
-    matrix[np.diag_indices(k * p)] += damping * system.weight
-    delta = solve_spd(matrix, tangent(system.gradient.reshape(k, p), point.normals).ravel())
-    delta = cap_rows(point.activation, point.units, tangent(delta.reshape(k, p), point.normals)).ravel()
-    predicted = float(delta @ (2.0 * system.gradient - system.schur @ delta))
-    rows = delta.reshape(k, p)
-    A = system.coefficients[:k]
-    coefficients = system.coefficients - system.back @ (rows[:, :, None] * A[:, None, :]).reshape(k * p, -1)
-    return Trial(unit_rows(point, point.units + rows, coefficients), predicted, float(np.abs(rows).max()))
+    return _System(point, schur, held, weight, gradient, back, coefficients, least)
 
 
 def damping_weight(schur: Array) -> Array:
     """D, the diagonal of Schur, for nearly dead units a tiny share of its largest entry."""
-    diagonal = np.diag(schur)
+    diagonal = schur.diagonal()
     return np.asarray(np.maximum(diagonal, 1e-12 * diagonal.max()))
 
 
@@ -206,13 +198,9 @@ class HeldRows:
         affine = np.linalg.qr(np.hstack([*([ones] if model.offset else []), *([x] if model.linear else []), x[:, :0]]))[0]
         return HeldRows(inputs, inputs.astype(np.float32), affine, y - affine @ (affine.T @ y), model, scale)
 
-    def with_penalty(self, penalty: float) -> HeldRows:
-        """The same with another penalty."""
-        return replace(self, penalty=penalty)
-
     def minimise(
         self, units: Array, effort: Effort, progress: Progress | None = None
-    ) -> SolverResult[Array, Projected]:
+    ) -> Iterate[Array, Projected]:
         """The minimum near hidden rows `units`."""
         scale = FitScale(self.scale, len(self.inputs), unknowns=units.size, normal=1)
         return damped_descent(self, units, scale, effort=effort, progress=progress)

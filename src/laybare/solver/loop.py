@@ -20,17 +20,16 @@ Source: Marquardt (1963); damping after Nielsen (1999), IMM-REP-1999-05, with th
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from laybare.errors import Interrupted, InvalidInput
 from laybare.numerics.checks import check_fields
+from laybare.numerics.lazy import renamed_fields
 from laybare.numerics.levels import FLOOR_LOSS, GRAM_LOSS, START_LOSS
 from laybare.numerics.shapes import Event, Progress
 from laybare.solver.options import work_of_step
@@ -87,6 +86,7 @@ class Trace(NamedTuple):
         return "\n".join([*lines, f"stopped: {self.reason}"])
 
 
+@renamed_fields(settled="gain_tol", rough="kink_tol")
 @dataclass(frozen=True, kw_only=True)
 class Effort:
     """When to stop.
@@ -109,33 +109,6 @@ class Effort:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    if not TYPE_CHECKING:
-        def __getattr__(self, name: str) -> float:
-            if name not in _RENAMED:
-                raise AttributeError(f"Effort has no field {name!r}")
-            return getattr(self, _renamed(name))
-
-
-_RENAMED = {"settled": "gain_tol", "rough": "kink_tol"}
-"""Fields of version 0.2 and what they are called since."""
-
-
-def _renamed(old: str) -> str:
-    warnings.warn(f"Effort.{old} is now Effort.{_RENAMED[old]}.", DeprecationWarning, stacklevel=3)
-    return _RENAMED[old]
-
-
-def _with_old_names(init: Callable[..., None]) -> Callable[..., None]:
-    @wraps(init)
-    def __init__(self: Effort, **fields: Any) -> None:
-        for old in _RENAMED.keys() & fields.keys():
-            fields[_renamed(old)] = fields.pop(old)
-        init(self, **fields)
-
-    return __init__
-
-
-Effort.__init__ = _with_old_names(Effort.__init__)  # type: ignore[method-assign]
 
 P = TypeVar("P")  # a point: parameters
 K = TypeVar("K")  # what the pass that gave the loss also gave: sums for the next system, or None
@@ -144,11 +117,22 @@ Y = TypeVar("Y")  # a system: what trial steps are computed from
 
 @dataclass(frozen=True, eq=False)
 class Iterate(Generic[P, K]):
-    """A point (its linear part may have been fitted by the rule), its loss, and sums of the same pass for the next system."""
+    """Where a fit is, or ended: a point, its loss, sums of the same pass for the next system, and the steps that led there.
+
+    A rule may have fitted the linear part of the point. `rows` is how many a pass of the fit touched, `runs` the number of runs
+    after which two had ended here; 0: no two did.
+    """
 
     point: P
     loss: float
     sums: K
+    trace: Trace = Trace((), "")
+    rows: int = 0
+    runs: int = 0
+
+    @property
+    def agreed(self) -> bool:
+        return self.runs > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,16 +168,8 @@ class Rule(Proposals[P, K, Y], Protocol[P, K, Y]):
         """The loss at a point, by one pass over the data; NaN if it overflows."""
 
 
-@dataclass(frozen=True, eq=False)
-class SolverResult(Generic[P, K]):
-    """The best iterate and the steps that led there."""
-
-    best: Iterate[P, K]
-    trace: Trace
-
-
 class FitInterrupt(Interrupted):
-    """Somebody wants to stop, and `best` is the best so far, with its trace: a SolverResult, or a fit made of one."""
+    """Somebody wants to stop, and `best` is the best so far."""
 
     def __init__(self, best: Any, stop: KeyboardInterrupt) -> None:
         super().__init__(*stop.args)
@@ -234,7 +210,7 @@ class FitScale(NamedTuple):
 
 def damped_descent(
     rule: Rule[P, K, Y], start: P, scale: FitScale, *, effort: Effort = Effort(), progress: Progress | None = None
-) -> SolverResult[P, K]:
+) -> Iterate[P, K]:
     """Lower the loss from `start` until one of the reasons above.
 
     Raises if the loss at an accepted point is not finite, and FitInterrupt with the result so far.
@@ -250,13 +226,13 @@ def damped_descent(
             else:
                 asked = steps.send(there)
     except StopIteration as end:
-        result: SolverResult[P, K] = end.value
+        result: Iterate[P, K] = end.value
         return result
 
 
 def damped_steps(
     rule: Proposals[P, K, Y], start: P, scale: FitScale, *, effort: Effort = Effort(), progress: Progress | None = None
-) -> Generator[P, Iterate[P, K], SolverResult[P, K]]:
+) -> Generator[P, Iterate[P, K], Iterate[P, K]]:
     """The same as a generator that yields points and is sent their iterates: several runs can then share their passes."""
     begun, reason, work = time.perf_counter(), "", 0.0
     here = yield start
@@ -280,15 +256,14 @@ def damped_steps(
                 damping = next_damping(tried.damping, gained, trial.predicted, effort.damping_floor)
                 rows.append(row(trial.length))
                 if progress is not None:
-                    said = _detail(here.loss / scale.loss, trial.passes)
-                    progress(Event("refining", step + 1, effort.max_steps, said, work))
+                    progress(Event("refining", step + 1, effort.max_steps, _detail(here.loss / scale.loss, trial.passes), work))
                 work = 0.0
             reason = tried.reason
             if reason:
                 break
     except KeyboardInterrupt as stop:
-        raise FitInterrupt(SolverResult(here, Trace(tuple(rows), "interrupted")), stop) from stop
-    return SolverResult(here, Trace(tuple(rows), reason or "steps"))
+        raise FitInterrupt(replace(here, trace=Trace(tuple(rows), "interrupted"), rows=scale.rows), stop) from stop
+    return replace(here, trace=Trace(tuple(rows), reason or "steps"), rows=scale.rows)
 
 
 @dataclass(frozen=True, eq=False)

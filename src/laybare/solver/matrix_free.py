@@ -1,15 +1,16 @@
 """Gauss-Newton without normal equations, for networks with more than about 2000 hidden parameters.
 
-Each step solves (JᵀJ + μD) δ = Jᵀr by conjugate gradients in a Kronecker metric,
+Each step solves (JᵀJ + μD) δ = Jᵀr by conjugate gradients, J never formed. A *metric* stands for JᵀJ: it is cheap to solve with,
+and so close to JᵀJ that few products are needed. With condition number κ of one measured in the other the error of CG falls by
+(√κ - 1)/(√κ + 1) per product. The metric here is a Kronecker product; that of `subsampled.py` is the normal equations of a part:
 
     M = (AAᵀ ∘ SᵀS/n) ⊗ (X̃ᵀX̃/n) · n   on the hidden rows,       FᵀF   on the coefficients,
 
 exact for the hidden rows when slopes and inputs are uncorrelated; for whitened inputs it leaves a condition number set by the
 ratio of unknowns to samples. Damping adds μ times the diagonal of the left factor. Cost: factors of k × k, p × p and q × q.
 While the fit is far off, a subsample is enough; the last steps see all rows. The pass that gives the loss of a trial also gives
-the gradient of the next step.
-
-The sums behind matrix-free Gauss-Newton: losses, gradients and products with JᵀJ, none of which forms J.
+the gradient of the next step. Rows move in their tangent spaces. How far CG goes, the forcing term, shrinks with the residual, so
+that convergence is superlinear near an exact fit.
 
 Letters as in `normal.py`, but X̃ = [x, 1] always, and the coefficients are split into the readout A (k, m) and an affine part
 B (d+1, m), so that f = act(U) A + X̃ B. A direction is (D, E_A, E_B): D moves the hidden rows, E the coefficients:
@@ -19,21 +20,12 @@ B (d+1, m), so that f = act(U) A + X̃ B. A direction is (D, E_A, E_B): D moves 
 
 Everything that meets X̃ is gathered into one product forwards and one backwards: about 6·n·k·d operations in all, and X̃ is read
 twice. Within a block all but X̃ lies transposed, a row for every unit: what is done number by number then runs along the samples,
-in a fifth of the time that twenty columns take. Products may run in single precision (`dtype`): blocks are added up in double
-precision and the gradient that drives the iteration is double where it must be, so single precision limits how far one CG run
-gets, not where the outer iteration ends.
+in a fifth of the time that twenty columns take.
 
-Conjugate gradients for one damped Gauss-Newton step, (JᵀJ + μD) δ = Jᵀr, J never formed.
-
-A *metric* stands for JᵀJ: it is cheap to solve with, and so close to JᵀJ that few products are needed. With condition number κ of
-one measured in the other the error of CG falls by (√κ - 1)/(√κ + 1) per product. Two kinds are in use: a Kronecker product of
-small matrices (`matrix_free.py`) and the normal equations of a subsample (`subsampled.py`). Rows move in their tangent spaces.
-How far CG goes, the forcing term, shrinks with the residual, so that convergence is superlinear near an exact fit.
-
-Gradients are single precision as long as that is enough. If the residual is thousands of times its rounding, a gradient is good
-to a thousandth, and a Newton step needs no more. With noise that is always so: averaged over the samples, the rounding of a
-gradient is a millionth of its standard error. A single-precision run that settles or stalls is therefore final; one that ends at
-its floor, or finds no step that lowers the loss, is continued in double precision.
+Gradients and products are single precision as long as that is enough; blocks are added up in double. If the residual is thousands
+of times its rounding, a gradient is good to a thousandth, and a Newton step needs no more. With noise that is always so: averaged
+over the samples, the rounding of a gradient is a millionth of its standard error. A single-precision run that settles or stalls
+is therefore final; one that ends at its floor, or finds no step that lowers the loss, is continued in double precision.
 Source: Hestenes and Stiefel (1952); Dembo, Eisenstat, Steihaug (1982) for the forcing terms; Steihaug (1983) for truncation.
 """
 
@@ -49,8 +41,8 @@ from laybare.numerics.levels import DIGITS_LOSS, ROUNDING_LOSS, SINGLE_LOSS
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd, inner
 from laybare.numerics.shapes import Array, Progress, Sums, report_progress
 from laybare.numerics.workspace import workspace
-from laybare.solver import Effort, FitScale, Iterate, Rule, SolverResult, Trial, best_so_far, damped_descent, options
-from laybare.solver.normal import InPrecision, images, project_on, unit_of, with_ones
+from laybare.solver import Effort, FitScale, Iterate, Rule, Trial, best_so_far, damped_descent, options
+from laybare.solver.normal import InPrecision, doubles, images, project_on, unit_of, with_ones
 from laybare.solver.point import FittedPoint, Point, Split, overfit, split, tangent, unit_rows
 from laybare.source import Source
 
@@ -111,10 +103,10 @@ class GradientStatistic(InPrecision):
         B[k + m :] = H[: self.curvature * k]
         back = np.dot(B, X1)
         loss = np.asarray(unit**2 * np.einsum("on,on->", R, R, dtype=np.float64))
-        rows, readout, affine = _double(back[:k], np.dot(H, R.T), back[k : k + m].T)
+        rows, readout, affine = doubles(back[:k], np.dot(H, R.T), back[k : k + m].T)
         gradient = loss, unit**2 * rows, unit * readout, unit * affine
         if self.curvature:
-            return *gradient, *_double(np.dot(slopes, slopes.T), np.dot(H, H.T), back[k + m :])
+            return *gradient, *doubles(np.dot(slopes, slopes.T), np.dot(H, H.T), back[k + m :])
         return (*gradient, H, slopes) if self.tangents else gradient
 
 
@@ -148,12 +140,8 @@ class ProductStatistic(InPrecision):
         np.multiply(slopes, _pulled_back(A, image), out=B[:k])
         B[k:] = image
         back = np.dot(B, X1)
-        rows, readout, affine = _double(back[:k], np.dot(H, image.T), back[k:].T)
+        rows, readout, affine = doubles(back[:k], np.dot(H, image.T), back[k:].T)
         return unit**2 * rows, unit * readout, unit * affine
-
-
-def _double(*parts: Array) -> Sums:
-    return tuple(part.astype(np.float64, copy=False) for part in parts)
 
 
 def _pulled_back(A: Array, r: Array) -> Array:
@@ -237,14 +225,13 @@ class DampedSystem:
             direction = z.plus(direction, rho / before)
         return Solution(solution, products, solution.dot(right))
 
-
-def newton_trial(system: DampedSystem, gradient: Split, forcing: float, enough: float = 0.0) -> Trial[Point]:
-    """The damped Gauss-Newton step from a point with CG tolerance `forcing`; no product if it gains less than `enough`."""
-    point, limits = system.point, options.SOLVER
-    right = Direction(*joined(point, gradient))
-    found = system.solve(right, max(limits.cg_tightest, min(limits.cg_forcing, forcing)), enough)
-    moved = unit_rows(point, point.units + found.step.rows, point.coefficients + found.step.coefficients)
-    return Trial(moved, found.gain, float(np.abs(found.step.rows).max()), found.products)
+    def trial(self, gradient: Split, forcing: float, enough: float = 0.0) -> Trial[Point]:
+        """The damped Gauss-Newton step, by CG with tolerance `forcing`; no product if it gains less than `enough`."""
+        point, limits = self.point, options.SOLVER
+        right = Direction(*joined(point, gradient))
+        found = self.solve(right, max(limits.cg_tightest, min(limits.cg_forcing, forcing)), enough)
+        moved = unit_rows(point, point.units + found.step.rows, point.coefficients + found.step.coefficients)
+        return Trial(moved, found.gain, float(np.abs(found.step.rows).max()), found.products)
 
 
 K = TypeVar("K")
@@ -254,7 +241,7 @@ Y = TypeVar("Y")
 def single_then_double(
     rule: Callable[[Precision], Rule[Point, K, Y]], start: Point, scale: FitScale, *,
     effort: Effort, progress: Progress | None = None,
-) -> SolverResult[Point, K]:
+) -> Iterate[Point, K]:
     """Descend by the rule in single, then if needed in double precision."""
     effort = replace(effort, floor=max(effort.floor, DIGITS_LOSS))
     coarse = replace(effort, floor=max(effort.floor, SINGLE_LOSS))
@@ -265,7 +252,7 @@ def single_then_double(
         return first
     rest = replace(effort, max_steps=left, damping=min(rows[-1].damping, effort.damping))
     with best_so_far(first):
-        last = damped_descent(rule(np.float64), first.best.point, scale._replace(passes=0), effort=rest, progress=progress)
+        last = damped_descent(rule(np.float64), first.point, scale._replace(passes=0), effort=rest, progress=progress)
     later = last.trace._replace(rows=last.trace.rows[1:] or last.trace.rows)  # it begins where the first run ended
     return replace(last, trace=first.trace.then(later))
 
@@ -289,44 +276,6 @@ class KroneckerMetric:
         return Direction(tangent(rows, self.normals), self.features.solve(v.coefficients))
 
 
-@dataclass(frozen=True, eq=False)
-class KroneckerCurvature:
-    """Metrics from the slopes at a point and the second moment of the inputs, X̃ᵀX̃/n, which is the same everywhere."""
-
-    moments: Array
-    size: int
-
-    @staticmethod
-    def of(source: Source) -> KroneckerCurvature:
-        """One pass."""
-        return KroneckerCurvature(_second_moment(source), source.size)
-
-    def metric(self, point: Point, slope: Slope, damping: float) -> KroneckerMetric:
-        A = point.coefficients[: point.width]
-        kernel = (A @ A.T) * slope.slopes
-        weight = damping * np.diag(kernel)
-        used = self.moments if point.biases else self.moments[:-1, :-1]
-        factor = factor_spd(kernel + np.diag(weight))
-        return KroneckerMetric(point.normals, weight, factor, used, factor_spd(used), factor_spd(self._gram(point, slope)))
-
-    def _gram(self, point: Point, slope: Slope) -> Array:
-        """FᵀF from its parts, in the order of the coefficients."""
-        free = [*([-1] if point.offset else []), *(range(len(self.moments) - 1) if point.linear else [])]
-        cross, inputs = slope.cross[:, free], self.size * self.moments[np.ix_(free, free)]
-        return np.block([[slope.hidden, cross], [cross.T, inputs]])
-
-
-def _second_moment(source: Source) -> Array:
-    """X̃ᵀX̃ / n with X̃ = [x, 1]."""
-
-    def statistic(x: Array, y: Array) -> Sums:
-        X1 = np.column_stack([x, np.ones(len(x))])
-        return (inner(X1, X1),)
-
-    (total,) = source.sum(statistic, stage="second moment")
-    return np.asarray(total / source.size)
-
-
 def matrix_free_newton(
     source: Source, start: Point, scale: float, *, effort: Effort = Effort(), progress: Progress | None = None
 ) -> FittedPoint:
@@ -335,34 +284,39 @@ def matrix_free_newton(
     Ends with 12 digits where fits are exact: the last bits are not worth their products.
     """
     effort = replace(effort, floor=max(effort.floor, ROUNDING_LOSS))
-    wanted = options.SOLVER.far_rows * (start.units.size + start.coefficients.size)
+    wanted = options.SOLVER.far_rows * start.size
     if 2 * wanted >= source.size:
         return _descend(source, start, scale, effort, progress)
     part, far = source.take(wanted), replace(effort, floor=max(effort.floor, options.SOLVER.far_loss))
     begun = _descend(part, start, scale * part.size / source.size, far, progress)
     full = _descend(source, begun.point, scale, effort, progress)
-    return full._replace(trace=begun.trace.then(full.trace))
+    return replace(full, trace=begun.trace.then(full.trace))
 
 
 def _descend(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> FittedPoint:
-    curvature = KroneckerCurvature.of(source)
+    (moments,) = source.sum(_second_moment, stage="second moment")
 
     def rule(dtype: Precision) -> _ByProducts:
-        return _ByProducts(source, scale, curvature, dtype, progress)
+        return _ByProducts(source, scale, np.asarray(moments / source.size), dtype, progress)
 
     point, _ = project_on(source, start)
     units = FitScale(scale, source.size, overfit(source, point), passes=2, unknowns=point.size)
-    with best_so_far(view=FittedPoint.of):
-        return FittedPoint.of(single_then_double(rule, point, units, effort=effort, progress=progress))
+    return single_then_double(rule, point, units, effort=effort, progress=progress)
+
+
+def _second_moment(x: Array, y: Array) -> Sums:
+    """(x, y) -> X̃ᵀX̃ with X̃ = [x, 1]."""
+    X1 = np.column_stack([x, np.ones(len(x))])
+    return (inner(X1, X1),)
 
 
 @dataclass(frozen=True, eq=False)
 class _ByProducts:
-    """The step rule: CG from products; the pass that evaluates a point also gives its gradient."""
+    """The step rule: CG from products; the pass that evaluates a point also gives its gradient. `moments` are X̃ᵀX̃/n."""
 
     source: Source
     scale: float
-    curvature: KroneckerCurvature
+    moments: Array
     dtype: Precision
     progress: Progress | None
     passes: ClassVar[float] = 0.0
@@ -376,6 +330,20 @@ class _ByProducts:
 
     def trial(self, system: Iterate[Point, Slope], damping: float) -> Trial[Point]:
         slope, forcing = system.sums, float(np.sqrt(system.loss / self.scale))
-        gradient = Split(slope.rows, slope.readout, slope.affine)
-        metric = self.curvature.metric(system.point, slope, damping)
-        return newton_trial(DampedSystem(self.source, system.point, metric, progress=self.progress), gradient, forcing)
+        metric = self._metric(system.point, slope, damping)
+        damped = DampedSystem(self.source, system.point, metric, progress=self.progress)
+        return damped.trial(Split(slope.rows, slope.readout, slope.affine), forcing)
+
+    def _metric(self, point: Point, slope: Slope, damping: float) -> KroneckerMetric:
+        A = point.coefficients[: point.width]
+        kernel = (A @ A.T) * slope.slopes
+        weight = damping * np.diag(kernel)
+        used = self.moments if point.biases else self.moments[:-1, :-1]
+        factor = factor_spd(kernel + np.diag(weight))
+        return KroneckerMetric(point.normals, weight, factor, used, factor_spd(used), factor_spd(self._gram(point, slope)))
+
+    def _gram(self, point: Point, slope: Slope) -> Array:
+        """FᵀF from its parts, in the order of the coefficients."""
+        free = [*([-1] if point.offset else []), *(range(len(self.moments) - 1) if point.linear else [])]
+        cross, inputs = slope.cross[:, free], self.source.size * self.moments[np.ix_(free, free)]
+        return np.block([[slope.hidden, cross], [cross.T, inputs]])

@@ -1,24 +1,20 @@
 """One entry to the solvers, and the test by which fewer units do.
 
-The choice of a solver depends on the cost of a step, for n rows, P unknowns and n·k·d operations per gradient:
+The choice of a solver depends on the cost of a step, for n rows and P unknowns:
 
 - few rows: the normal equations of all rows, n·P² per step (`dense.py`), formed once for several steps where that is expensive;
 - many rows per unknown: first the normal equations of a subsample, to its own minimum, then all rows: by conjugate gradients in
   the metric of the subsample (`subsampled.py`), or by their own normal equations where P is so small that these cost no more;
 - more unknowns than a matrix is worth: conjugate gradients in a Kronecker metric (`matrix_free.py`).
 
-Fewer units: backward elimination by the exact increase of the squared error.
-
-`elimination_order` ranks the units. A removal stands only if, after a refit, the loss has risen by less than Schwarz's penalty.
-
-Is the model with more parameters better? Twice the log of a likelihood ratio, and what it must exceed.
-
-For N equations with equal normal noise, its variance fitted, the ratio of two fits is that of their squared errors,
+Fewer units: backward elimination by the exact increase of the squared error. A removal stands only if, after a refit, the loss
+has risen by less than Schwarz's penalty: for N equations with equal normal noise, its variance fitted, twice the logarithm of the
+likelihood ratio of two fits is
 
     gain = N log((loss without + floor) / (loss with + floor)),
 
-where `floor` is rounding, so that exact fits compare as well: any true unit raises the loss 1e10-fold. A model with q more
-parameters is better if the gain exceeds the penalty q log N (Schwarz 1978). Pruning, widths, signs and the certificate ask this.
+where `floor` is rounding, so that exact fits compare as well. A model with q more parameters is better if that exceeds q log N
+(Schwarz 1978). Pruning, widths, signs and the certificate ask this.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS
+from laybare.numerics.levels import ROUNDING_LOSS, SOLVED_LOSS, TINY
 from laybare.numerics.shapes import Array, Progress
 from laybare.solver import Effort, best_so_far, options
 from laybare.solver.dense import levenberg_marquardt
@@ -38,9 +34,6 @@ from laybare.solver.subsampled import ReducedNormal, SubsampledCurvature, subsam
 from laybare.source import Source
 from laybare.source.problem import prefix
 from laybare.source.sums import balance_two_blocks
-
-TINY = float(np.finfo(float).tiny)
-"""The floor where none is given. Derived: the least number whose logarithm keeps all digits."""
 
 
 def log_likelihood_gain(equations: float, without: float, loss: float, floor: float = TINY) -> float:
@@ -62,19 +55,31 @@ def minimise(
     `near`: all rows, or as many as a subsample has, have been fitted already, so that only its curvature is of use. With the
     curvature of all rows `nearby` no subsample is fitted first. An interrupt is raised, with the best so far.
     """
-    if nearby is not None and (_by_products(source, start) or is_expensive(source, start)):
-        part = prefix(source, part_rows(source, start)) if _by_products(source, start) else source
+    limits, expensive, by_products = options.SOLVER, is_expensive(source, start), _by_products(source, start)
+
+    def in_metric_of(part: Source, point: Point) -> FittedPoint:
         curvature = SubsampledCurvature(part, source.size, nearby)
-        return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
-    if start.units.size > options.SOLVER.dense_limit:
+        return subsampled_newton(source, curvature, point, scale, effort=effort, progress=progress)
+
+    if nearby is not None and (by_products or expensive):
+        return in_metric_of(prefix(source, part_rows(source, start)) if by_products else source, start)
+    if start.units.size > limits.dense_limit:
         return matrix_free_newton(source, start, scale, effort=effort, progress=progress)
+    if not expensive:
+        return levenberg_marquardt(source, start, scale, effort=effort, progress=progress)
     rows = part_rows(source, start)
-    if source.size < options.SOLVER.part_ratio * rows or not _is_worth_a_part(source, start):
-        return _dense(source, start, scale, effort, progress)
-    if near and _by_products(source, start):
-        curvature = SubsampledCurvature(prefix(source, rows), source.size)
-        return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
-    return _part_first(source, prefix(source, rows), start, scale, effort, progress)
+    if source.size < limits.part_ratio * rows:
+        return in_metric_of(source, start)
+    part = prefix(source, rows)
+    if near and by_products:
+        return in_metric_of(part, start)
+    begun = _fit_part(part, start, scale * part.size / source.size, effort, progress)
+    point = start if _gained_only_noise(begun, overfit(part, start)) else begun.point
+    if by_products:
+        full = in_metric_of(part, point)
+    else:
+        full = levenberg_marquardt(source, point, scale, effort=effort, progress=progress)
+    return replace(full, trace=begun.trace.then(full.trace))
 
 
 def _by_products(source: Source, point: Point) -> bool:
@@ -95,37 +100,18 @@ def part_rows(source: Source, point: Point) -> int:
     return balance_two_blocks(max(equations, limits.product_operations * source.size // unknowns))
 
 
-def _part_first(
-    source: Source, part: Source, start: Point, scale: float, effort: Effort, progress: Progress | None
-) -> FittedPoint:
+def _fit_part(part: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> FittedPoint:
+    """A subsample as far as its noise allows, by its normal equations, formed again for every step if they are cheap."""
     limits = options.SOLVER
     rough = replace(
         effort, gain_tol=max(effort.gain_tol, limits.part_gain_tol), kink_tol=max(effort.kink_tol, limits.part_kink_tol))
-    begun = _dense(part, start, scale * part.size / source.size, rough, progress)
-    point = start if _gained_only_noise(begun, overfit(part, start)) else begun.point
-    if start.size <= limits.products_from:
-        full = levenberg_marquardt(source, point, scale, effort=effort, progress=progress)
-    else:
-        curvature = SubsampledCurvature(part, source.size)
-        full = subsampled_newton(source, curvature, point, scale, effort=effort, progress=progress)
-    return full._replace(trace=begun.trace.then(full.trace))
-
-
-def _dense(source: Source, start: Point, scale: float, effort: Effort, progress: Progress | None) -> FittedPoint:
-    """By the normal equations of all rows, formed again for every step if they are cheap."""
-    if not is_expensive(source, start):
-        return levenberg_marquardt(source, start, scale, effort=effort, progress=progress)
-    curvature = SubsampledCurvature(source, source.size)
-    return subsampled_newton(source, curvature, start, scale, effort=effort, progress=progress)
-
-
-def _is_worth_a_part(source: Source, point: Point) -> bool:
-    """Whether steps on all rows are so expensive that a subsample is fitted first."""
-    return is_expensive(source, point)
+    if not is_expensive(part, start):
+        return levenberg_marquardt(part, start, scale, effort=rough, progress=progress)
+    return subsampled_newton(part, SubsampledCurvature(part, part.size), start, scale, effort=rough, progress=progress)
 
 
 def is_expensive(source: Source, point: Point) -> bool:
-    """Whether one set of normal equations should serve several steps."""
+    """Whether one set of normal equations should serve several steps, and a subsample be fitted first."""
     return options.COST.is_expensive(source.size, point.size)
 
 
@@ -170,7 +156,7 @@ def prune(
             shorter = minimise(source, point, scale, effort=tentative, progress=progress)
         if removal_pays(source, fit.loss, shorter.loss, scale, lost, ROUNDING_LOSS) or (width is not None and batch == 1):
             last = shorter if at_once else minimise(source, shorter.point, scale, effort=effort, progress=progress)
-            fit = last._replace(trace=fit.trace.then(shorter.trace).then(last.trace))
+            fit = replace(last, trace=fit.trace.then(shorter.trace).then(last.trace))
             batch = fit.point.width
         else:
             batch //= 2

@@ -84,7 +84,7 @@ class FitStatistic(InPrecision):
         gram[k:, :k] = gram[:k, k:].T
         moment[:k], moment[k:] = np.dot(H, R.T), np.dot(R, rest).T
         loss = unit**2 * np.einsum("on,on->", R, R, dtype=np.float64)
-        return Fit(gram, moment if unit == 1.0 else unit * moment, np.asarray(loss), np.array(float(len(x))))
+        return Fit(gram, unit * moment, np.asarray(loss), np.array(float(len(x))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,8 @@ class StepStatistic(InPrecision):
         R = (y / unit).astype(self.dtype, copy=False) - Z[:, :q] @ (point.coefficients / unit).astype(self.dtype, copy=False)
         khatri_rao(slopes, X1[:, :p], Z[:, q:])
         loss = unit**2 * np.einsum("no,no->", R, R, dtype=np.float64)
-        return Step(*doubles(inner(Z, Z), inner(Z, R), unit), np.asarray(loss), np.array(float(len(x))))
+        gram, moment = doubles(inner(Z, Z), inner(Z, R))
+        return Step(gram, unit * moment, np.asarray(loss), np.array(float(len(x))))
 
 
 def working_precision(point: Point) -> Precision:
@@ -180,10 +181,8 @@ def unit_of(point: Point, y: Array, dtype: Precision) -> np.float64:
     return np.float64(2.0 ** np.round(np.log2(largest))) if 0.0 < largest < np.inf else np.float64(1.0)
 
 
-def doubles(gram: Array, moment: Array, unit: float) -> tuple[Array, Array]:
-    """Both in double, the moment in the unit of the labels."""
-    moment = moment.astype(np.float64, copy=False)
-    return gram.astype(np.float64, copy=False), moment if unit == 1.0 else unit * moment
+def doubles(*parts: Array) -> Sums:
+    return tuple(part.astype(np.float64, copy=False) for part in parts)
 
 
 def project(point: Point, fit: Fit) -> tuple[Point, float]:
@@ -192,7 +191,7 @@ def project(point: Point, fit: Fit) -> tuple[Point, float]:
     The loss is known up to the rounding of the residual it is subtracted from: a huge one must not pass for an exact fit.
     A unit that is hardly on would get a readout whose square overflows once the unit moves: it keeps the one it has.
     """
-    squares = np.diag(fit.gram)
+    squares = fit.gram.diagonal()
     live = ~(squares < options.SOLVER.least_square * squares.max(initial=0.0))  # NaN counts as live, and gives NaN
     with np.errstate(over="ignore", invalid="ignore"):
         if live.all():

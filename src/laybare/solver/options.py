@@ -1,17 +1,9 @@
 """The numbers that steer the solver, in one place. They choose between ways to the same minimum, not between minima.
 
-Choices are made by what a step by normal equations costs, in seconds, and by three levels of that. A step takes n·P² operations
-for n rows and P parameters. One rate turns them into seconds. It is calibrated at release, not when the program runs: choices,
-and with them bits, must not depend on the machine.
-
-cheap
-: many runs can be made: what is uncertain is tried again.
-
-fair
-: a run may be repeated.
-
-expensive
-: steps are saved: a subsample or a subspace first, one matrix for several steps, independent runs at the same time.
+Choices are made by what a step by normal equations costs: n·P² operations for n rows and P parameters. One rate turns them into
+seconds. It is calibrated at release, not when the program runs: choices, and with them bits, must not depend on the machine.
+There are three levels. Cheap: many runs can be made, what is uncertain is tried again. Fair: a run may be repeated. Expensive:
+steps are saved, by a subsample or a subspace first, one matrix for several steps, independent runs at the same time.
 """
 
 from __future__ import annotations

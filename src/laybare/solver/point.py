@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from laybare.activations import Activation
 from laybare.networks import Layer, Network
 from laybare.numerics.shapes import Array
-from laybare.solver.loop import SolverResult, Trace
+from laybare.solver.loop import Iterate
 from laybare.source import Source
 
 
@@ -37,7 +38,7 @@ class Point:
         """All parameters, the gauge among them."""
         return int(self.units.size + self.coefficients.size)
 
-    @property
+    @cached_property
     def normals(self) -> Array | None:
         """Directions in which rows do not move, (k, p) of length 1: along (w, b) if homogeneous, else none."""
         if self.activation.degree is None:
@@ -47,7 +48,7 @@ class Point:
 
     def moved(self, units: Array, coefficients: Array) -> Point:
         """The same model at other parameters."""
-        return replace(self, units=units, coefficients=coefficients)
+        return Point(units, coefficients, self.activation, self.biases, self.offset, self.linear)
 
     def extended(self, x: Array) -> Array:
         """X̃: the inputs with a column of ones if there are biases."""
@@ -78,24 +79,8 @@ class Model(NamedTuple):
         return Point(units, np.zeros((rows, outputs)), *self)
 
 
-class FittedPoint(NamedTuple):
-    """Where the solver stopped, the residual sum of squares there (least squares in the readout), and its steps.
-
-    `runs` is the number of runs after which two had ended here; 0: no two did.
-    """
-
-    point: Point
-    loss: float
-    trace: Trace
-    runs: int = 0
-
-    @staticmethod
-    def of(end: SolverResult[Point, Any]) -> FittedPoint:
-        return FittedPoint(end.best.point, end.best.loss, end.trace)
-
-    @property
-    def agreed(self) -> bool:
-        return self.runs > 0
+FittedPoint: TypeAlias = Iterate[Point, Any]
+"""Where the solver stopped: the loss is the residual sum of squares, least squares in the readout."""
 
 
 def point_of(network: Network, *, biases: bool, offset: bool, linear: bool) -> Point:
@@ -141,7 +126,7 @@ def split(point: Point, rows: Array, coefficients: Array) -> Split:
 
 def parameters_per_unit(point: Point) -> int:
     """Free parameters per unit: its row and readout, less the direction in which rows do not move."""
-    gauge = 0 if point.normals is None else 1
+    gauge = 0 if point.activation.degree is None else 1
     return int(point.units.shape[1] + point.coefficients.shape[1]) - gauge
 
 

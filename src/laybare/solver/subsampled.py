@@ -2,16 +2,15 @@
 
 c·P rows determine JᵀJ/n of P parameters up to the factors (1 ± √(1/c))², as sample covariances do (Marchenko and Pastur 1967). In
 the metric of the subsample, the curvature of all rows has then a condition number of at most ((1 + √(1/c)) / (1 - √(1/c)))², 4.4
-for c = 8, and a product with JᵀJ brings CG nearer by a factor 2.8, for 6·n·k·d operations instead of n·P² for the matrix.
-
-The metric eliminates the coefficients exactly, as `normal.py` does, with E = FᵀXs and G = FᵀF of the subsample:
+for c = 8, and a product with JᵀJ brings CG nearer by a factor 2.8, for 6·n·k·d operations instead of n·P² for the matrix. The
+metric eliminates the coefficients exactly, as `normal.py` does, with E = FᵀXs and G = FᵀF of the subsample:
 
     Schur δ = a - A∘(EᵀG⁻¹ b),      e = G⁻¹ b - G⁻¹E (δ∘A)          for (a, b) = M (δ, e)
 
-The subsample has been fitted before (`minimise.py`), so the minimum over all rows is near. Each step costs a least-squares fit
-(the projected loss; the last one in double precision), a gradient, and some products with JᵀJ, each n·k·d operations. A step that
-promises less than what settles the fit costs no product: the metric tells. The subsample may be all rows: their normal equations
-then serve for several steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
+The subsample has been fitted before (`minimise.py`), so the minimum over all rows is near. A step costs a least-squares fit (the
+projected loss; the last one in double precision), a gradient, and some products with JᵀJ; one that promises less than what
+settles the fit costs no product: the metric tells. The subsample may be all rows: their normal equations then serve for several
+steps (Shamanskii 1967 for Newton's method), and it need not have been fitted.
 Source: Byrd, Chin, Neveitt, Nocedal (2011) for curvature from a subsample.
 """
 
@@ -24,17 +23,9 @@ import numpy as np
 
 from laybare.numerics.linear_algebra import Precision, SPDFactor, factor_spd
 from laybare.numerics.shapes import Array, Progress
-from laybare.solver import Effort, FitScale, Iterate, Trial, best_so_far, options
+from laybare.solver import Effort, FitScale, Iterate, Trial, options
 from laybare.solver.dense import damping_weight, schur_complement, with_gauge
-from laybare.solver.matrix_free import (
-    DampedSystem,
-    Direction,
-    GradientStatistic,
-    ProductStatistic,
-    Tangents,
-    newton_trial,
-    single_then_double,
-)
+from laybare.solver.matrix_free import DampedSystem, Direction, GradientStatistic, ProductStatistic, Tangents, single_then_double
 from laybare.solver.normal import Step, StepStatistic, project_on
 from laybare.solver.point import FittedPoint, Point, Split, overfit, split, tangent
 from laybare.source import Source
@@ -160,9 +151,9 @@ def subsampled_newton(
     def rule(dtype: Precision) -> _FromPart:
         return _FromPart(source, scale, curvature, dtype, enough, progress)
 
-    with best_so_far(view=FittedPoint.of):
-        end = single_then_double(rule, start, units, effort=effort, progress=progress)
-    return FittedPoint(*project_on(source, end.best.point), end.trace)
+    end = single_then_double(rule, start, units, effort=effort, progress=progress)
+    point, loss = project_on(source, end.point)
+    return replace(end, point=point, loss=loss)
 
 
 class _PartSystem(NamedTuple):
@@ -206,6 +197,6 @@ class _FromPart:
         forcing = float(np.sqrt(system.here.loss / self.scale))
         metric = self.curvature.metric(system.normal, damping)
         damped = DampedSystem(self.source, system.here.point, metric, system.known, self.progress)
-        trial = newton_trial(damped, system.gradient, forcing, self.enough * system.here.loss)
+        trial = damped.trial(system.gradient, forcing, self.enough * system.here.loss)
         self.curvature.products = trial.passes
         return trial

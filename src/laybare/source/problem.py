@@ -70,8 +70,8 @@ def prefix_or_all(source: Source, rows: int) -> Source:
 
 
 def prefix_and_rest(source: Source, rows: int) -> SplitSources:
-    """The prefix of `rows` rows, and the others; in memory if they fit."""
-    return SplitSources(prefix(source, rows), _part(source, rows, source.size).kept())
+    """The prefix of `rows` rows, in memory if they fit, and the others, read from the source."""
+    return SplitSources(prefix(source, rows), _part(source, rows, source.size))
 
 
 def prefix_and_next(source: Source, rows: int, others: int) -> SplitSources:

@@ -39,7 +39,7 @@ import numpy as np
 
 from laybare.errors import InvalidInput
 from laybare.numerics.checks import check_fields
-from laybare.numerics.shapes import Array, Event, Progress, Statistic, Sums
+from laybare.numerics.shapes import Array, Event, Progress, Statistic, Sums, report_progress
 from laybare.numerics.workspace import single_blas_thread
 
 GRAIN = 1024
@@ -124,6 +124,10 @@ def sum_blocks(read: Read, size: int, row_floats: int, statistic: Statistic, sch
     rows = plan_block_rows(size, row_floats, statistic, schedule)
     starts = range(0, size, rows)
     one = partial(evaluate_block, read, statistic, size, rows)
+    if len(starts) == 1:  # nothing to share out, nor to add up
+        sums = one(0)
+        report_progress(schedule.progress, stage, 1, 1)
+        return sums
     total = PairwiseSum()
     with single_blas_thread(), closing(map_in_order(one, starts, schedule.threads(len(starts)))) as results:
         for done, sums in enumerate(results, start=1):

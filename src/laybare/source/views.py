@@ -18,7 +18,7 @@ from numpy.random import Generator
 
 from laybare.errors import InvalidInput
 from laybare.numerics.shapes import Array, Event, Progress, Statistic, Sums, report_progress
-from laybare.numerics.workspace import single_blas_thread
+from laybare.numerics.workspace import return_freed_memory, single_blas_thread
 from laybare.source.laws import whitening_map
 from laybare.source.protocol import Affine, Law, Rows, Source, SplitSources, WhitenedSource
 from laybare.source.sums import GRAIN, Engine, Schedule, block_rows, evaluate_block, map_in_order, plan_block_rows, sum_blocks
@@ -222,10 +222,20 @@ class RowsInMemory(ArraySource):
         return Rows(self.single[start:stop], self.y[start:stop])
 
 
+MANY_BYTES = 1 << 25
+"""Rows from which freed memory is given back before they are loaded. Derived: glibc maps arrays of this size by themselves."""
+
+
 def load_rows(source: Source) -> Source:
-    """The rows of `source` in memory if they fit into its `schedule.keep_bytes`, else `source` itself. One pass."""
-    if isinstance(source, RowsInMemory) or 8 * source.size * (source.dim + source.outputs) > source.schedule.keep_bytes:
+    """The rows of `source` in memory if they fit into its `schedule.keep_bytes`, else `source` itself. One pass.
+
+    Before many rows are loaded, freed memory is given back: each thread has some, and it would add to theirs.
+    """
+    size = 8 * source.size * (source.dim + source.outputs)
+    if isinstance(source, RowsInMemory) or size > source.schedule.keep_bytes:
         return source
+    if size >= MANY_BYTES:
+        return_freed_memory()
     source.ready(0, source.size, source.schedule.progress)
     x, y = np.empty((source.size, source.dim)), np.empty((source.size, source.outputs))
     rows = block_rows(source.dim + source.outputs, source.schedule.block_bytes)
@@ -260,7 +270,7 @@ def map_blocks(source: Source, function: Statistic) -> Iterator[Sums]:
 
 def leaf_of(source: Source) -> Source:
     """The source at the bottom of a chain of views and derived sources."""
-    while isinstance(source, View | DerivedSource):
+    while isinstance(source, OriginSource):
         source = source.origin
     return source
 

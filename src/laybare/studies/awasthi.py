@@ -23,7 +23,7 @@ from laybare.numerics.shapes import Array
 from laybare.pipeline import recover
 from laybare.planted import random_network
 from laybare.report.drawings import LinesFigure, Panel, RatesFigure
-from laybare.search.settings import Search, SearchContext, SearchStart
+from laybare.search.settings import Search, SearchContext
 from laybare.search.wide import search_with_spares
 from laybare.source import Samples, Source
 from laybare.source.problem import total_variation
@@ -184,7 +184,7 @@ def factorial_once(cell: FactorialCell, seed: int) -> FactorialRun:
         begun = time.perf_counter()
         context = SearchContext.of(
             part, sign_free_model(relu, biases=True), Search(spares=spares, hops=0), rng=np.random.default_rng([seed, spares]))
-        fit = search_with_spares(context, cell.width, SearchStart(rows))
+        fit = search_with_spares(context.knowing(rows), cell.width)
         success.append(fit.loss < 1e-16 * scale)
         seconds.append(before + time.perf_counter() - begun)
     return FactorialRun(found, tuple(success), tuple(seconds))

@@ -80,17 +80,21 @@ class Settings(Generic[Grid]):
 
 
 class StudyResult(NamedTuple):
-    """Rows of the table under their headings, one sentence that reads it, and a figure if there is one."""
+    """Rows of the table under their headings, one sentence that reads it, a figure if there is one, and headings and rows of all
+    cells if they are too many for the table."""
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Value]]
     sentence: str
     figure: LinesFigure | RatesFigure | None = None
+    cells: tuple[tuple[str, ...], Sequence[Sequence[Value]]] | None = None
 
     def write(self, folder: Path, name: str) -> list[Path]:
-        """Write `name`.csv into `folder`, which is made if missing, and the figure with its points in a CSV of their own."""
+        """Write `name`.csv into `folder`, which is made if missing; all cells and the figure's points have CSVs of their own."""
         folder.mkdir(parents=True, exist_ok=True)
         files = {f"{name}.csv": _csv(self.columns, self.rows)}
+        if self.cells is not None:
+            files[f"{name}-cells.csv"] = _csv(*self.cells)
         if self.figure is not None:
             files[f"{name}.svg"] = self.figure.svg()
             files[f"{name}-figure.csv"] = _csv(*self.figure.points())
@@ -140,7 +144,8 @@ class Study(Generic[Grid]):
     """A comparison that anybody can run again: `title` says what is measured, `claim` what was stated before.
 
     Every cell is run with every seed; with `in_turns` seed s runs cell s modulo their number. `measure_grid` replaces that
-    where the next run depends on the last. `group` turns the runs of the cells into those of the rows.
+    where the next run depends on the last. `group` turns the runs of the cells into those of the rows; `cell_table` has the
+    columns of the cells, for a CSV, where rows leave out what they say.
     """
 
     name: str
@@ -155,6 +160,7 @@ class Study(Generic[Grid]):
     measure_grid: Callable[[Settings[Any]], Mapping[Any, Any]] | None = None
     group: Callable[[Any, Any], Mapping[Any, Any]] = lambda grid, runs: runs
     table: Table
+    cell_table: Table | None = None
     sentence: Callable[[StudyMeasurement], str]
     figure: Callable[[StudyMeasurement], LinesFigure | RatesFigure] | None = None
     seeds: int = 20
@@ -177,7 +183,8 @@ class Study(Generic[Grid]):
         """The table of the runs, and what reads it."""
         measured = StudyMeasurement(grid, runs, self.table.rows(self.group(grid, runs)))
         figure = None if self.figure is None else self.figure(measured)
-        return StudyResult(self.table.headings, measured.rows, self.sentence(measured), figure)
+        cells = None if self.cell_table is None else (self.cell_table.headings, self.cell_table.rows(runs))
+        return StudyResult(self.table.headings, measured.rows, self.sentence(measured), figure, cells)
 
     def run(self, settings: Settings[Grid]) -> StudyResult:
         """Measure, then read."""
@@ -273,7 +280,8 @@ class StudyReading:
         """The reading in Markdown; the figure is referred to by name."""
         name, result = self.study.name, self.result
         figure = f"\n![{result.figure.meaning}]({name}.svg)\n" if result.figure is not None else ""
-        points = f", points of the figure in `{name}-figure.csv`" if result.figure is not None else ""
+        points = f", all cells in `{name}-cells.csv`" if result.cells is not None else ""
+        points += f", points of the figure in `{name}-figure.csv`" if result.figure is not None else ""
         return f"""# {name}
 
 {self.study.title}.
