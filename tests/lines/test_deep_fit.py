@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.lines import fresh_check
-from laybare.lines.deep_fit import DeepNormalEquations, DeepParameters, LayerErrors, answer_sd, fit_biases_and_readout
+from laybare.lines import deep_fit, fresh_check
+from laybare.lines.deep_fit import (
+    DeepNormalEquations,
+    DeepParameters,
+    LayerErrors,
+    answer_sd,
+    fit_all_layers,
+    fit_biases_and_readout,
+)
 
 SD = 1e-9
 
@@ -74,6 +81,18 @@ def test_normal_equations_are_those_of_all_outputs_together(rows: bool, rng: np.
     A, b = DeepNormalEquations(network, lambda x, y: np.ones(len(x)), rows=rows)(x, y)
     assert np.allclose(A, J.T @ J, atol=1e-6)
     assert np.allclose(b, J.T @ (y - network(x)).ravel(), atol=1e-6)
+
+
+def test_a_fit_whose_normal_equations_rounding_leaves_indefinite_ends_with_a_network(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """That of the jet tagger had ended in a traceback."""
+    monkeypatch.setattr(deep_fit, "FIT", replace(deep_fit.FIT, damping=-1e-12))  # as sums of thousands of parameters round
+    network, x = _planted(rng)[0], rng.standard_normal((30, 9))
+    y = network(x)
+    moved = network._replace(offset=np.full(2, 1e-9))
+    fitted = fit_all_layers(moved, lb.Samples(x, y), lambda x, y: np.full(len(x), 1e-15), prior=1e9).parameters
+    assert np.abs(fitted(x) - y).max() < 1e-3 * np.abs(moved(x) - y).max()
 
 
 @pytest.mark.parametrize("seed", [2, 6])  # of the second, two units of the lowest layer are measured poorly at first

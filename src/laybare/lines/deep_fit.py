@@ -31,7 +31,7 @@ import numpy as np
 import scipy.linalg
 
 from laybare.lines.feature_space import Layers
-from laybare.lines.model_fit import FIT
+from laybare.lines.model_fit import FIT, cholesky_with_jitter
 from laybare.numerics.shapes import Array
 from laybare.source import Source
 
@@ -269,7 +269,7 @@ def _dense_step(network: DeepParameters, source: Source, sd: Deviation, prior: f
     A *= scale[:, None]
     A *= scale
     A[np.diag_indices(len(A))] += FIT.damping
-    factor, _ = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    factor = cholesky_with_jitter(A)
     delta = scale * scipy.linalg.cho_solve((factor, True), scale * b, check_finite=False)
     if network.size > FIT.max_parameters_with_errors:
         return _add(network, delta), np.inf
