@@ -15,7 +15,7 @@ from laybare.lines.layer import choose_lowest_units, estimate_layer
 from laybare.lines.observations import LayerObservations, distinct_refused, follow_line, with_unshown_refused
 from laybare.lines.piecewise_linear import check_piecewise_linear
 from laybare.lines.query import QueryContext, QueryCounter
-from laybare.lines.read import read_deep
+from laybare.lines.read import DeepReader, DeepState, read_deep
 from laybare.lines.surfaces import PieceGradient
 from laybare.networks import Network
 from laybare.source import Rounding
@@ -121,6 +121,20 @@ def test_lines_above_a_layer_stay_where_all_of_its_units_are_active() -> None:
     points = np.vstack(asked)
     assert (points @ space.boundaries.T + space.boundary_offsets > -1e-9).all()
     assert observed.known
+
+
+def test_the_rounding_above_a_layer_is_that_of_its_steepest_gradient() -> None:
+    """A line on which hardly a unit is on had understated it, and lines above were refused: 784-256-256-10 lost its second."""
+    network, rng = lb.random_network(15, widths=(10, 8), rng=0), np.random.default_rng(0)
+    context, space = _context(network, rng)
+    observed = LayerObservations(space)
+    for _ in range(3):
+        observed = follow_line(context, observed, space.line(0, rng))
+    shallow = context._replace(rounding=replace(context.rounding, steepness=1e-3))
+    above = DeepReader(shallow, 2, 1.0).context_above(DeepState((observed,), (estimate_layer(observed),)))
+    x = np.linalg.pinv(network.layer.weights) @ (0.01 - np.asarray(network.layer.biases))  # all units of the lowest layer are on
+    steep = np.linalg.norm((network(x + 1e-6 * np.eye(15)) - network(x[None])) / 1e-6)
+    assert 0.5 * steep < above.rounding.steepness < 10.0 * steep
 
 
 def test_a_budget_that_ends_in_the_lowest_layer_leaves_its_hyperplanes() -> None:

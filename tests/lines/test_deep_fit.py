@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 import laybare as lb
-from laybare.lines import fresh_check
-from laybare.lines.deep_fit import DeepParameters, LayerErrors, answer_sd, fit_biases_and_readout
+from laybare.lines import deep_fit, fresh_check
+from laybare.lines.deep_fit import (
+    DeepNormalEquations,
+    DeepParameters,
+    LayerErrors,
+    answer_sd,
+    fit_all_layers,
+    fit_biases_and_readout,
+)
 
 SD = 1e-9
 
@@ -53,6 +60,39 @@ def test_units_that_were_not_measured_again_keep_their_errors() -> None:
     after = before.improved(LayerErrors(np.array([1.0, np.inf]), np.array([2.0, np.inf])))
     assert (after.rows == [1.0, 4.0]).all() and (after.biases == [2.0, 6.0]).all()
     assert after.largest == 6.0
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_normal_equations_are_those_of_all_outputs_together(rows: bool, rng: np.random.Generator) -> None:
+    network, step = _planted(rng)[0], 1e-6
+    x, size = rng.standard_normal((30, 9)), sum(w.size for w, _ in network.layers)
+    y = network(x) + rng.standard_normal((30, 2))
+
+    def moved(change: np.ndarray) -> DeepParameters:
+        at, layers = 0, []
+        for w, b in network.layers:
+            fitted = w.size if rows else 0
+            layers.append((w + change[at : at + fitted].reshape(w.shape) if rows else w, b + change[at + fitted :][: len(b)]))
+            at += fitted + len(b)
+        return DeepParameters(tuple(layers), network.readout + change[at:-2].reshape(6, 2), network.offset + change[-2:])
+
+    changes = step * np.eye(network.size - (0 if rows else size))
+    J = np.array([(moved(change)(x) - moved(-change)(x)).ravel() / (2.0 * step) for change in changes]).T
+    A, b = DeepNormalEquations(network, lambda x, y: np.ones(len(x)), rows=rows)(x, y)
+    assert np.allclose(A, J.T @ J, atol=1e-6)
+    assert np.allclose(b, J.T @ (y - network(x)).ravel(), atol=1e-6)
+
+
+def test_a_fit_whose_normal_equations_rounding_leaves_indefinite_ends_with_a_network(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """That of the jet tagger had ended in a traceback."""
+    monkeypatch.setattr(deep_fit, "FIT", replace(deep_fit.FIT, damping=-1e-12))  # as sums of thousands of parameters round
+    network, x = _planted(rng)[0], rng.standard_normal((30, 9))
+    y = network(x)
+    moved = network._replace(offset=np.full(2, 1e-9))
+    fitted = fit_all_layers(moved, lb.Samples(x, y), lambda x, y: np.full(len(x), 1e-15), prior=1e9).parameters
+    assert np.abs(fitted(x) - y).max() < 1e-3 * np.abs(moved(x) - y).max()
 
 
 @pytest.mark.parametrize("seed", [2, 6])  # of the second, two units of the lowest layer are measured poorly at first

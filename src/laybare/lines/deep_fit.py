@@ -31,7 +31,7 @@ import numpy as np
 import scipy.linalg
 
 from laybare.lines.feature_space import Layers
-from laybare.lines.model_fit import FIT
+from laybare.lines.model_fit import FIT, cholesky_with_jitter
 from laybare.numerics.shapes import Array
 from laybare.source import Source
 
@@ -224,14 +224,15 @@ def output_derivatives(network: DeepParameters, features: list[Array], output: i
     return slopes[::-1]
 
 
-def _jacobian(network: DeepParameters, features: list[Array], output: int, *, rows: bool) -> Array:
-    """(n, p) of one output: rows, if they are fitted, and biases layer by layer, readout, offset."""
+def _jacobian(network: DeepParameters, features: list[Array], output: int, *, rows: bool) -> tuple[Array, Array]:
+    """(n, q) of one output, and the places of its q parameters: rows, if they are fitted, and biases layer by layer; then what
+    this output alone reads, its part of readout and offset."""
     n, parts = len(features[0]), list[Array]()
     for below, slope in zip(features, output_derivatives(network, features, output), strict=False):
         parts += [(slope[:, :, None] * below[:, None, :]).reshape(n, -1), slope] if rows else [slope]
-    readout, offset = np.zeros((n, *network.readout.shape)), np.zeros((n, network.offset.size))
-    readout[:, :, output], offset[:, output] = features[-1], 1.0
-    return np.hstack([*parts, readout.reshape(n, -1), offset])
+    common, (width, outputs) = sum(part.shape[1] for part in parts), network.readout.shape
+    own = common + np.append(output + outputs * np.arange(width), outputs * width + output)
+    return np.hstack([*parts, features[-1], np.ones((n, 1))]), np.append(np.arange(common), own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,10 +254,10 @@ class DeepNormalEquations:
         features, sd = hidden_features(self.network, x), self.sd(x, y)[:, None]
         rest = (y - self.network(x)) / sd
         for output in range(y.shape[1]):
-            J = _jacobian(self.network, features, output, rows=self.rows)
+            J, places = _jacobian(self.network, features, output, rows=self.rows)
             J /= sd
-            A += J.T @ J
-            b += J.T @ rest[:, output]
+            A[np.ix_(places, places)] += J.T @ J
+            b[places] += J.T @ rest[:, output]
         return A, b
 
 
@@ -268,7 +269,7 @@ def _dense_step(network: DeepParameters, source: Source, sd: Deviation, prior: f
     A *= scale[:, None]
     A *= scale
     A[np.diag_indices(len(A))] += FIT.damping
-    factor, _ = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    factor = cholesky_with_jitter(A)
     delta = scale * scipy.linalg.cho_solve((factor, True), scale * b, check_finite=False)
     if network.size > FIT.max_parameters_with_errors:
         return _add(network, delta), np.inf

@@ -57,12 +57,12 @@ class NetworkChecker:
 
     def check(self, network: DeepParameters, layers: tuple[LayerEstimate, ...]) -> CheckResult:
         """Fresh answers, the fit if they are predicted, and others."""
-        large = network.size > FIT.max_deep_parameters and len(network.layers) > 1
+        large = _is_large(network)
         errors = tuple(_errors_of_lines(layer) for layer in layers)
         if large:
             network, errors = self._remeasure(network, layers, errors)
         fitted = DeepFit(network, np.inf, np.nan)
-        count = int(FIT.fresh_per_parameter * (_upper_layers(network) if large else network).size) + 20
+        count = int(FIT.fresh_per_parameter * _fitted_parameters(network)) + 20
         fresh = self._ask_fresh(network, count, "polish")
         off = self._relative_residuals(fitted, fresh)
         if (off <= 1.0).all():
@@ -94,7 +94,7 @@ class NetworkChecker:
         """Measure the lowest layer again, and the second one if the layers above the lowest are too large for a fit."""
         network, lowest = remeasure_lowest_layer(self.context, network, spread=self.spread)
         errors = (errors[0].improved(lowest), *errors[1:])
-        if _upper_layers(network).size <= FIT.max_deep_parameters:
+        if not _fits_biases_only(network):
             return network, errors
         network, second = remeasure_second_layer(self.context, network, layers[1], spread=self.spread)
         return network, (errors[0], errors[1].improved(second), *errors[2:])
@@ -102,7 +102,7 @@ class NetworkChecker:
     def _fit_all_layers(
         self, network: DeepParameters, fresh: Answers, layers: tuple[LayerEstimate, ...], prior: float
     ) -> DeepFit:
-        aimed = self._ask_beside_units(layers, len(network.offset))
+        aimed = self._ask_beside_units(layers, network)
         stored = self._stored_answers(max(int(FIT.max_multiplications / network.size**2), len(fresh.x) + len(aimed.x)))
         return fit_all_layers(network, Samples(stored.x, stored.y, Unknown()), self.context.rounding.sd, prior=prior)
 
@@ -110,9 +110,9 @@ class NetworkChecker:
         self, network: DeepParameters, fresh: Answers, layers: tuple[LayerEstimate, ...], prior: float, errors: Errors
     ) -> DeepFit:
         """The layers above the lowest one fitted to its features; biases and readout alone, if these are too many."""
-        aimed, (weights, biases) = self._ask_beside_units(layers, len(network.offset)), network.layers[0]
+        aimed, (weights, biases) = self._ask_beside_units(layers, network), network.layers[0]
         x, y = np.vstack([fresh.x, aimed.x]), np.vstack([fresh.y, aimed.y])
-        if len(network.layers) == 2 and _upper_layers(network).size > FIT.max_deep_parameters:
+        if _fits_biases_only(network):
             return self._fit_biases(network, Samples(x, y, Unknown()), errors)
         farthest = x[[np.argmax(np.linalg.norm(x, axis=1))]]
 
@@ -134,12 +134,13 @@ class NetworkChecker:
         fitted = fit_biases_and_readout(network, source, expected)
         return DeepFit(fitted, max(layer.largest for layer in errors), residual_rms_of(fitted, source, expected))
 
-    def _ask_beside_units(self, layers: tuple[LayerEstimate, ...], outputs: int) -> Answers:
-        """Answers on both sides of every unit above the first layer."""
+    def _ask_beside_units(self, layers: tuple[LayerEstimate, ...], network: DeepParameters) -> Answers:
+        """Answers on both sides of every unit above the first layer: as many as its row has weights, if that is fitted."""
         rng, points = self.context.rng, [np.empty((0, layers[0].weights.shape[1]))]
         for layer in layers[1:]:
             space = layer.observed.space
-            count = min(3 * space.width, space.width + FIT.max_extra_points)
+            weights = 0 if _fits_biases_only(network) else space.width
+            count = min(3 * space.width, weights + FIT.max_extra_points)
             for surface in layer.observed.known:
                 share = rng.random((count, 1))
                 between = share * surface.beyond[0] + (1.0 - share) * surface.beyond[1]
@@ -147,7 +148,7 @@ class NetworkChecker:
                 aside = FIT.max_aside * 10.0 ** (-3.0 * rng.random((count, 1)))
                 points.append((1.0 - aside) * between + aside * away)
         x = np.vstack(points)
-        return self.context.queries.ask_where_usable(x, "polish") if len(x) else Answers(x, np.empty((0, outputs)))
+        return self.context.queries.ask_where_usable(x, "polish") if len(x) else Answers(x, np.empty((0, len(network.offset))))
 
     def _stored_answers(self, most: int) -> Answers:
         """The latest answers, as many as the fit has time for; far ones, whose rounding is large, are left out."""
@@ -176,6 +177,23 @@ class NetworkChecker:
 def _errors_of_lines(layer: LayerEstimate) -> LayerErrors:
     """The errors of a layer as lines have measured it: a bias is the product of a normal and a place."""
     return LayerErrors(layer.sd, layer.sd * (1.0 + np.abs(layer.biases)) * np.sqrt(layer.weights.shape[1]))
+
+
+def _is_large(network: DeepParameters) -> bool:
+    """Whether not all parameters are fitted."""
+    return network.size > FIT.max_deep_parameters and len(network.layers) > 1
+
+
+def _fits_biases_only(network: DeepParameters) -> bool:
+    """Whether only biases and readout are fitted."""
+    return _is_large(network) and len(network.layers) == 2 and _upper_layers(network).size > FIT.max_deep_parameters
+
+
+def _fitted_parameters(network: DeepParameters) -> int:
+    """The number of parameters that a fit moves."""
+    if _fits_biases_only(network):
+        return network.size - sum(weights.size for weights, _ in network.layers)
+    return _upper_layers(network).size if _is_large(network) else network.size
 
 
 def _upper_layers(network: DeepParameters) -> DeepParameters:

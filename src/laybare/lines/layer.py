@@ -107,8 +107,8 @@ def decide_sides(layer: LayerEstimate) -> LayerEstimate:
         return replace(layer, failure="no gradient was measured: the active sides of its units are not known")
     gradients, inverse = accurate_gradients(layer.observed.gradients), np.linalg.pinv(layer.weights)
     g = np.array([gradient.values for gradient in gradients])  # (n, width, outputs)
-    coefficients = np.einsum("nko,km->nmo", g, inverse)
-    rest = np.abs(g - np.einsum("nmo,mk->nko", coefficients, layer.weights)).max(axis=(1, 2))
+    coefficients = inverse.T @ g
+    rest = np.abs(g - layer.weights.T @ coefficients).max(axis=(1, 2))
     size = np.abs(coefficients).max(axis=(1, 2))
     normals_sd = np.sqrt(np.sum((np.abs(coefficients).max(axis=2) * layer.sd) ** 2, axis=1))
     noise = np.hypot(np.array([g.sd for g in gradients]), normals_sd)

@@ -51,6 +51,7 @@ from laybare.lines.model_fit import (
 )
 from laybare.lines.observations import (
     LayerObservations,
+    accurate_gradients,
     follow_line,
     line_across,
     one_sided_surfaces,
@@ -333,6 +334,14 @@ class DeepReader:
     depth: int
     spread: float
 
+    def context_above(self, state: DeepState) -> QueryContext:
+        """The context, its rounding that of the steepest gradient that was measured: where all units of the lowest layer are on,
+        answers are sums of more terms than on the line on which rounding was measured."""
+        measured = state.observed[0].gradients
+        steepest = max((float(np.linalg.norm(g.values, axis=0).max()) for g in accurate_gradients(measured)), default=0.0)
+        rounding = self.context.rounding
+        return self.context._replace(rounding=replace(rounding, steepness=max(rounding.steepness, steepest)))
+
     def read(self, state: DeepState) -> DeepReadResult:
         """Layers, the joint fit, and fresh answers; then lines through answers that contradict, until none does."""
         fitted, fresh, failure, assured = None, np.empty(0), "", Assured()
@@ -342,7 +351,7 @@ class DeepReader:
                     state = further
                 if not state.done:
                     break
-                checked = NetworkChecker(self.context, self.spread).check(state.parameters, state.layers)
+                checked = NetworkChecker(self.context_above(state), self.spread).check(state.parameters, state.layers)
                 fitted, fresh, targets, assured = checked
                 failure = f"{int((fresh > 1.0).sum())} of {len(fresh)} fresh answers are not predicted" if len(targets) else ""
                 if not len(targets):
@@ -363,8 +372,9 @@ class DeepReader:
         while not state.done and len(state.layers) < self.depth and not (state.layers and state.layers[-1].failure):
             if len(state.observed) == len(state.layers):
                 state = replace(state, observed=(*state.observed, LayerObservations(state.top_space)))
+            reader = replace(self, context=self.context_above(state)) if state.layers else self
             try:
-                layer = self._read_layer(state.observed[-1])
+                layer = reader._read_layer(state.observed[-1])
             except NotSeparated as error:
                 layer = replace(estimate_layer(state.observed[-1]), failure=error.seen)
             state = DeepState((*state.observed[:-1], layer.observed), (*state.layers, layer))
