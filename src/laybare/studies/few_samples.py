@@ -62,8 +62,8 @@ NOISY_RUNS = 60
 NEAR_FLOOR = 4.0
 """Mean squared error over the Cramér-Rao floor up to which a noisy fit is right. Convention: errors twice as large as needed."""
 STEPS_OF_A_FIT = 5
-"""Steps by the cost model that a run must have time for to be made. Measured: `laybare reproduce phase --full`: no fit took less
-than seven."""
+"""Steps by the cost model that a run must have time for to be made. Measured: `laybare reproduce phase --full`: every fit of ReLU
+or tanh took more; some of squares took two to five, so that for squares "time" may hide a fit."""
 FRESH_ROWS = 4000
 """Rows at which outputs are compared. Derived: their mean of squares is known to a few percent."""
 
