@@ -95,11 +95,15 @@ def fit_in_rounds(
     """
     clock, units = Clock(progress, limit), candidates.activations
     rounds: list[Attempt] = []
+
+    def within_time(source: Source, method: RandomStart) -> Recovery:
+        return fit(source, method, clock)
+
     sizes = _round_sizes(oracle, checks.assurance)
     for rows in sizes:
         report_progress(progress, "round", rows, sizes[-1], f"{rows:,} samples, {' or '.join(unit.name for unit in units)}")
         try:
-            attempts = _fit_round(oracle, rows, units, fit, clock, checks, last=rows == sizes[-1])
+            attempts = _fit_round(oracle, rows, units, within_time, checks, last=rows == sizes[-1])
         except TooFewSamples:
             if rows == sizes[-1]:
                 raise
@@ -131,8 +135,8 @@ def _round_sizes(oracle: Oracle, assurance: AssuranceOptions) -> list[int]:
 
 
 def _fit_round(
-    oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: RoundFitter, clock: Clock, checks: BlackBoxChecks, *,
-    last: bool = True,
+    oracle: Oracle, rows: int, units: tuple[Activation, ...], fit: Callable[[Source, RandomStart], Recovery],
+    checks: BlackBoxChecks, *, last: bool = True,
 ) -> list[Attempt]:
     """A fit for each activation, until one is verified; rows of earlier rounds cost no queries."""
     x = oracle.typical(rows)
@@ -146,7 +150,7 @@ def _fit_round(
     attempts: list[Attempt] = []
     for activation in units:
         method = RandomStart(activation=activation, search=search)
-        found = fit(source, method, clock)
+        found = fit(source, method)
         found = replace(found, certificate=check_fit_of_black_box(oracle, found.network, found.certificate, repeats, checks))
         missed = found.network(x[:aside]).reshape(y[:aside].shape) - y[:aside]
         error = float(np.sqrt((missed**2).mean() / max(y.var(axis=0).mean(), np.finfo(float).tiny)))
