@@ -68,6 +68,8 @@ def try_methods(
             except LaybareError as refusal:
                 refusals.append(refusal)
                 notes.append(f"{candidate.reason} It refused: {refusal.seen}")
+        if choice is None and clock.over and "verified" not in [one.certificate.verdict for one in tried]:
+            choice = choose()  # for its advice
     except KeyboardInterrupt:
         if not tried:
             raise
@@ -75,7 +77,7 @@ def try_methods(
     if not tried:
         raise refusals[0]
     best = min(tried, key=_rank)
-    certificate = best.certificate.with_check(ClaimName.MINIMUM, _chosen(notes, choice, best))
+    certificate = best.certificate.with_check(ClaimName.MINIMUM, _chosen(notes, choice, best, clock))
     return replace(best, certificate=certificate.with_check(ClaimName.FUNCTION, *_activation(best, tried)))
 
 
@@ -123,8 +125,10 @@ def _ended(found: Recovery) -> str:
     return f"{found.certificate.verdict.capitalize()}, {1.0 - found.certificate.explained:.2g} of the variance left."
 
 
-def _chosen(notes: list[str], choice: Choice | None, best: Recovery) -> Claim:
-    text = " ".join(notes) + (f" {choice.otherwise}" if choice is not None and best.certificate.verdict == "refuted" else "")
+def _chosen(notes: list[str], choice: Choice | None, best: Recovery, clock: Clock) -> Claim:
+    verdict = best.certificate.verdict
+    lost = verdict == "refuted" or (verdict != "verified" and clock.over)
+    text = " ".join(notes) + (f" {choice.otherwise}" if choice is not None and lost else "")
     known = 1 if choice is None else len(choice.candidates)
     return Claim(ClaimName.METHODS_TRIED, float(len(notes)), float(known), True, "tested", text)
 
