@@ -38,6 +38,12 @@ def test_a_box_of_which_no_answer_is_predicted_ends_in_a_verdict() -> None:
     assert judge_box("box: maxout", 7320113).verdict != "verified"
 
 
+def test_a_unit_that_does_not_bend_where_it_is_measured_again_ends_in_a_verdict() -> None:
+    """Of two layers: the gradient on both sides of a border was the same, and its length was divided by."""
+    run = judge_box("box: deep", 7632020)
+    assert run.right or run.verdict != "verified"
+
+
 def truth_and_points(seed: int) -> tuple[lb.Network, Array]:
     return lb.random_network(4, 3, rng=seed), np.random.default_rng(seed).standard_normal((40, 4))
 

@@ -95,6 +95,8 @@ def _update_unit(model: PartialNetwork, i: int, beyond: LocalAffine, base: Local
     along = units.readouts[i] / np.linalg.norm(units.readouts[i])
     row = jump @ along
     size = float(np.linalg.norm(row))
+    if size == 0.0:  # it does not bend there: the borders of another layer end
+        return model
     normal, sd = row / size, float(np.hypot(beyond.sd, base.sd)) / size
     off = float(np.abs(normal - units.normals[i]).max())
     if sd >= units.normal_sd[i] or off > FIT.max_change_sds * (units.normal_sd[i] + sd):

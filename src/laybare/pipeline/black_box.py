@@ -52,7 +52,7 @@ class RoundOptions:
     early: Search = Search(exact=True, equations=3.0, effort=Effort(stall_gain=0.5))
     """The same while more rows may be asked: where ten steps do not halve the loss, the next round is another try.
     Checked by `pytest tests/pipeline/test_rounds.py`."""
-    approximate: tuple[float, float] = (1e-5, 0.1)
+    approximate: tuple[float, float] = (1e-6, 0.1)
     """Errors of a fit that approximates another function: below, it may have spare units, above, rows may be too few for it.
     Checked by `pytest tests/pipeline/test_rounds.py`."""
     approximations: int = 2  # such rounds in a row end it. Checked by `pytest tests/pipeline/test_rounds.py`.
