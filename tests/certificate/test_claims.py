@@ -72,7 +72,8 @@ def test_fresh_samples_from_elsewhere(rng: np.random.Generator) -> None:
     data = samples(truth, 400, rng, NOISE)
     found = lb.refine(data, truth).network
     certificate = certify(found, pose_parts(data, samples(other, 100, rng), biases=True), rng=rng)
-    assert failed(certificate) == {"fresh residual over used residual"}
+    assert "fresh residual over used residual" in failed(certificate) <= {
+        "fresh residual over used residual", "what the best challenger gains"}  # a flatter function may predict other rows better
     assert certificate.verdict == "refuted"
 
 

@@ -129,8 +129,8 @@ def _chosen(notes: list[str], choice: Choice | None, best: Recovery, clock: Cloc
     verdict = best.certificate.verdict
     lost = verdict == "refuted" or (verdict != "verified" and clock.over)
     text = " ".join(notes) + (f" {choice.otherwise}" if choice is not None and lost else "")
-    known = 1 if choice is None else len(choice.candidates)
-    return Claim(ClaimName.METHODS_TRIED, float(len(notes)), float(known), True, "tested", text)
+    known = 1.0 if choice is None else len(choice.candidates)
+    return Claim(ClaimName.METHODS_TRIED, len(notes), known, True, "tested", text)
 
 
 def _activation(best: Recovery, tried: list[Recovery]) -> tuple[Claim, ...]:

@@ -86,7 +86,8 @@ class Search:
     """How hard to look.
 
     `spares` None means max(2, 15 % of the width) spare units. `hops` repairs follow the first run, and up to three times as many
-    where these are cheap and noise leaves open which run is best. No model has fewer than `equations` per free parameter.
+    where these are cheap and noise leaves open which run is best. No model has fewer than `equations` per free parameter. If all
+    is `exact`, without noise, runs that do not fit are not compared.
     """
 
     spares: int | None = None
@@ -99,7 +100,7 @@ class Search:
     __repr__ = show_choices
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check_fields(self, equations=1.0)
 
     def count_spares(self, width: int) -> int:
         return self.spares if self.spares is not None else max(2, -(-15 * width // 100))
