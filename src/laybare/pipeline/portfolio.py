@@ -48,9 +48,7 @@ def try_methods(
     To `choose` takes a look at the data: that is only done if the `first` candidate, if there is one, leaves something open. A
     method that refuses is passed over; if all do, the first refusal is raised.
     """
-    tried: list[Recovery] = []
-    notes: list[str] = []
-    refusals: list[LaybareError] = []
+    tried, notes, refusals = list[Recovery](), list[str](), list[LaybareError]()
     choice, waiting = None, [] if first is None else [first]
     try:
         while waiting or (choice is None and _is_open(tried, clock)):
