@@ -182,9 +182,17 @@ class FittedNetwork:
 
     @cached_property
     def fit_on_search_rows(self) -> FittedPoint:
-        """The network fitted to the search rows, as those are that it is compared with there: one step from here."""
-        nearby = self.curvature_on_search_rows(np.arange(self.point.width))
-        return self.refit(self.point, Effort(max_steps=1), self.search_rows, nearby)
+        """The network fitted to the search rows, as those are that it is compared with there."""
+        return self._fit_on(self.search_rows)
+
+    def fit_on(self, rows: Source) -> FittedPoint:
+        """The same on a part of the used rows."""
+        return self.fit_on_search_rows if rows is self.search_rows else self._fit_on(rows)
+
+    def _fit_on(self, rows: Source) -> FittedPoint:
+        """One step from here."""
+        nearby = self.curvature_on_search_rows(np.arange(self.point.width), self.search_rows.size / rows.size)
+        return self.refit(self.point, Effort(max_steps=1), rows, nearby)
 
     @cached_property
     def gram_on_search_rows(self) -> Array:
@@ -207,12 +215,7 @@ class FittedNetwork:
         return self._loss_on(self.residual_rows)
 
     def _loss_on(self, rows: Source) -> float:
-        if rows is self.used:
-            return float(self.fit.loss)
-        if rows is self.search_rows:
-            return self.fit_on_search_rows.loss
-        nearby = self.curvature_on_search_rows(np.arange(self.point.width), self.search_rows.size / rows.size)
-        return self.refit(self.point, Effort(max_steps=1), rows, nearby).loss
+        return float(self.fit.loss) if rows is self.used else self.fit_on(rows).loss
 
     def curvature_on_search_rows(self, kept: Array, share: float = 1.0) -> ReducedNormal | None:
         """Curvature at the network with the `kept` units alone, on rows of which the search rows are a `share`; None where a step

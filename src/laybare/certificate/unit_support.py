@@ -22,6 +22,7 @@ from laybare.solver import Effort
 from laybare.solver.minimise import exact_refit_effort
 from laybare.solver.normal import Fit, FitStatistic, elimination_order, project
 from laybare.solver.point import Point, keep_units
+from laybare.source import Source
 
 EXACT_REFIT = Effort(max_steps=20)
 """Effort of a refit without noise: other units make up for one that is not needed in a few steps, down to rounding."""
@@ -65,36 +66,39 @@ def drop_cheapest_units(fitted: FittedNetwork) -> list[ReducedNetwork]:
 
 def _drop_unit(fitted: FittedNetwork, unit: int) -> ReducedNetwork:
     """The network without a unit, the others refitted. Without noise the search rows decide: what cannot fit those cannot fit
-    all. With noise they decide if the unit is clearly real there; one that only follows noise gains half as much there."""
+    all. With noise they decide if the unit is clearly real there, or else the curvature rows, if it gains so much on the search
+    rows that it should be clear on these; one that only follows noise gains half as much there."""
     kept = np.delete(np.arange(fitted.point.width), unit)
     rest = keep_units(fitted.point, kept)
     loss = float(fitted.fit.loss)
     if rest.width == 0:
         point, narrow = project(rest, Fit(*fitted.used.sum(FitStatistic(rest), stage="certificate")))
         return ReducedNetwork(point, _robust_minimum(fitted, point, log_likelihood_gain(fitted, narrow, loss, wider=0)))
-    on_part = _drop_unit_on_search_rows(fitted, rest, kept)
-    if on_part is not None and (fitted.exact or on_part.unit_gain > RULES.clear_unit_gain * bic_penalty_per_unit(fitted)):
-        return on_part
+    clear, expected = RULES.clear_unit_gain * bic_penalty_per_unit(fitted), np.inf  # expected of a row
+    for part in (fitted.search_rows, fitted.curvature_rows):
+        if part is fitted.used or expected * part.size <= clear:
+            break
+        on_part = _drop_unit_on_part(fitted, rest, kept, part)
+        if fitted.exact or on_part.unit_gain > clear:
+            return on_part
+        expected = on_part.unit_gain / part.size
     refit = fitted.refit(rest, exact_refit_effort(EXACT_REFIT, rest) if fitted.exact else refit_effort(fitted))
     gain = log_likelihood_gain(fitted, refit.loss, loss, wider=0)
     return ReducedNetwork(refit.point, _robust_minimum(fitted, refit.point, gain))
 
 
-def _drop_unit_on_search_rows(fitted: FittedNetwork, rest: Point, kept: Array) -> ReducedNetwork | None:
-    """The same on the search rows, if these are not all: a unit that gains so much there gains more on all.
+def _drop_unit_on_part(fitted: FittedNetwork, rest: Point, kept: Array, part: Source) -> ReducedNetwork:
+    """The same on a part of the used rows: a unit that gains so much there gains more on all.
 
     With noise both networks are fitted to these rows: one that was fitted to all would look worse, by the noise that the other
     follows. The refit ends when three steps gain less than a tenth: what it gains later does not decide.
     """
-    part = fitted.search_rows
-    if part is fitted.used:
-        return None
     if fitted.exact:
         refit = fitted.refit(rest, exact_refit_effort(EXACT_REFIT, rest), part)
         loss = refit.loss * (fitted.used.size / part.size)
         return ReducedNetwork(refit.point, log_likelihood_gain(fitted, loss, float(fitted.fit.loss), wider=0))
-    effort, nearby = replace(refit_effort(fitted), stall_gain=0.1), fitted.curvature_on_search_rows(kept)
-    refit, own = fitted.refit(rest, effort, part, nearby), fitted.fit_on_search_rows
+    nearby = fitted.curvature_on_search_rows(kept, fitted.search_rows.size / part.size)
+    refit, own = fitted.refit(rest, replace(refit_effort(fitted), stall_gain=0.1), part, nearby), fitted.fit_on(part)
     ratio = max(1, part.size * part.outputs - fitted.unknowns) * float(np.log(refit.loss / own.loss))
     gain = robust_gain(part, refit.point, own.point, fitted.noise_variance)
     return ReducedNetwork(refit.point, min(ratio / gain.noise_factor, gain.weighted), part.size / fitted.used.size)
