@@ -147,3 +147,10 @@ def test_a_spent_budget_asks_nothing() -> None:
     x = np.random.default_rng(0).standard_normal((10, 2))
     assert ask_again(oracle, x, oracle.ask(x)) is None
     assert repeat_claims(None, noise_allowed=False) == ()
+
+
+@pytest.mark.parametrize(("family", "seed"), [
+    ("box: clipped answers", 7670181), pytest.param("box: deep", 7670036, marks=pytest.mark.slow)])
+def test_boxes_that_ended_in_an_exception(family: str, seed: int) -> None:
+    """A unit above that reads no unit below was scaled by infinity; to judge a network whose top asks the box took its budget."""
+    assert judge_box(family, seed).verdict == "doubtful"

@@ -20,7 +20,7 @@ from scipy.special import betaincinv
 
 from laybare.activations import tanh
 from laybare.certificate import Certificate, StandardErrors
-from laybare.errors import LaybareError
+from laybare.errors import BudgetExhausted, LaybareError
 from laybare.methods import RandomStart
 from laybare.networks import Layer, Network
 from laybare.networks.canonical import Reflection, Units, normalise_units, reflection
@@ -339,15 +339,25 @@ def judge_box(family: str, seed: int) -> HostileRun:
 
 
 def is_right_box(found: Recovery, box: HostileBox) -> bool:
-    """Whether the network is the function but for what its certificate admits: a share of inputs, or a resolution with noise."""
+    """Whether the network is the function but for what its certificate admits: a share of inputs, or a resolution with noise.
+
+    One whose upper layers are still the black box itself asks it, and is no answer once the budget has ended.
+    """
     if box.function is None:
         return False
+    try:
+        return _agrees(found, box, box.function)
+    except BudgetExhausted:
+        return False
+
+
+def _agrees(found: Recovery, box: HostileBox, function: Callable[[Array], Array]) -> bool:
     certificate, dim = found.certificate, box.oracle.dim
     if not box.noisy:
-        share = share_of_differences(found, box.function, dim, box.tol, RULES.box_inputs)
+        share = share_of_differences(found, function, dim, box.tol, RULES.box_inputs)
         return share <= (certificate.assurance.share if certificate.assurance else 1.0 / RULES.box_inputs)
     x = np.random.default_rng(0).standard_normal((RULES.box_inputs, dim))
-    off = float(np.sqrt(np.mean((found(x) - box.function(x)) ** 2)))
+    off = float(np.sqrt(np.mean((found(x) - function(x)) ** 2)))
     errors = float(np.sqrt(found.network.width * (dim + 2) / found.samples_used)) * certificate.noise
     spread = float(np.hypot(np.std(found(x)), certificate.noise))
     return off <= stated_resolution(certificate) * spread + RULES.standard_errors * errors

@@ -452,7 +452,7 @@ class FoldReader:
         c, linear, told, passed = [], [], [], []
         for unit in level.units:
             a, b, _ = global_row(level.known, unit.surface.side, unit.null.row)
-            scale = 1.0 / np.abs(a).max()
+            scale = 1.0 / (np.abs(a).max() or np.abs(b).max())  # one that reads no unit is linear below
             c.append(scale * a)
             linear.append(scale * b)
             told.append(~unit.null.open[width:-1] & (unit.null.gap > self.probe.options.rank))
