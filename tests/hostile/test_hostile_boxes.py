@@ -126,6 +126,12 @@ def test_what_a_fit_leaves_is_compared_with_the_noise_of_repeats() -> None:
     assert is_call_dependent(1e-12, noisy) and not is_call_dependent(0.1, noisy) and not is_call_dependent(1e-12, same)
 
 
+@pytest.mark.parametrize("seed", [7670188, 7670572])
+def test_drift_is_seen_where_most_answers_are_zero(seed: int) -> None:
+    """A factor that grows with every call moves no answer where all units are off."""
+    assert judge_box("box: drifting", seed).verdict == "refuted"
+
+
 def test_every_path_asks_again() -> None:
     one, deep = lb.random_network(4, 3, rng=0), lb.random_network(8, widths=(6, 4), rng=0)
     smooth = lb.random_network(3, 2, activation=lb.tanh, rng=0)

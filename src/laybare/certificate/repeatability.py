@@ -104,11 +104,15 @@ def lack_of_fit_claim(noise: float, repeats: RepeatedAnswers | None) -> tuple[Cl
 
 
 def is_call_dependent(noise: float, repeats: RepeatedAnswers | None) -> bool:
-    """Whether answers that were given together agree with one network far better than with themselves when asked again."""
+    """Whether answers that were given together agree with one network far better than with themselves when asked again.
+
+    Answers that did not move say nothing: where no unit is active a network that drifts by a factor may stay as it is.
+    """
     if repeats is None or repeats.kind == "same":
         return False
-    chance = float(fdtri(repeats.degrees_of_freedom, 1e9, ndtr(RULES.sigmas)))
-    return bool(repeats.variance > chance * noise**2 and np.median(np.abs(repeats.first - repeats.last)) > noise)
+    chance, apart = float(fdtri(repeats.degrees_of_freedom, 1e9, ndtr(RULES.sigmas))), np.abs(repeats.first - repeats.last)
+    moved = apart[apart > repeats.tol[:, None]]
+    return bool(repeats.variance > chance * noise**2 and moved.size and np.median(moved) > noise)
 
 
 def has_one_answer(repeats: RepeatedAnswers | None, moved: float = 0.0) -> bool:
