@@ -156,7 +156,9 @@ def test_a_spent_budget_asks_nothing() -> None:
 
 
 @pytest.mark.parametrize(("family", "seed"), [
-    ("box: clipped answers", 7670181), pytest.param("box: deep", 7670036, marks=pytest.mark.slow)])
+    ("box: clipped answers", 7670181), ("box: deep", 7672748), pytest.param("box: deep", 7670036, marks=pytest.mark.slow)])
 def test_boxes_that_ended_in_an_exception(family: str, seed: int) -> None:
-    """A unit above that reads no unit below was scaled by infinity; to judge a network whose top asks the box took its budget."""
-    assert judge_box(family, seed).verdict == "doubtful"
+    """A unit above that reads no unit below was scaled by infinity; a unit that the last look found was not in the readout; to
+    judge a network whose top asks the box took its budget."""
+    run = judge_box(family, seed)
+    assert run.right or run.verdict == "doubtful"

@@ -602,6 +602,8 @@ class FoldReader:
                 readout, missed = self._fit_free_rows(readout)
             if len(missed):
                 break
+        else:  # the last look found a unit, which the readout does not know
+            readout = fit_readout(self.known, *fitted)
         missed = self._missed(self.known, readout, fitted)
         if len(missed) > options.given_up * len(fitted.x):
             return None
